@@ -1,8 +1,10 @@
-"""Two hooks of the build. One compiles the preload libraries when the package is built or installed, also in place
-(``pip install -e .``); the other makes of README.md what a package index shows, where links into the checkout lead nowhere.
+"""Two hooks of the build. One compiles the preload libraries when the package is built or
+installed, also in place (``pip install -e .``); the other makes of README.md what a package index
+shows, where links into the checkout lead nowhere.
 
-Without a C compiler, or without the headers that ``libsoftib-verbs.so`` needs, the package is built all the same. Who installs is
-told what is missing, on the terminal too, for pip shows nothing of a build that succeeds; ``softib run`` says it again.
+Without a C compiler, or without the headers that ``libsoftib-verbs.so`` needs, the package is built
+all the same. Who installs is told what is missing, on the terminal too, for pip shows nothing of a
+build that succeeds; ``softib run`` says it again.
 """
 
 from __future__ import annotations
@@ -63,7 +65,8 @@ class PreloadHook(BuildHookInterface):
 
 
 class ReadmeHook(MetadataHookInterface):
-    """The long description. ``SOFTIB_REPOSITORY``, or ``[project.urls] Repository``, is where its relative links lead."""
+    """The long description. ``SOFTIB_REPOSITORY``, or ``[project.urls] Repository``, is where its
+    relative links lead."""
 
     PLUGIN_NAME = "custom"
 
@@ -80,8 +83,9 @@ RELATIVE = re.compile(
 
 
 def index_readme(text: str, base: str = "") -> str:
-    """``text`` without comments, its relative links below ``base`` (a repository's address, ``…/blob/main/``). Without one a link is its
-    text, and a picture is left out: an index would show both broken."""
+    """``text`` without comments, its relative links below ``base`` (a repository's address,
+    ``…/blob/main/``). Without one a link is its text, and a picture is left out: an index would
+    show both broken."""
     text = re.sub(r"<!--.*?-->\n?", "", text, flags=re.DOTALL)
 
     def absolute(hit: re.Match[str]) -> str:

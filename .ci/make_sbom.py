@@ -1,7 +1,8 @@
-"""Write the software bill of materials of a release (CycloneDX 1.6): python .ci/make_sbom.py OUT [PYTHON].
+"""Write the software bill of materials of a release (CycloneDX 1.6): python .ci/make_sbom.py OUT
+[PYTHON].
 
-What Python installs is read from the environment of PYTHON (default: this one) by cyclonedx-py; the libraries of the map, which wheels
-carry, are added from package-lock.json with their hashes.
+What Python installs is read from the environment of PYTHON (default: this one) by cyclonedx-py; the
+libraries of the map, which wheels carry, are added from package-lock.json with their hashes.
 """
 
 from __future__ import annotations
@@ -32,18 +33,36 @@ def browser_components() -> list[dict[str, Any]]:
         package = packages[f"node_modules/{name}"]
         kind, _, digest = package["integrity"].partition("-")
         reference = f"pkg:npm/{name}@{package['version']}"
-        found.append({
-            "type": "library", "bom-ref": reference, "name": name, "version": package["version"], "purl": reference,
-            "hashes": [{"alg": f"SHA-{kind.removeprefix('sha')}", "content": base64.b64decode(digest).hex()}],
-            "licenses": [{"license": {"id": package["license"]}}],
-        })  # fmt: skip
+        found.append(
+            {
+                "type": "library",
+                "bom-ref": reference,
+                "name": name,
+                "version": package["version"],
+                "purl": reference,
+                "hashes": [{"alg": f"SHA-{kind.removeprefix('sha')}", "content": base64.b64decode(digest).hex()}],
+                "licenses": [{"license": {"id": package["license"]}}],
+            }
+        )
         left += package.get("dependencies", {})
     return found
 
 
 def bill(python: str) -> dict[str, Any]:
     """The document, of what is installed beside ``python``."""
-    words = ["-m", "cyclonedx_py", "environment", "--pyproject", str(ROOT / "pyproject.toml"), "--mc-type", "library", "--output-reproducible", "--sv", "1.6", python]  # fmt: skip
+    words = [
+        "-m",
+        "cyclonedx_py",
+        "environment",
+        "--pyproject",
+        str(ROOT / "pyproject.toml"),
+        "--mc-type",
+        "library",
+        "--output-reproducible",
+        "--sv",
+        "1.6",
+        python,
+    ]
     done = subprocess.run([sys.executable, *words], check=True, capture_output=True, text=True)
     document: dict[str, Any] = json.loads(done.stdout)
     packages = json.loads(LOCK.read_text("utf-8"))["packages"]

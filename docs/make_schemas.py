@@ -69,11 +69,25 @@ def _without_titles(node: Any) -> None:
             _without_titles(value)
 
 
+def _in_one_line(node: Any) -> None:
+    """Descriptions come from docstrings, with their line ends."""
+    if isinstance(node, dict):
+        if isinstance(node.get("description"), str):
+            node["description"] = " ".join(node["description"].split())
+        for value in node.values():
+            _in_one_line(value)
+    elif isinstance(node, list):
+        for value in node:
+            _in_one_line(value)
+
+
 def texts() -> dict[str, str]:
     """Text of each schema by the name of its file."""
     schemas = {
         "fabric": fabric_schema(), "workload": workload_schema(), **{name: document_schema(name) for name in VERSIONS},
     }  # fmt: skip
+    for schema in schemas.values():
+        _in_one_line(schema)
     return {f"{name}.schema.json": json.dumps(s, indent=1, ensure_ascii=False) + "\n" for name, s in schemas.items()}
 
 

@@ -3,8 +3,9 @@
     softib run --node host-0001 -- /usr/bin/python3 examples/pyverbs_write.py &
     softib run --node host-0002 -- /usr/bin/python3 examples/pyverbs_write.py 127.0.0.1
 
-Without an argument it waits for the write; with one it writes. What both must know of each other (LID, QPN, address and key of
-the memory) goes over TCP: both processes are on this machine, whatever nodes they sit on.
+Without an argument it waits for the write; with one it writes. What both must know of each other
+(LID, QPN, address and key of the memory) goes over TCP: both processes are on this machine,
+whatever nodes they sit on.
 """
 
 import json

@@ -12,7 +12,8 @@
     │   └── MadTimeout        … or did not answer
     └── SoftibBug             our own fault; please report
 
-``str(error)`` is always one printable line of bounded length: what is wrong, where, what would be right.
+``str(error)`` is always one printable line of bounded length: what is wrong, where, what would be
+right.
 """
 
 from __future__ import annotations
@@ -42,16 +43,32 @@ __all__ = [
 ]
 
 _RULES = {
-    "int": "must be a whole number", "float": "must be a number", "bool": "must be true or false", "string": "must be text",
-    "dict": "must be a mapping (key: value)", "mapping": "must be a mapping (key: value)", "model": "must be a mapping (key: value)",
-    "list": "must be a list", "tuple": "must be a list", "set": "must be a list", "greater_than": "must be more than {gt}",
-    "greater_than_equal": "must be at least {ge}", "less_than": "must be less than {lt}", "less_than_equal": "must be at most {le}",
-    "literal_error": "must be {expected}", "enum": "must be {expected}", "finite_number": "must be a finite number",
-    "string_pattern_mismatch": "must match {pattern}", "string_too_short": "must have at least {min_length} characters",
-    "string_too_long": "must have at most {max_length} characters", "too_short": "must have at least {min_length} entries",
-    "too_long": "must have at most {max_length} entries", "missing": "is missing",
-}  # fmt: skip
-"""Type of a pydantic error, or the part of it in front of ``_type``, ``_parsing`` and ``_from_float`` → the rule that is broken."""
+    "int": "must be a whole number",
+    "float": "must be a number",
+    "bool": "must be true or false",
+    "string": "must be text",
+    "dict": "must be a mapping (key: value)",
+    "mapping": "must be a mapping (key: value)",
+    "model": "must be a mapping (key: value)",
+    "list": "must be a list",
+    "tuple": "must be a list",
+    "set": "must be a list",
+    "greater_than": "must be more than {gt}",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than": "must be less than {lt}",
+    "less_than_equal": "must be at most {le}",
+    "literal_error": "must be {expected}",
+    "enum": "must be {expected}",
+    "finite_number": "must be a finite number",
+    "string_pattern_mismatch": "must match {pattern}",
+    "string_too_short": "must have at least {min_length} characters",
+    "string_too_long": "must have at most {max_length} characters",
+    "too_short": "must have at least {min_length} entries",
+    "too_long": "must have at most {max_length} entries",
+    "missing": "is missing",
+}
+"""Type of a pydantic error, or the part of it in front of ``_type``, ``_parsing`` and
+``_from_float`` → the rule that is broken."""
 
 
 class SoftibError(Exception):
@@ -118,7 +135,8 @@ class SoftibBug(SoftibError):
 
 
 def broken_rule(error: Mapping[str, Any]) -> str:
-    """Return the rule of a pydantic error, for people: ``must be at most 7``. The text of a check of softib's own stays as it is."""
+    """Return the rule of a pydantic error, for people: ``must be at most 7``. The text of a check
+    of softib's own stays as it is."""
     kind = str(error["type"])
     rule = _RULES.get(kind) or _RULES.get(re.sub(r"_(type|parsing|from_float|attributes_type|parsing_size)$", "", kind))
     if rule is not None:
@@ -136,8 +154,8 @@ def wrong_value(key: str, error: Mapping[str, Any]) -> str:
 def nearest(name: str, known: Iterable[str], n: int = 3) -> list[str]:
     """The ``n`` names of ``known`` that look most like ``name`` (possibly none).
 
-    Names that differ only in case, in separators or in zeros before a number are the same to people: ``host-2`` means
-    ``host-0002``, and nothing else is offered then.
+    Names that differ only in case, in separators or in zeros before a number are the same to
+    people: ``host-2`` means ``host-0002``, and nothing else is offered then.
     """
     import difflib
 

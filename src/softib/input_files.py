@@ -1,14 +1,16 @@
-"""The one door to files that a user names: a regular file, standard input (``-``), a FIFO, or any of them compressed, up to a limit.
+"""The one door to files that a user names: a regular file, standard input (``-``), a FIFO, or any
+of them compressed, up to a limit.
 
-Every such file is read with these functions, so none of them takes more memory than its limit, whatever it is. A test
-refuses any other way to open one. (:mod:`softib.whole_files` is the door for output.)
+Every such file is read with these functions, so none of them takes more memory than its limit,
+whatever it is. A test refuses any other way to open one. (:mod:`softib.whole_files` is the door for
+output.)
 
-Dumps come compressed from where they are kept. gzip, bzip2 and xz are unpacked by their magic numbers, never by the suffix;
-zstd is named, since Python 3.11 cannot unpack it. A compressed file that is cut or damaged gives what stands before the
-damage, and says so (:attr:`Content.flaw`).
+Dumps come compressed from where they are kept. gzip, bzip2 and xz are unpacked by their magic
+numbers, never by the suffix; zstd is named, since Python 3.11 cannot unpack it. A compressed file
+that is cut or damaged gives what stands before the damage, and says so (:attr:`Content.flaw`).
 
-Standard input and FIFOs can be read only once, but format detection and the reader both need their bytes: they are kept in
-memory until :func:`release`.
+Standard input and FIFOs can be read only once, but format detection and the reader both need their
+bytes: they are kept in memory until :func:`release`.
 """
 
 from __future__ import annotations
@@ -50,8 +52,9 @@ TEXT_LIMIT = 16 << 20
 """Largest file of settings, GUIDs, hosts or names in bytes."""
 PACKED_FLOOR = 64 << 20
 PACKED_RATIO = 100
-"""A compressed file may unpack to ``PACKED_FLOOR`` bytes, or to ``PACKED_RATIO`` times its size where that is more. Real dumps
-compress 10 to 40 times with gzip, at most 120 times with xz; a gzip bomb 1,030 times."""
+"""A compressed file may unpack to ``PACKED_FLOOR`` bytes, or to ``PACKED_RATIO`` times its size
+where that is more. Real dumps compress 10 to 40 times with gzip, at most 120 times with xz; a gzip
+bomb 1,030 times."""
 CHUNK = 1 << 20
 XZ_MEMORY = 256 << 20
 """What unpacking xz may take; ``xz -9`` needs 65 MiB."""
@@ -62,7 +65,8 @@ _SUFFIXES = (".gz", ".bz2", ".xz")
 
 @dataclass(frozen=True)
 class Content:
-    """What a file holds, unpacked; ``flaw`` is why the rest of a compressed stream cannot be read, else empty."""
+    """What a file holds, unpacked; ``flaw`` is why the rest of a compressed stream cannot be read,
+    else empty."""
 
     data: bytes
     flaw: str = ""
@@ -101,7 +105,8 @@ _PACKED: tuple[tuple[bytes, str, Callable[[], _Unpacker]], ...] = (
 )
 
 _streams: dict[str, tuple[Any, bytes]] = {}
-"""Bytes of standard input and FIFOs by path, with what identifies the stream (another one may come under the same path)."""
+"""Bytes of standard input and FIFOs by path, with what identifies the stream (another one may come
+under the same path)."""
 
 
 def is_stdin(path: str | os.PathLike[str]) -> bool:
@@ -115,7 +120,8 @@ def shown_name(path: str | os.PathLike[str]) -> str:
 
 
 def release(path: str | os.PathLike[str]) -> None:
-    """Give back the memory of a stream that was read. Standard input is at its end then; a FIFO waits for another writer."""
+    """Give back the memory of a stream that was read. Standard input is at its end then; a FIFO
+    waits for another writer."""
     _streams.pop(str(path), None)
 
 
@@ -136,10 +142,11 @@ def head(path: str | os.PathLike[str], most: int) -> bytes:
 
 
 def content(path: str | os.PathLike[str], most: int | None = None, what: str = "fabric file") -> Content:
-    """All of it, unpacked. ``what`` it should be, and the ``most`` bytes that such a file has (default :data:`FILE_LIMIT`).
+    """All of it, unpacked. ``what`` it should be, and the ``most`` bytes that such a file has
+    (default :data:`FILE_LIMIT`).
 
-    Raises :class:`UnreadableFile`: the system gives no bytes, it is no regular file, larger than ``most``, or
-    compressed in a way that cannot be unpacked from its first byte on.
+    Raises :class:`UnreadableFile`: the system gives no bytes, it is no regular file, larger than
+    ``most``, or compressed in a way that cannot be unpacked from its first byte on.
     """
     most = FILE_LIMIT if most is None else most
     got = small_content(path, most + 1)
@@ -150,7 +157,8 @@ def content(path: str | os.PathLike[str], most: int | None = None, what: str = "
 
 
 def read_text(path: str | os.PathLike[str], what: str, most: int = TEXT_LIMIT, errors: str = "strict") -> str:
-    """A whole text file in UTF-8 without its byte-order mark. ``errors`` as for :meth:`bytes.decode`.
+    """A whole text file in UTF-8 without its byte-order mark. ``errors`` as for
+    :meth:`bytes.decode`.
 
     Raises :class:`UnreadableFile` as :func:`content` does, and where the file is cut or not UTF-8.
     """
@@ -175,7 +183,8 @@ def json_document(path: str | os.PathLike[str], what: str, hint: str, most: int 
 
 
 def small_content(path: str | os.PathLike[str], most: int) -> Content:
-    """At most ``most`` bytes of it, unpacked; ``flaw`` only where the damage comes before. Raises as :func:`content`."""
+    """At most ``most`` bytes of it, unpacked; ``flaw`` only where the damage comes before. Raises
+    as :func:`content`."""
     path = Path(path)
     name = shown_name(path)
     if is_stdin(path):
@@ -228,7 +237,8 @@ def _unpacked(name: str, chunks: Iterator[bytes], most: int) -> Content:
             data, flaw = _unpack(first, chunks, make, magic, most)
             if flaw == _BOMB:
                 raise UnreadableFile(
-                    f"{name}: {method} data of more than {PACKED_RATIO} times its size; unpack it, and give what is in it"
+                    f"{name}: {method} data of more than {PACKED_RATIO} times its size; unpack it, and give what is "
+                    f"in it"
                 )
             if flaw and not data:
                 raise UnreadableFile(f"{name}: {method} data that cannot be unpacked: {flaw}")
@@ -245,7 +255,8 @@ _BOMB = "bomb"
 def _unpack(
     chunk: bytes, chunks: Iterator[bytes], make: Callable[[], _Unpacker], magic: bytes, most: int
 ) -> tuple[bytearray, str]:
-    """At most ``most`` bytes, and what is wrong with the stream. Several members are one file, as gzip(1) has it."""
+    """At most ``most`` bytes, and what is wrong with the stream. Several members are one file, as
+    gzip(1) has it."""
     out = bytearray()
     packed = len(chunk)
     unpacker = make()

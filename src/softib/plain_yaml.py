@@ -1,7 +1,8 @@
 """YAML without its traps: the values of YAML 1.2's core schema, and every mistake as one line.
 
-``2:1`` is text (YAML 1.1 reads 121), ``1e-9`` a number, ``on`` and ``no`` are text, and so are a date and digits beyond 64 bits. Tags other than the
-core schema's, and a tag on a value that it does not fit, are errors.
+``2:1`` is text (YAML 1.1 reads 121), ``1e-9`` a number, ``on`` and ``no`` are text, and so are a
+date and digits beyond 64 bits. Tags other than the core schema's, and a tag on a value that it does
+not fit, are errors.
 """
 
 from __future__ import annotations
@@ -20,9 +21,12 @@ _SCALARS = (
     ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
     ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
     ("int", r"[-+]?(?:0|[1-9][0-9]{0,19})|0x[0-9a-fA-F]{1,16}", list("-+0123456789")),
-    ("float", r"[-+]?(?:\.[0-9]+|[0-9]+\.[0-9]*|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)",
-     list("-+0123456789.")),
-)  # fmt: skip
+    (
+        "float",
+        r"[-+]?(?:\.[0-9]+|[0-9]+\.[0-9]*|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)",
+        list("-+0123456789."),
+    ),
+)
 CORE: dict[str, re.Pattern[str] | None] = {
     **{_TAG + name: re.compile(pattern) for name, pattern, _ in _SCALARS},
     **{_TAG + name: None for name in ("str", "map", "seq")},

@@ -1,6 +1,8 @@
-"""Rows of different lengths as columns: what belongs to a row stands together, and a count or the first place of each row says how much.
+"""Rows of different lengths as columns: what belongs to a row stands together, and a count or the
+first place of each row says how much.
 
-``count`` int64[rows]: entries of each row. ``first`` int64[rows + 1]: where each begins (compressed sparse rows).
+``count`` int64[rows]: entries of each row. ``first`` int64[rows + 1]: where each begins (compressed
+sparse rows).
 """
 
 from __future__ import annotations
@@ -11,7 +13,8 @@ __all__ = ["inverted", "spread"]
 
 
 def spread(count: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """``(row, place)`` of every entry, int64[sum(count)] both: ``spread([2, 0, 1])`` is ``([0, 0, 2], [0, 1, 0])``."""
+    """``(row, place)`` of every entry, int64[sum(count)] both: ``spread([2, 0, 1])`` is ``([0, 0,
+    2], [0, 1, 0])``."""
     count = np.asarray(count).astype(np.int64, copy=False)
     row = np.repeat(np.arange(len(count)), count)
     return row, np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
@@ -20,7 +23,8 @@ def spread(count: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def inverted(row: np.ndarray, entry: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Pairs ``(row, entry)``, entries below ``n``, the other way round: ``(first, rows, order)``.
 
-    ``rows[first[e]:first[e + 1]]`` int64 are the rows that have entry e, in the order of the pairs; ``order`` int64[pairs]: the pair of each.
+    ``rows[first[e]:first[e + 1]]`` int64 are the rows that have entry e, in the order of the pairs;
+    ``order`` int64[pairs]: the pair of each.
     """
     order = np.argsort(entry, kind="stable")
     first = np.concatenate([[0], np.cumsum(np.bincount(entry, minlength=n))]).astype(np.int64, copy=False)

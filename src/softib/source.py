@@ -1,8 +1,10 @@
 """``SOURCE``: the one argument that every verb takes, and what it may be.
 
-The path of a known format (found by content), a fabric.yaml, either of them compressed, ``-`` for standard input, a FIFO,
-``umad:DEVICE`` (the subnet behind that port, read by Gets alone; ``umad:`` is the first port that is up), or the name of a running fabric. Where a file and a running fabric have the same name it is the file, and a
-notice says so (``./NAME`` and another directory name the file alone).
+The path of a known format (found by content), a fabric.yaml, either of them compressed, ``-`` for
+standard input, a FIFO, ``umad:DEVICE`` (the subnet behind that port, read by Gets alone; ``umad:``
+is the first port that is up), or the name of a running fabric. Where a file and a running fabric
+have the same name it is the file, and a notice says so (``./NAME`` and another directory name the
+file alone).
 """
 
 from __future__ import annotations
@@ -28,11 +30,17 @@ def warn(text: str) -> None:
 
 
 def load(
-    source: str, ibnl: Sequence[str | Path] = (), node_name_map: str | None = None, *,
-    notice: Callable[[str], None] = warn, progress: Callable[[str], None] = lambda line: None,
-) -> ReadResult:  # fmt: skip
-    """Read ``source``. ``progress`` gets a line now and then while a subnet is read. ``notice`` gets what a user should know though nothing is wrong, a line each: what of a file is not
-    used (also in ``notes`` of the result), and that a file was taken instead of a running fabric of its name.
+    source: str,
+    ibnl: Sequence[str | Path] = (),
+    node_name_map: str | None = None,
+    *,
+    notice: Callable[[str], None] = warn,
+    progress: Callable[[str], None] = lambda line: None,
+) -> ReadResult:
+    """Read ``source``. ``progress`` gets a line now and then while a subnet is read. ``notice``
+    gets what a user should know though nothing is wrong, a line each: what of a file is not used
+    (also in ``notes`` of the result), and that a file was taken instead of a running fabric of its
+    name.
 
     Raises :class:`InputError` and its kin, one line each, where it is nothing readable.
     """

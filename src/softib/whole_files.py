@@ -1,4 +1,5 @@
-"""Files that results are written to: whole, or not at all. Everything that a user names as an output is written by these."""
+"""Files that results are written to: whole, or not at all. Everything that a user names as an
+output is written by these."""
 
 from __future__ import annotations
 
@@ -13,9 +14,11 @@ __all__ = ["write_file", "write_text"]
 
 
 def write_file(path: str | os.PathLike[str], write: Callable[[Path], Any]) -> None:
-    """Call ``write`` with a file beside ``path``, which takes the place of ``path`` when it is whole: a full disk leaves what was there before.
+    """Call ``write`` with a file beside ``path``, which takes the place of ``path`` when it is
+    whole: a full disk leaves what was there before.
 
-    What is no regular file (``/dev/stdout``, a pipe) is written as it is. Raises :class:`InputError`, one line, where it cannot be written.
+    What is no regular file (``/dev/stdout``, a pipe) is written as it is. Raises
+    :class:`InputError`, one line, where it cannot be written.
     """
     target = Path(path)
     straight = target.exists() and not target.is_file()

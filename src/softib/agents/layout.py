@@ -1,4 +1,5 @@
-"""What the agents' kernels see of a fabric: views of its arrays, and the few words of state that firmware keeps."""
+"""What the agents' kernels see of a fabric: views of its arrays, and the few words of state that
+firmware keeps."""
 
 from __future__ import annotations
 
@@ -25,8 +26,9 @@ ALL = CapMask.ALL_PORT_SELECT | CapMask.EXTENDED_WIDTH | CapMask.PORT_XMIT_WAIT 
 
 
 def perf_capabilities(fabric: Fabric, additional: bool | None = None) -> np.ndarray:
-    """int64[nodes, 2]: CapabilityMask and CapabilityMask2 of each node: of its part, or of the part that stands for its generation where the
-    catalogue does not have it; ``additional`` makes all devices alike, with or without the 64-bit error counters and QP1Dropped."""
+    """int64[nodes, 2]: CapabilityMask and CapabilityMask2 of each node: of its part, or of the part
+    that stands for its generation where the catalogue does not have it; ``additional`` makes all
+    devices alike, with or without the 64-bit error counters and QP1Dropped."""
     n = fabric.sizes.nodes
     if additional is not None:
         same = (ALL | CapMask.QP1_DROPPED, CapMask2.ADDITIONAL_EXTENDED_COUNTERS) if additional else (ALL, 0)
@@ -45,57 +47,129 @@ def perf_capabilities(fabric: Fabric, additional: bool | None = None) -> np.ndar
 
 
 FABRIC_FIELDS = (
-    "node_type", "node_nports", "node_base", "node_guid", "sys_guid", "vendor_id", "device_id", "revision",
-    "node_strict", "node_desc", "switch_of_node", "port_node", "port_num", "port_guid", "port_peer", "port_info",
-    "port_mlnx_speed", "pkey_base", "pkey_cap", "guid_base", "sl2vl_base", "vl_arb", "switch_info", "lft", "mft",
-    "pkeys", "guids", "sl2vl", "op_code", "sample_control", "sample_ps", "sample_count", "class_traps",
-    "port_info_ext", "cc_key_info", "cc_log", "cc_port_setting", "cc_ca_setting", "cc_table", "cc_switch_setting",
-    "ar_info", "ar_group", "ar_lft", "sharp_of_node", "sharp_cap", "sharp_qp_used", "sharp_qp", "sharp_tree",
-    "sharp_child", "sharp_quota", "fec_histogram", "module_info", "vport_base", "virtualization", "vport_enabled", "vport_info",
-    "vport_guids", "vport_pkeys", "vnode_info", "vnode_desc",
-)  # fmt: skip
+    "node_type",
+    "node_nports",
+    "node_base",
+    "node_guid",
+    "sys_guid",
+    "vendor_id",
+    "device_id",
+    "revision",
+    "node_strict",
+    "node_desc",
+    "switch_of_node",
+    "port_node",
+    "port_num",
+    "port_guid",
+    "port_peer",
+    "port_info",
+    "port_mlnx_speed",
+    "pkey_base",
+    "pkey_cap",
+    "guid_base",
+    "sl2vl_base",
+    "vl_arb",
+    "switch_info",
+    "lft",
+    "mft",
+    "pkeys",
+    "guids",
+    "sl2vl",
+    "op_code",
+    "sample_control",
+    "sample_ps",
+    "sample_count",
+    "class_traps",
+    "port_info_ext",
+    "cc_key_info",
+    "cc_log",
+    "cc_port_setting",
+    "cc_ca_setting",
+    "cc_table",
+    "cc_switch_setting",
+    "ar_info",
+    "ar_group",
+    "ar_lft",
+    "sharp_of_node",
+    "sharp_cap",
+    "sharp_qp_used",
+    "sharp_qp",
+    "sharp_tree",
+    "sharp_child",
+    "sharp_quota",
+    "fec_histogram",
+    "module_info",
+    "vport_base",
+    "virtualization",
+    "vport_enabled",
+    "vport_info",
+    "vport_guids",
+    "vport_pkeys",
+    "vnode_info",
+    "vnode_desc",
+)
 """Columns of the fabric that agents read or write."""
 
 COUNTER_FIELDS = ("counters", "detail_counters", "vl_counters", "sl_counters", "lane_counters")
 
 FIRMWARE_FIELDS = (
-    *COUNTER_FIELDS, "mkey_until", "cc_until", "trained", "notices", "notice_data", "notice_count", "samplers",
-    "passed", "touched", "progress", "path", "options", "firmware", "reregisters", "fault", "fault_rate", "rng_state", "overruns",
-    "fec_clock", "perf_caps",
-)  # fmt: skip
+    *COUNTER_FIELDS,
+    "mkey_until",
+    "cc_until",
+    "trained",
+    "notices",
+    "notice_data",
+    "notice_count",
+    "samplers",
+    "passed",
+    "touched",
+    "progress",
+    "path",
+    "options",
+    "firmware",
+    "reregisters",
+    "fault",
+    "fault_rate",
+    "rng_state",
+    "overruns",
+    "fec_clock",
+    "perf_caps",
+)
 
 Tables: Any = table("Tables", [*FABRIC_FIELDS, *FIRMWARE_FIELDS])
 """One argument for all kernels. Beside the columns of the fabric:
 
-the five ``…counters`` uint64[ports, counters] (the fabric's, without names: structured arrays are expensive to hand to
-Numba);
-``mkey_until``, ``cc_until`` int64[ports] time in ps at which the lease of M_Key and CC_Key ends, 0 = no lease runs;
-``trained`` uint8[ports, 2] lanes and speed code that the cable carried at the start, 255 where it carried nothing;
-``notices`` int64[slots, 4] (time in ps, port, trap number, detail), ``notice_data`` uint8[slots, 54] their
-DataDetails, ``notice_count`` int64[2] (used, lost);
-``samplers`` int64[slots, 3]: [0, 0] = armed sampling mechanisms, then each one's end port, port, whether it began;
-``passed`` uint64[ports] MADs of this call not counted yet (sent, received << 32), ``touched`` int32[ports] which ports,
-``progress`` int64[6] of the MAD that is being routed (ports touched, hops, hops of its request, and how it is lost: see
+the five ``…counters`` uint64[ports, counters] (the fabric's, without names: structured arrays are
+expensive to hand to Numba); ``mkey_until``, ``cc_until`` int64[ports] time in ps at which the lease
+of M_Key and CC_Key ends, 0 = no lease runs; ``trained`` uint8[ports, 2] lanes and speed code that
+the cable carried at the start, 255 where it carried nothing; ``notices`` int64[slots, 4] (time in
+ps, port, trap number, detail), ``notice_data`` uint8[slots, 54] their DataDetails, ``notice_count``
+int64[2] (used, lost); ``samplers`` int64[slots, 3]: [0, 0] = armed sampling mechanisms, then each
+one's end port, port, whether it began; ``passed`` uint64[ports] MADs of this call not counted yet
+(sent, received << 32), ``touched`` int32[ports] which ports, ``progress`` int64[6] of the MAD that
+is being routed (ports touched, hops, hops of its request, and how it is lost: see
 :mod:`softib.agents.kernels.route`), ``path`` int64[2 (switches + 64)] ports that it left;
-``options`` int64[2] (MADs count, ports that have a fault);
-``perf_caps`` int64[nodes, 2]: see :mod:`softib.agents.layout`;
-``fault`` int64[ports, 7], ``fault_rate`` float64[ports, 3], ``rng_state`` uint64[1]: see :mod:`softib.agents.kernels.fault_columns`;
-``fec_clock`` int64[ports] until when codewords without an error are counted, ps (0: nobody asked for a histogram);
-``overruns`` int64[ports, 2]: see :mod:`softib.agents.kernels.flow_control`;
-``firmware`` uint8[3] softib's version, the firmware's version of every device;
-``reregisters`` uint32[ports] how often a Set asked the clients of an end port to register anew.
+``options`` int64[2] (MADs count, ports that have a fault); ``perf_caps`` int64[nodes, 2]: see
+:mod:`softib.agents.layout`; ``fault`` int64[ports, 7], ``fault_rate`` float64[ports, 3],
+``rng_state`` uint64[1]: see :mod:`softib.agents.kernels.fault_columns`; ``fec_clock`` int64[ports]
+until when codewords without an error are counted, ps (0: nobody asked for a histogram);
+``overruns`` int64[ports, 2]: see :mod:`softib.agents.kernels.flow_control`; ``firmware`` uint8[3]
+softib's version, the firmware's version of every device; ``reregisters`` uint32[ports] how often a
+Set asked the clients of an end port to register anew.
 """
 
 OUTCOME_FIELDS = ("row", "client_row", "client_port", "served")
 Outcome: Any = table("Outcome", list(OUTCOME_FIELDS))
-"""What became of a batch (:func:`softib.agents.kernels.serve.serve`): ``row`` int64[n] the request of each answer;
-``client_row``, ``client_port`` int64[n] request and end port of what a client must handle, from the back;
-``served`` int64[2] how many answers there are, and how many MADs for clients."""
+"""What became of a batch (:func:`softib.agents.kernels.serve.serve`): ``row`` int64[n] the request
+of each answer; ``client_row``, ``client_port`` int64[n] request and end port of what a client must
+handle, from the back; ``served`` int64[2] how many answers there are, and how many MADs for
+clients."""
 
 NOTICE_SLOTS = 4096
 SAMPLER_SLOTS = 1025
 RNG_SEED = 0x9E3779B97F4A7C15
-"""Where the random state of bit errors begins; :meth:`softib.agents.link_faults.LinkFaults.seed` sets another."""
+"""Where the random state of bit errors begins; :meth:`softib.agents.link_faults.LinkFaults.seed`
+sets another."""
 
 
 def tables_of(fabric: Fabric, count_mads: bool = True, additional_counters: bool | None = None) -> Any:

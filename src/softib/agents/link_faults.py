@@ -9,8 +9,9 @@
     faults.leave_out(port, 0.3, now_ps)    # the port leaves out 30 % of its flow-control packets
     faults.power(node, False, now_ps)      # a switch without power
 
-Each effect is the specification's (:mod:`softib.agents.kernels.ber`, :mod:`softib.agents.kernels.port_info`) and shows at both
-ends. The bit error ratios of a fabric's cables (column ``cable_ber``) are there from the start.
+Each effect is the specification's (:mod:`softib.agents.kernels.ber`,
+:mod:`softib.agents.kernels.port_info`) and shows at both ends. The bit error ratios of a fabric's
+cables (column ``cable_ber``) are there from the start.
 """
 
 from __future__ import annotations
@@ -59,7 +60,8 @@ __all__ = ["LinkFaults", "plant_at_start"]
 
 
 class LinkFaults:
-    """Plants and mends faults of the links of ``plane``. ``port`` is a row of the port arrays, either end of a cable.
+    """Plants and mends faults of the links of ``plane``. ``port`` is a row of the port arrays,
+    either end of a cable.
 
     Every method raises :class:`InputError` in one line where the fault cannot be.
     """
@@ -74,8 +76,8 @@ class LinkFaults:
     # -- links --
 
     def cut(self, port: int, now_ps: int = 0) -> None:
-        """No signal passes any more. Both ends go down, count LinkDowned and poll; switches send trap 128. A Set(PortInfo)
-        does not bring the link back; :meth:`mend` does."""
+        """No signal passes any more. Both ends go down, count LinkDowned and poll; switches send
+        trap 128. A Set(PortInfo) does not bring the link back; :meth:`mend` does."""
         for end in self._ends(port):
             self._mark(end, CUT, True, now_ps)
         set_link(self.tables, int(port), False, int(now_ps))
@@ -101,19 +103,22 @@ class LinkFaults:
             self._noisy(end, now_ps)
 
     def attenuate(self, port: int, db: float, now_ps: int = 0) -> None:
-        """``db`` of the light for ``port`` are lost on the way (a dirty connector, a bend): its module measures less, and what it
-        receives has bit errors; 0 heals it."""
+        """``db`` of the light for ``port`` are lost on the way (a dirty connector, a bend): its
+        module measures less, and what it receives has bit errors; 0 heals it."""
         self.optics.lose(port, db)
         self._noisy(port, now_ps)
 
     def fade(self, port: int, db: float, now_ps: int = 0) -> None:
-        """The laser in ``port`` sends ``db`` less light: its own module measures that, and the other end receives it; 0 heals it."""
+        """The laser in ``port`` sends ``db`` less light: its own module measures that, and the
+        other end receives it; 0 heals it."""
         self.optics.fade(port, db)
         self._noisy(self._peer(port), now_ps)
 
     def expected_errors(self, port: int) -> dict[str, Any]:
-        """What the bit errors at the end of the link of ``port`` that has more of them lead to: ``raw_ber``; ``fec``, the code that corrects (empty: none);
-        codewords a second that it corrects and loses; ``symbol_errors_per_s`` (lost codewords, or wrong symbols without a code); ``post_fec_ber`` of what is left."""
+        """What the bit errors at the end of the link of ``port`` that has more of them lead to:
+        ``raw_ber``; ``fec``, the code that corrects (empty: none); codewords a second that it
+        corrects and loses; ``symbol_errors_per_s`` (lost codewords, or wrong symbols without a
+        code); ``post_fec_ber`` of what is left."""
         f = self.fabric
         end = max(self._ends(port), key=lambda e: float(self.tables.fault_rate[e, BER]))
         raw, code = float(self.tables.fault_rate[end, BER]), int(speed_code(self.tables, end))
@@ -132,8 +137,14 @@ class LinkFaults:
         codewords_s = bits_s / (length * SYMBOL_BITS)
         lost_s = codewords_s * float(lost)
         # A codeword that is lost has at least one wrong bit in each of more symbols than the code corrects.
-        return {"raw_ber": raw, "fec": f"RS({length},514)", "corrected_codewords_per_s": codewords_s * float(fixed), "lost_codewords_per_s": lost_s,
-                "symbol_errors_per_s": lost_s, "post_fec_ber": float(lost) * (fixes + 1) / (length * SYMBOL_BITS)}  # fmt: skip
+        return {
+            "raw_ber": raw,
+            "fec": f"RS({length},514)",
+            "corrected_codewords_per_s": codewords_s * float(fixed),
+            "lost_codewords_per_s": lost_s,
+            "symbol_errors_per_s": lost_s,
+            "post_fec_ber": float(lost) * (fixes + 1) / (length * SYMBOL_BITS),
+        }
 
     def _noisy(self, end: int, now_ps: int) -> None:
         """Bit errors of what ``end`` receives: those of the cable and those for want of light."""
@@ -144,9 +155,9 @@ class LinkFaults:
         self.tables.fault[end, PHY_ERRORS] = 0
 
     def limit(self, port: int, lanes: int | None, code: int | None, now_ps: int = 0) -> None:
-        """The link trains at ``lanes`` and speed ``code`` at most (None: what it had before). A link that is up goes down
-        (LinkDowned at both ends: a training that succeeds keeps width and speed) and trains again; one that is down does
-        when it comes up."""
+        """The link trains at ``lanes`` and speed ``code`` at most (None: what it had before). A
+        link that is up goes down (LinkDowned at both ends: a training that succeeds keeps width and
+        speed) and trains again; one that is down does when it comes up."""
         self.check_limit(port, lanes, code)
         ends = self._ends(port)
         before = self._trained.setdefault(min(ends), self.tables.trained[port].copy())
@@ -155,7 +166,8 @@ class LinkFaults:
         self._retrain(port, now_ps)
 
     def check_limit(self, port: int, lanes: int | None, code: int | None) -> None:
-        """Raise :class:`InputError` where the link at ``port`` cannot train at ``lanes`` and speed ``code``."""
+        """Raise :class:`InputError` where the link at ``port`` cannot train at ``lanes`` and speed
+        ``code``."""
         ends = self._ends(port)
         best = int(supported_speed_codes(self.fabric, np.array(ends)).min())
         widths = int(np.bitwise_and.reduce(supported_lanes(self.fabric, np.array(ends))))
@@ -180,10 +192,10 @@ class LinkFaults:
             set_link(self.tables, int(port), True, int(now_ps))
 
     def slow(self, port: int, gbps: float | None, now_ps: int = 0, overrun: bool = False) -> None:
-        """``port`` drains ``gbps`` of what arrives on its data VLs (0: nothing, None: all of it again): MADs, and what
-        applications send (column ``port_drain``). With ``overrun`` it grants credits all the same (``port_drain`` is
-        negative): MADs that find its buffer full are lost there, with 0 all packets of applications too, and trap 130
-        comes."""
+        """``port`` drains ``gbps`` of what arrives on its data VLs (0: nothing, None: all of it
+        again): MADs, and what applications send (column ``port_drain``). With ``overrun`` it grants
+        credits all the same (``port_drain`` is negative): MADs that find its buffer full are lost
+        there, with 0 all packets of applications too, and trap 130 comes."""
         if gbps is not None and not (gbps >= 0 and math.isfinite(gbps)):
             raise InputError(f"gbps: {gbps} is no rate; 0 (blocked) or more, such as 0.001")
         peer = self._peer(port)
@@ -197,8 +209,9 @@ class LinkFaults:
         self.fabric.port_drain[port] = -byte_ps if overrun else byte_ps
 
     def leave_out(self, port: int, share: float, now_ps: int = 0) -> None:
-        """``port`` leaves out this share of the flow-control packets that it should send (0: none any more). The watchdog of the port at the other
-        end counts PortVLXmitFlowCtlUpdateErrors, has the link recover and raises trap 131 (IBA 7.9.4)."""
+        """``port`` leaves out this share of the flow-control packets that it should send (0: none
+        any more). The watchdog of the port at the other end counts PortVLXmitFlowCtlUpdateErrors,
+        has the link recover and raises trap 131 (IBA 7.9.4)."""
         if not 0 <= share <= 1:
             raise InputError(f"share: {share} is no share of the flow-control packets; from 0 to 1, such as 0.3")
         peer = self._peer(port)
@@ -208,8 +221,8 @@ class LinkFaults:
     # -- switches --
 
     def power(self, node: int, on: bool, now_ps: int = 0) -> None:
-        """Switch ``node`` loses its power (its neighbours' ports go down, it answers nothing and forgets its
-        configuration and counters), or gets it back and trains."""
+        """Switch ``node`` loses its power (its neighbours' ports go down, it answers nothing and
+        forgets its configuration and counters), or gets it back and trains."""
         f = self.fabric
         if f.node_type[node] != NodeType.SWITCH:
             raise InputError(f"{f.node_name(node)} is not a switch")
@@ -240,7 +253,8 @@ class LinkFaults:
         return bool(self.tables.fault[self.fabric.node_base[node] + 1, BITS] & DEAD)
 
     def publish(self) -> None:
-        """Write column ``port_loss`` of the fabric: what applications lose at each port at its speed of now."""
+        """Write column ``port_loss`` of the fabric: what applications lose at each port at its
+        speed of now."""
         ports = np.union1d(self._lossy, self.marked())
         if len(ports):
             loss_of_ports(self.tables, ports, self.fabric.port_loss)
@@ -249,7 +263,8 @@ class LinkFaults:
     # -- time --
 
     def settle(self, ports: Any, now_ps: int) -> None:
-        """Bring the counters of ``ports`` up to ``now_ps``, for whoever reads them without asking the PMA."""
+        """Bring the counters of ``ports`` up to ``now_ps``, for whoever reads them without asking
+        the PMA."""
         self._settle(np.atleast_1d(ports), now_ps)
 
     def begin(self, now_ps: int) -> None:
@@ -257,7 +272,8 @@ class LinkFaults:
         self.tables.fault[self.marked(), SETTLED] = now_ps
 
     def seed(self, seed: int) -> None:
-        """Begin the random numbers of bit errors anew; the same seed and the same MADs give the same errors."""
+        """Begin the random numbers of bit errors anew; the same seed and the same MADs give the
+        same errors."""
         self.tables.rng_state[0] = np.random.SeedSequence(seed).generate_state(1, np.uint64)[0] | np.uint64(1)
 
     # -- inner --

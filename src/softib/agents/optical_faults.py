@@ -1,6 +1,8 @@
-"""Faults of optical modules and fibres: light that does not arrive, lasers that fade, modules that get hot.
+"""Faults of optical modules and fibres: light that does not arrive, lasers that fade, modules that
+get hot.
 
-What a module measures is the register image that its port's firmware answers (column ``module_info``); too little light makes bit errors by
+What a module measures is the register image that its port's firmware answers (column
+``module_info``); too little light makes bit errors by
 :func:`softib.fabric.optical_modules.bit_errors`, in the direction that it is missing in.
 """
 
@@ -24,7 +26,8 @@ COLDEST_C, HOTTEST_C = -100.0, 120.0
 
 
 class OpticalFaults:
-    """What is wrong with the modules of ``fabric``. ``lost_db`` by the port that receives: what dirt or a bend on the way takes; ``faded_db`` by the port whose laser sends less."""
+    """What is wrong with the modules of ``fabric``. ``lost_db`` by the port that receives: what
+    dirt or a bend on the way takes; ``faded_db`` by the port whose laser sends less."""
 
     def __init__(self, fabric: Fabric):
         self.fabric = fabric
@@ -33,13 +36,15 @@ class OpticalFaults:
         self._cool: dict[int, int] = {}
 
     def lose(self, port: int, db: float) -> None:
-        """``db`` of the light for ``port`` are lost on the way; 0 heals it. Raises :class:`InputError` for a port without an optical module."""
+        """``db`` of the light for ``port`` are lost on the way; 0 heals it. Raises
+        :class:`InputError` for a port without an optical module."""
         self._check(port, db)
         self._set(self.lost_db, port, db)
         self._measure(port)
 
     def fade(self, port: int, db: float) -> None:
-        """The laser of ``port`` sends ``db`` less, and its driver gives it as much more current (at most twice); 0 heals it."""
+        """The laser of ``port`` sends ``db`` less, and its driver gives it as much more current (at
+        most twice); 0 heals it."""
         peer = self._check(port, db)
         self._set(self.faded_db, port, db)
         image = self.fabric.module_info[port]
@@ -84,7 +89,8 @@ class OpticalFaults:
         peer = int(self.fabric.port_peer[port])
         if peer < 0 or not self.fabric.module_info[port].any():
             raise InputError(
-                f"no optical module is in {self.fabric.port_name(port)}; cables have them whose medium is AOC, MMF or SMF"
+                f"no optical module is in {self.fabric.port_name(port)}; cables have them whose medium is AOC, MMF "
+                f"or SMF"
             )
         if not (math.isfinite(db) and 0 <= db <= MOST_DB):
             raise InputError(f"{db:g} dB of light cannot be lost; 0 to {MOST_DB:g}")

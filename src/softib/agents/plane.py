@@ -1,6 +1,7 @@
 """The management plane of a fabric: every device's firmware behind one call.
 
-A batch of MADs leaves a port, is routed as the hardware routes it, and comes back as a batch of answers::
+A batch of MADs leaves a port, is routed as the hardware routes it, and comes back as a batch of
+answers::
 
     plane = AgentPlane(fabric)
     answers = plane.send(requests, port=sm_port, now_ps=0)
@@ -50,10 +51,10 @@ ISSUER_LID_AT = {128: 0, 129: 2, 130: 2, 131: 2, 144: 2, 145: 2, 1144: 2}
 class Delivery:
     """MADs that reached a port whose *client* (subnet manager, application) must handle them.
 
-    SMInfo, traps and reports, every class but 0x01, 0x81, 0x04, 0x21 (and 0x0a of Mellanox devices), and responses that
-    clients send. ``batch`` holds
-    them as they arrive (return path filled); ``rows`` are their rows in the batch that was sent, ``ports`` the end
-    ports whose client they are for (a CA port, or port 0 of a switch), ``sender`` the port they left.
+    SMInfo, traps and reports, every class but 0x01, 0x81, 0x04, 0x21 (and 0x0a of Mellanox
+    devices), and responses that clients send. ``batch`` holds them as they arrive (return path
+    filled); ``rows`` are their rows in the batch that was sent, ``ports`` the end ports whose
+    client they are for (a CA port, or port 0 of a switch), ``sender`` the port they left.
     """
 
     batch: MadBatch
@@ -64,9 +65,11 @@ class Delivery:
 
 @dataclass(frozen=True)
 class Notice:
-    """A trap that a device wants to send: virtual time, end port of the device, trap number (IBA 13.4.8.2), detail.
+    """A trap that a device wants to send: virtual time, end port of the device, trap number (IBA
+    13.4.8.2), detail.
 
-    ``detail`` of traps 128 to 131: the portnum. ``data``: the 54 octets of DataDetails, without the issuer's LID.
+    ``detail`` of traps 128 to 131: the portnum. ``data``: the 54 octets of DataDetails, without the
+    issuer's LID.
     """
 
     now_ps: int
@@ -79,14 +82,16 @@ class Notice:
 class AgentPlane:
     """All agents of ``fabric``. They answer from its arrays and write them; nothing is copied.
 
-    MADs that nobody answers (no such path, link down, no route, unknown MAD version, M_Key refused, P_Key that a switch or the
-    target does not accept) are simply absent from the answers. What a client must handle comes beside the answers of
-    :meth:`exchange`, traps collect in :meth:`take_notices`.
+    MADs that nobody answers (no such path, link down, no route, unknown MAD version, M_Key refused,
+    P_Key that a switch or the target does not accept) are simply absent from the answers. What a
+    client must handle comes beside the answers of :meth:`exchange`, traps collect in
+    :meth:`take_notices`.
     """
 
     def __init__(self, fabric: Fabric, *, count_mads: bool = True, additional_counters: bool | None = None):
-        """``count_mads``: MADs move the counters of the ports that they pass. ``additional_counters``: all devices
-        have the 64-bit error counters behind octet 72 of PortCountersExtended (CapabilityMask2 bit 1) and QP1Dropped, or none has; None: each what
+        """``count_mads``: MADs move the counters of the ports that they pass.
+        ``additional_counters``: all devices have the 64-bit error counters behind octet 72 of
+        PortCountersExtended (CapabilityMask2 bit 1) and QP1Dropped, or none has; None: each what
         its generation has (:mod:`~softib.agents.layout`).
         """
         self.fabric = fabric
@@ -99,10 +104,12 @@ class AgentPlane:
         self._make_scratch(FIRST_ROWS)
 
     def send(self, batch: MadBatch, port: int, now_ps: int = 0) -> MadBatch:
-        """Send ``batch`` from ``port`` (row of a CA port or of a switch's port 0) and return the answers.
+        """Send ``batch`` from ``port`` (row of a CA port or of a switch's port 0) and return the
+        answers.
 
-        Answers are in the order of their requests, addressed as they arrive at ``port``. Rows of ``batch`` are
-        processed in order and ``batch`` is not changed. Raises :class:`InputError` when ``port`` owns no QP0.
+        Answers are in the order of their requests, addressed as they arrive at ``port``. Rows of
+        ``batch`` are processed in order and ``batch`` is not changed. Raises :class:`InputError`
+        when ``port`` owns no QP0.
         """
         return self.exchange(batch, port, now_ps)[0]
 
@@ -124,9 +131,16 @@ class AgentPlane:
         k, clients = o.served.tolist()
         picked = slice(None) if k == n else o.row[:k]
         answers = MadBatch(
-            out[:k], a.dlid[:k].copy(), a.slid[:k].copy(), batch.sqp[picked].copy(), batch.dqp[picked].copy(),
-            batch.sl[picked].copy(), batch.pkey_index[picked].copy(), a.tid[:k].copy(), np.zeros(k, np.uint16),
-        )  # fmt: skip
+            out[:k],
+            a.dlid[:k].copy(),
+            a.slid[:k].copy(),
+            batch.sqp[picked].copy(),
+            batch.dqp[picked].copy(),
+            batch.sl[picked].copy(),
+            batch.pkey_index[picked].copy(),
+            a.tid[:k].copy(),
+            np.zeros(k, np.uint16),
+        )
         if self.tap is not None:
             self.tap(batch, port, answers)
         if not clients:
@@ -142,22 +156,26 @@ class AgentPlane:
         return answers, Delivery(arrived, rows, o.client_port[n - clients : n][::-1].copy(), port)
 
     def answer(self, mad: np.ndarray, ingress: int, slid: int, now_ps: int) -> int:
-        """The device that ``mad`` (uint8[256]) enters by port ``ingress`` (for a switch addressed by LID: its port 0) takes it, and
-        writes its answer over it: for whoever carries MADs by themselves, links and counters included.
+        """The device that ``mad`` (uint8[256]) enters by port ``ingress`` (for a switch addressed
+        by LID: its port 0) takes it, and writes its answer over it: for whoever carries MADs by
+        themselves, links and counters included.
 
-        Returns what became of it: :data:`~softib.agents.kernels.dispatch.SILENT`, ``ANSWERED`` or ``FOR_CLIENT``.
+        Returns what became of it: :data:`~softib.agents.kernels.dispatch.SILENT`, ``ANSWERED`` or
+        ``FOR_CLIENT``.
         """
         return int(answer(self.tables, mad, int(ingress), int(now_ps), int(slid)))
 
     def _make_scratch(self, n: int) -> None:
-        """Addresses and outcome of up to ``n`` MADs. MADs themselves are not copied, so those columns have no rows."""
+        """Addresses and outcome of up to ``n`` MADs. MADs themselves are not copied, so those
+        columns have no rows."""
         self._requests, self._answers = mad_columns(n, mads=0), mad_columns(n, mads=0)
         rows, client_rows, client_ports = np.zeros((3, n), np.int64)
         self._outcome = Outcome(rows, client_rows, client_ports, np.zeros(2, np.int64))
 
     def set_link(self, port: int, up: bool, now_ps: int = 0) -> None:
-        """The hardware's doing, not a MAD's: the link at ``port`` fails, or trains again (both ends; a disabled end
-        stays disabled). Switches at its ends raise PortStateChange and trap 128. More faults: :attr:`faults`.
+        """The hardware's doing, not a MAD's: the link at ``port`` fails, or trains again (both
+        ends; a disabled end stays disabled). Switches at its ends raise PortStateChange and trap
+        128. More faults: :attr:`faults`.
         """
         if up:
             self.faults.mend(port, now_ps)
@@ -165,7 +183,8 @@ class AgentPlane:
             self.faults.cut(port, now_ps)
 
     def advance(self, now_ps: int) -> int | None:
-        """Let time pass for sampling (PortSamplesControl); the time at which the next call is due, None = no need.
+        """Let time pass for sampling (PortSamplesControl); the time at which the next call is due,
+        None = no need.
 
         Sampling begins and ends at the first :meth:`send` or ``advance`` at or after its moment.
         """
@@ -181,10 +200,12 @@ class AgentPlane:
         return min(int(self.fabric.sample_ps[end, begun]) for end, _, begun in armed)
 
     def count(self, port: int, counter: str, n: int = 1, now_ps: int = 0) -> None:
-        """The hardware's doing: ``counter`` (a PerfMgt name) of ``port`` grows by ``n``, stopping at 2^64 - 1.
+        """The hardware's doing: ``counter`` (a PerfMgt name) of ``port`` grows by ``n``, stopping
+        at 2^64 - 1.
 
-        LocalLinkIntegrityErrors and ExcessiveBufferOverrunErrors count crossings of the thresholds in PortInfo; each
-        call on them raises trap 129 or 130 (IBA 14.2.5.1, 7.12). Raises :class:`InputError` for another name.
+        LocalLinkIntegrityErrors and ExcessiveBufferOverrunErrors count crossings of the thresholds
+        in PortInfo; each call on them raises trap 129 or 130 (IBA 14.2.5.1, 7.12). Raises
+        :class:`InputError` for another name.
         """
         if counter not in COUNTER_NAMES:
             raise InputError(f"no counter {counter!r}; counters are {', '.join(COUNTER_NAMES)}")
@@ -195,7 +216,8 @@ class AgentPlane:
             self._threshold(port, trap, now_ps)
 
     def watchdog(self, port: int, now_ps: int = 0) -> None:
-        """The hardware's doing: the flow-control watchdog of ``port`` expired (trap 131; IBA 7.9.3)."""
+        """The hardware's doing: the flow-control watchdog of ``port`` expired (trap 131; IBA
+        7.9.3)."""
         self._threshold(port, 131, now_ps)
 
     def _threshold(self, port: int, trap: int, now_ps: int) -> None:
@@ -206,13 +228,15 @@ class AgentPlane:
         return int(self.fabric.node_base[node]) if self.fabric.switch_of_node[node] >= 0 else int(port)
 
     def describe(self, node: int, text: str | bytes, now_ps: int = 0) -> None:
-        """The host's doing: ``node`` gets another NodeDescription; its end ports raise trap 144 (NodeDescription)."""
+        """The host's doing: ``node`` gets another NodeDescription; its end ports raise trap 144
+        (NodeDescription)."""
         octets = text.encode() if isinstance(text, str) else text
         self.fabric.node_desc[node] = np.frombuffer(octets[:64].ljust(64, b"\0"), np.uint8)
         raise_change_traps(self.tables, int(node), 1, int(now_ps))
 
     def set_is_sm(self, port: int, on: bool, now_ps: int = 0) -> None:
-        """The host's doing: IsSM of end port ``port`` changes, which raises trap 144 (CapabilityMask)."""
+        """The host's doing: IsSM of end port ``port`` changes, which raises trap 144
+        (CapabilityMask)."""
         info = self.fabric.port_info[port]
         before = int(PortInfo.cap_mask.get(info))
         after = before | CapMask.IS_SM if on else before & ~int(CapMask.IS_SM)
@@ -242,9 +266,10 @@ class AgentPlane:
         return taken
 
     def trap(self, notice: Notice, tid: int = 0) -> tuple[MadBatch, int] | None:
-        """The trap MAD of ``notice`` to the master SM that the port knows, and the port it leaves; None when the port
-        knows none. Send it with :meth:`send`: it arrives as a delivery at the SM's port (IBA 13.4.9, 14.2.5.1).
-        :class:`~softib.agents.trap_queue.TrapQueue` numbers and repeats them.
+        """The trap MAD of ``notice`` to the master SM that the port knows, and the port it leaves;
+        None when the port knows none. Send it with :meth:`send`: it arrives as a delivery at the
+        SM's port (IBA 13.4.9, 14.2.5.1). :class:`~softib.agents.trap_queue.TrapQueue` numbers and
+        repeats them.
         """
         info = self.fabric.port_info[notice.port]
         sm_lid, lid = int(PortInfo.master_sm_lid.get(info)), int(PortInfo.lid.get(info))
@@ -254,14 +279,24 @@ class AgentPlane:
         if notice.trap in ISSUER_LID_AT:
             details[ISSUER_LID_AT[notice.trap] :][:2] = lid >> 8, lid & 255
         batch = MadBatch.zeros(1)
-        header = MadHeader.pack(base_version=1, mgmt_class=MgmtClass.SUBN_LID, class_version=1, method=Method.TRAP,
-                                tid=tid, attr_id=SmpAttr.NOTICE)  # fmt: skip
+        header = MadHeader.pack(
+            base_version=1,
+            mgmt_class=MgmtClass.SUBN_LID,
+            class_version=1,
+            method=Method.TRAP,
+            tid=tid,
+            attr_id=SmpAttr.NOTICE,
+        )
         producer = int(self.fabric.node_type[self.fabric.port_node[notice.port]])
         batch.mad[0, : MadHeader.size] = header
         batch.mad[0, DATA_AT : DATA_AT + 64] = wire.Notice.pack(
-            is_generic=1, type=TRAP_TYPE[notice.trap], producer_type=producer, trap_number=notice.trap, issuer_lid=lid,
+            is_generic=1,
+            type=TRAP_TYPE[notice.trap],
+            producer_type=producer,
+            trap_number=notice.trap,
+            issuer_lid=lid,
             data_details=details,
-        )  # fmt: skip
+        )
         batch.dlid[0], batch.slid[0] = sm_lid, lid
         batch.sl[0] = PortInfo.master_sm_sl.get(info)
         return batch, notice.port

@@ -1,4 +1,5 @@
-"""Traps on their way to the subnet manager: each is sent again until the manager represses it (IBA 13.4.9, 14.2.5.1).
+"""Traps on their way to the subnet manager: each is sent again until the manager represses it (IBA
+13.4.9, 14.2.5.1).
 
     queue = TrapQueue(plane)
     queue.collect(now_ps)                          # what the devices raised since the last call
@@ -8,16 +9,19 @@
 
 The rules, with their source:
 
-* A new trap has a TransactionID of its own, its repetitions have the same one (o13-5); its M_Key is 0 (o14-1).
-* A port sends no trap sooner than SubnetTimeOut, 4.096 µs x 2^n, after the one before (o14-2, PortInfo:SubnetTimeOut),
-  new or repeated. Linux' driver hfi1 does both, and keeps up to 100 traps a port and type (RVT_MAX_TRAP_LEN).
-* The specification sets no end to repetitions, and hfi1 knows none. OpenSM (``osm_trap_rcv``) takes a trap that it hears more
-  than ten times for babbling, ignores it and marks the port unhealthy: so a trap is sent ten times here, at intervals
-  that double (SubnetTimeOut, twice, four times, … at most 32 times it), and is then given up. Another manager than the one
-  that it was sent to (MasterSMLID changed) gets it from the beginning.
+* A new trap has a TransactionID of its own, its repetitions have the same one (o13-5); its M_Key is
+  0 (o14-1).
+* A port sends no trap sooner than SubnetTimeOut, 4.096 µs x 2^n, after the one before (o14-2,
+  PortInfo:SubnetTimeOut), new or repeated. Linux' driver hfi1 does both, and keeps up to 100 traps
+  a port and type (RVT_MAX_TRAP_LEN).
+* The specification sets no end to repetitions, and hfi1 knows none. OpenSM (``osm_trap_rcv``) takes
+  a trap that it hears more than ten times for babbling, ignores it and marks the port unhealthy: so
+  a trap is sent ten times here, at intervals that double (SubnetTimeOut, twice, four times, … at
+  most 32 times it), and is then given up. Another manager than the one that it was sent to
+  (MasterSMLID changed) gets it from the beginning.
 * A trap of a port that knows no manager (MasterSMLID or LID 0) waits, and costs no repetition.
-* The same notice again, while the first was not sent yet, is one trap. Once that was sent, what comes is new: it
-  follows when the manager has repressed the first.
+* The same notice again, while the first was not sent yet, is one trap. Once that was sent, what
+  comes is new: it follows when the manager has repressed the first.
 """
 
 from __future__ import annotations
@@ -40,9 +44,11 @@ MOST_SENDS = 10
 MOST_PENDING = 100
 """Traps that a port keeps (hfi1: RVT_MAX_TRAP_LEN); beyond, the oldest is lost."""
 LONGEST_BACKOFF = 5
-"""Intervals grow to 2^5 times SubnetTimeOut: ten copies span 159 of them, 171 s with OpenSM's SubnetTimeOut 18."""
+"""Intervals grow to 2^5 times SubnetTimeOut: ten copies span 159 of them, 171 s with OpenSM's
+SubnetTimeOut 18."""
 SHORTEST_PS = 100_000_000_000
-"""Between two traps of a port, whatever SubnetTimeOut says (ours: 0.1 s; a manager that is well sets 18, 1.07 s)."""
+"""Between two traps of a port, whatever SubnetTimeOut says (ours: 0.1 s; a manager that is well
+sets 18, 1.07 s)."""
 HOMELESS_PS = 250_000_000_000
 """How often a port without a manager is looked at."""
 UNIT_PS = 4_096_000
@@ -50,7 +56,8 @@ UNIT_PS = 4_096_000
 
 @dataclass
 class Pending:
-    """A trap that nobody has repressed. ``repeated``: the same happened once more since it was sent."""
+    """A trap that nobody has repressed. ``repeated``: the same happened once more since it was
+    sent."""
 
     notice: Notice
     tid: int
@@ -67,8 +74,8 @@ class Pending:
 
 @dataclass
 class PortTraps:
-    """The traps of one end port, oldest first; from ``free_ps`` on it may send again. ``listed_ps``: its entry in the
-    queue of ports (-1: it has none)."""
+    """The traps of one end port, oldest first; from ``free_ps`` on it may send again.
+    ``listed_ps``: its entry in the queue of ports (-1: it has none)."""
 
     pending: deque[Pending] = field(default_factory=deque)
     free_ps: int = 0
@@ -81,8 +88,9 @@ class PortTraps:
 
 @dataclass
 class TrapCounts:
-    """Of all ports since the start: MADs ``sent``, traps that a manager ``repressed``, notices ``merged`` into one that
-    waited, traps ``given_up`` after ten copies, notices ``lost`` because a queue was full or the device lost its power."""
+    """Of all ports since the start: MADs ``sent``, traps that a manager ``repressed``, notices
+    ``merged`` into one that waited, traps ``given_up`` after ten copies, notices ``lost`` because a
+    queue was full or the device lost its power."""
 
     sent: int = 0
     repressed: int = 0
@@ -92,7 +100,8 @@ class TrapCounts:
 
 
 class TrapQueue:
-    """The traps of all devices of ``plane``. Time is the caller's (ps); nothing is done between calls."""
+    """The traps of all devices of ``plane``. Time is the caller's (ps); nothing is done between
+    calls."""
 
     def __init__(self, plane: AgentPlane):
         self.plane = plane
@@ -195,7 +204,8 @@ class TrapQueue:
         return made
 
     def _made(self, at: PortTraps, trap: Pending) -> tuple[MadBatch, int] | None:
-        """Its MAD; None without a manager. A bug of ours in it costs this trap: it would meet it every time."""
+        """Its MAD; None without a manager. A bug of ours in it costs this trap: it would meet it
+        every time."""
         try:
             return self.plane.trap(trap.notice, trap.tid)
         except Exception:
@@ -225,7 +235,8 @@ class TrapQueue:
         return max(SHORTEST_PS, UNIT_PS << timeout)
 
     def repressed(self, port: int, tid: int, now_ps: int) -> bool:
-        """A TrapRepress with ``tid`` reached end port ``port``: that trap ends. False where it has no such trap."""
+        """A TrapRepress with ``tid`` reached end port ``port``: that trap ends. False where it has
+        no such trap."""
         at = self._ports.get(port)
         trap = None if at is None else next((p for p in at.pending if p.tid == tid), None)
         if at is None or trap is None:

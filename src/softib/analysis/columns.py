@@ -76,8 +76,8 @@ def links(f: Fabric) -> dict[str, Any]:
 
 
 def counters(f: Fabric) -> dict[str, Any]:
-    """One row a port with its PerfMgt counters (:data:`softib.fabric.counters.COUNTER_NAMES`): data in 4-byte words, wait in
-    ticks, the rest in events."""
+    """One row a port with its PerfMgt counters (:data:`softib.fabric.counters.COUNTER_NAMES`): data
+    in 4-byte words, wait in ticks, the rest in events."""
     names = np.array(f.node_names(), object)
     return {
         "node": names[f.port_node].tolist(),

@@ -1,4 +1,5 @@
-"""What a fabric costs: a book of prices, and the items of a fabric. Every price has a range and a source; an item without a price is named, never guessed."""
+"""What a fabric costs: a book of prices, and the items of a fabric. Every price has a range and a
+source; an item without a price is named, never guessed."""
 
 from __future__ import annotations
 
@@ -58,7 +59,8 @@ class CostBook(BaseModel):
 
 @dataclass(frozen=True)
 class Price:
-    """``low`` and ``high`` of a whole fabric; ``missing``: items that the book has no price for, without which there is none (both 0)."""
+    """``low`` and ``high`` of a whole fabric; ``missing``: items that the book has no price for,
+    without which there is none (both 0)."""
 
     low: float
     high: float
@@ -73,7 +75,8 @@ class Price:
 
 
 def read_book(path: str | os.PathLike[str] | None = None) -> CostBook:
-    """The book at ``path``, or softib's own. Raises :class:`InputError`, one line: what is wrong where."""
+    """The book at ``path``, or softib's own. Raises :class:`InputError`, one line: what is wrong
+    where."""
     if path is None:
         where = "prices.yaml"
         content = resources.files("softib.analysis").joinpath("prices.yaml").read_text(encoding="utf-8")
@@ -93,8 +96,9 @@ def read_book(path: str | os.PathLike[str] | None = None) -> CostBook:
 
 
 def price_of(book: CostBook, fabric: Fabric, network: str) -> Price:
-    """What ``fabric``, built of ``network``, costs: adapters by ports of hosts that are linked, switches by their linked ports, cables by their length.
-    Aggregation nodes are inside their switches. A cable without a known length counts as the shortest."""
+    """What ``fabric``, built of ``network``, costs: adapters by ports of hosts that are linked,
+    switches by their linked ports, cables by their length. Aggregation nodes are inside their
+    switches. A cable without a known length counts as the shortest."""
     f = fabric
     used = (f.port_peer >= 0) & ~inside_switches(f)
     switch = f.switch_of_node[f.port_node] >= 0

@@ -21,8 +21,8 @@ MAX_RAILS = 16
 class Endpoints:
     """CA ports that send and receive, in natural order of their names.
 
-    ``row`` int32[H] rows of ``graph.end_*``; ``name`` their node names; ``rail`` int32[H]: position among the ports of
-    the same host; ``rails`` the number of different ones.
+    ``row`` int32[H] rows of ``graph.end_*``; ``name`` their node names; ``rail`` int32[H]: position
+    among the ports of the same host; ``rails`` the number of different ones.
     """
 
     row: np.ndarray
@@ -49,7 +49,8 @@ def endpoints_of(fabric: Fabric, graph: SwitchGraph) -> Endpoints:
 
 
 def _rails(names: list[str]) -> np.ndarray:
-    """Ports of one host are those whose names share the first word (``node-7 mlx5_0``, ``node-7 mlx5_1``)."""
+    """Ports of one host are those whose names share the first word (``node-7 mlx5_0``, ``node-7
+    mlx5_1``)."""
     rail = np.zeros(len(names), np.int32)
     seen: dict[str, int] = {}
     for i, name in enumerate(names):

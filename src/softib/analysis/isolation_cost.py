@@ -1,4 +1,5 @@
-"""What is left of a fabric's bisection bandwidth when the cables that findings want isolated are away, all of them."""
+"""What is left of a fabric's bisection bandwidth when the cables that findings want isolated are
+away, all of them."""
 
 from __future__ import annotations
 
@@ -16,8 +17,10 @@ __all__ = ["with_bisection"]
 
 
 def with_bisection(fabric: Fabric, found: Sequence[Finding]) -> list[Finding]:
-    """The same findings; those with a cable between switches to isolate say in ``evidence["isolate"]`` the bisection in percent of full, now and without all the cables
-    that are to be isolated now. A search (``softib.diags.capacity.bisection``) that is asked only where there is such a cable."""
+    """The same findings; those with a cable between switches to isolate say in
+    ``evidence["isolate"]`` the bisection in percent of full, now and without all the cables that
+    are to be isolated now. A search (``softib.diags.capacity.bisection``) that is asked only where
+    there is such a cable."""
     between = [i for i, f in enumerate(found) if "capacity_between_switches_left" in f.evidence.get("isolate", {})]
     away = [c for f in found if f.evidence.get("isolate", {}).get("now") and (c := _cable(fabric, f)) >= 0]
     if not between or not away:

@@ -45,7 +45,8 @@ def with_names(texts: Sequence[str], fabric: Fabric) -> list[str]:
 
 
 def short_name(name: str) -> str:
-    """What people call a node: ``MF0;leaf-1:MQM9700/U1`` is ``leaf-1``, the chip ``MF0;core:MCS8500/L16/U2`` of a director ``core/L16/U2``."""
+    """What people call a node: ``MF0;leaf-1:MQM9700/U1`` is ``leaf-1``, the chip
+    ``MF0;core:MCS8500/L16/U2`` of a director ``core/L16/U2``."""
     found = re.fullmatch(r"[^;]*;([^:;]+):[^/]*/?(.*)", name)
     if not found:
         return name
@@ -53,9 +54,11 @@ def short_name(name: str) -> str:
 
 
 def distinct_parts(names: Sequence[str]) -> tuple[list[str], str]:
-    """(what tells the names apart, what they have in common as ``leaf-…``): whole words and numbers only.
+    """(what tells the names apart, what they have in common as ``leaf-…``): whole words and numbers
+    only.
 
-    Nothing is taken away where the names have less than :data:`MIN_SAVED` letters in common, or where one is empty then.
+    Nothing is taken away where the names have less than :data:`MIN_SAVED` letters in common, or
+    where one is empty then.
     """
     rows = [_TOKEN.findall(n) for n in names]
     if len(set(names)) < 2:

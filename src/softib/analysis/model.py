@@ -24,10 +24,11 @@ __all__ = ["BringUpPart", "Counts", "Made", "Report", "RoutingPart"]
 
 @dataclass(frozen=True)
 class Counts:
-    """The numbers of COUNTS.tsv: ``cas`` counts SHARP aggregation nodes too, ``links`` a record without a peer too.
+    """The numbers of COUNTS.tsv: ``cas`` counts SHARP aggregation nodes too, ``links`` a record
+    without a peer too.
 
-    ``system_links`` are the links between systems of a ``.topo`` file, None elsewhere; what a format does not tell is
-    None too.
+    ``system_links`` are the links between systems of a ``.topo`` file, None elsewhere; what a
+    format does not tell is None too.
     """
 
     switches: int | None
@@ -43,7 +44,8 @@ class Counts:
 
 @dataclass
 class BringUpPart:
-    """What the subnet manager did: ``facts`` are (name, value) pairs for people, ``numbers`` the same for programs."""
+    """What the subnet manager did: ``facts`` are (name, value) pairs for people, ``numbers`` the
+    same for programs."""
 
     facts: list[tuple[str, str]]
     numbers: dict[str, Any]
@@ -55,9 +57,12 @@ class RoutingPart:
     """Proof and quality of forwarding tables.
 
     ``tables`` is the engine that made the tables in the end, where ``engine`` fell back to it.
-    ``credit_loop`` is None or the cycle as (node, portnum, vl). ``unreachable`` counts CA→CA and CA→switch pairs that do not arrive, ``loops`` those of them that run in circles,
-    ``ports_without_lid`` cabled ports of channel adapters that have no LID (they are in no pair), ``switch_unreachable`` pairs of a switch and an end port that do not arrive (None = not judged). ``hops`` is {hops: CA→CA pairs}.
-    ``more`` are further figures for ``--json``, ``facts`` the same for people.
+    ``credit_loop`` is None or the cycle as (node, portnum, vl). ``unreachable`` counts CA→CA and
+    CA→switch pairs that do not arrive, ``loops`` those of them that run in circles,
+    ``ports_without_lid`` cabled ports of channel adapters that have no LID (they are in no pair),
+    ``switch_unreachable`` pairs of a switch and an end port that do not arrive (None = not judged).
+    ``hops`` is {hops: CA→CA pairs}. ``more`` are further figures for ``--json``, ``facts`` the same
+    for people.
     """
 
     engine: str
@@ -97,11 +102,11 @@ class Made:
 
 @dataclass
 class Report:
-    """Everything about one source. ``recognised`` is its topology, ``structure`` the same as plain values; ``comparison`` is
-    what became of each cable of the ``plan``.
+    """Everything about one source. ``recognised`` is its topology, ``structure`` the same as plain
+    values; ``comparison`` is what became of each cable of the ``plan``.
 
-    ``seconds`` is the wall time by step; ``notes`` say which step could not run, and why, ``source_notes`` what softib does
-    not use of a file that is in order."""
+    ``seconds`` is the wall time by step; ``notes`` say which step could not run, and why,
+    ``source_notes`` what softib does not use of a file that is in order."""
 
     source: str
     format: str

@@ -1,4 +1,5 @@
-"""A fabric from what was observed of ports alone: nodes, cables and rates, for results that show a fabric beside their findings."""
+"""A fabric from what was observed of ports alone: nodes, cables and rates, for results that show a
+fabric beside their findings."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ __all__ = ["fabric_of_ports"]
 
 
 def fabric_of_ports(ports: ObservedPorts, name: str = "observed") -> Fabric:
-    """Its nodes and cables. What the ports did not say (devices, LIDs of switches, tables) is as :class:`FabricBuilder` has it, and not recorded."""
+    """Its nodes and cables. What the ports did not say (devices, LIDs of switches, tables) is as
+    :class:`FabricBuilder` has it, and not recorded."""
     guid, first, node = np.unique(ports.node_guid, return_index=True, return_inverse=True)
     node = node.reshape(-1)
     switch = np.asarray(ports.switch, bool)[first]
@@ -23,9 +25,12 @@ def fabric_of_ports(ports: ObservedPorts, name: str = "observed") -> Fabric:
     for is_switch, n in sorted({(bool(s), int(m)) for s, m in zip(switch, most, strict=True)}):
         mine = np.flatnonzero((switch == is_switch) & (most == n))
         row[mine] = built.nodes(
-            len(mine), NodeType.SWITCH if is_switch else NodeType.CA, max(n, 1), desc=[ports.node[first[m]] for m in mine.tolist()],
+            len(mine),
+            NodeType.SWITCH if is_switch else NodeType.CA,
+            max(n, 1),
+            desc=[ports.node[first[m]] for m in mine.tolist()],
             node_guid=guid[mine],
-        )  # fmt: skip
+        )
     peer = np.asarray(ports.peer, np.int64)
     a = np.flatnonzero(
         (peer > np.arange(len(peer)))

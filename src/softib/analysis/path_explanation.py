@@ -1,4 +1,5 @@
-"""Why packets from one port to another take the path they take: the tables, hop by hop, and what else was possible."""
+"""Why packets from one port to another take the path they take: the tables, hop by hop, and what
+else was possible."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ BASE, FULL = 0x7FFF, 0x8000
 
 @dataclass(frozen=True)
 class Alternative:
-    """Another egress of a switch that lies on a shortest path too. ``lids``: end-port LIDs that the switch sends there."""
+    """Another egress of a switch that lies on a shortest path too. ``lids``: end-port LIDs that the
+    switch sends there."""
 
     portnum: int
     to: str
@@ -36,8 +38,9 @@ class Alternative:
 
 @dataclass(frozen=True)
 class Hop:
-    """``node`` sends through ``out_port`` (LFT entry of the DLID; a CA has one port) to ``to``, on virtual lane ``vl``. ``shorter``: the neighbours
-    that are nearer to the destination than ``to`` is."""
+    """``node`` sends through ``out_port`` (LFT entry of the DLID; a CA has one port) to ``to``, on
+    virtual lane ``vl``. ``shorter``: the neighbours that are nearer to the destination than ``to``
+    is."""
 
     node: str
     in_port: int | None
@@ -52,9 +55,10 @@ class Hop:
 
 @dataclass
 class Explanation:
-    """The path from ``a`` (``slid``) to ``b`` (``dlid``) on service level ``sl``. ``ended``: "" where it arrives, else where and why it does
-    not. ``shortest``: switches on a shortest path (None: there is none). ``reasons`` and ``changes`` are sentences: why this path, and what
-    would change it."""
+    """The path from ``a`` (``slid``) to ``b`` (``dlid``) on service level ``sl``. ``ended``: ""
+    where it arrives, else where and why it does not. ``shortest``: switches on a shortest path
+    (None: there is none). ``reasons`` and ``changes`` are sentences: why this path, and what would
+    change it."""
 
     a: str
     b: str
@@ -81,7 +85,8 @@ class Explanation:
 
 
 def explain(f: Fabric, a: int, b: int, engine: str, sl: int = 0, sl_source: str = "") -> Explanation:
-    """The path from port row ``a`` to port row ``b`` by the tables of ``f``. ``engine`` and ``sl`` are what its manager says."""
+    """The path from port row ``a`` to port row ``b`` by the tables of ``f``. ``engine`` and ``sl``
+    are what its manager says."""
     names = distinct_names(f)
     found = Explanation(_place(f, names, a), _place(f, names, b), int(f.lid[a]), int(f.lid[b]), engine, sl, sl_source)
     if not found.slid or not found.dlid:
@@ -104,8 +109,8 @@ def _place(f: Fabric, names: list[str], port: int) -> str:
 
 
 def explain_routed(found: Routed, a: int, b: int) -> Explanation:
-    """The path from port row ``a`` to port row ``b`` by tables that were judged, with the SL of the path record where softib's subnet
-    administration, or that of a running fabric, states one."""
+    """The path from port row ``a`` to port row ``b`` by tables that were judged, with the SL of the
+    path record where softib's subnet administration, or that of a running fabric, states one."""
     f = found.fabric
     engine = found.part.tables or found.part.engine
     sl, source, refused = _stated_sl(found, a, b)
@@ -135,14 +140,15 @@ def _stated_sl(found: Routed, a: int, b: int) -> tuple[int, str, str]:
         return (
             0,
             source,
-            "the subnet administration has no path record: the ports share no partition of which one is a full member, or no route leads there",
+            "the subnet administration has no path record: the ports share no partition of which one is a full "
+            "member, or no route leads there",
         )
     return sl, source, ""
 
 
 def _partitions_apart(f: Fabric, names: list[str], a: int, b: int) -> str:
-    """Why each of two adapters drops the other's packets: no P_Key is shared by a full member and another one (IBA 10.9.3); "" where one is, and
-    where one end is a switch (management alone)."""
+    """Why each of two adapters drops the other's packets: no P_Key is shared by a full member and
+    another one (IBA 10.9.3); "" where one is, and where one end is a switch (management alone)."""
     if f.is_switch[f.port_node[[a, b]]].any():
         return ""
     held = [_pkeys(f, port) for port in (a, b)]
@@ -163,7 +169,8 @@ def _pkeys(f: Fabric, port: int) -> list[int]:
 
 
 def _distances(f: Fabric, graph: SwitchGraph, b: int) -> np.ndarray:
-    """int32[nodes]: switches on a shortest path from each switch to ``b``, itself counted; -1 where there is none."""
+    """int32[nodes]: switches on a shortest path from each switch to ``b``, itself counted; -1 where
+    there is none."""
     distance = np.full(f.sizes.nodes, -1, np.int32)
     node = int(f.port_node[b])
     start = node if f.is_switch[node] else int(f.port_node[f.port_peer[b]]) if f.port_peer[b] >= 0 else -1
@@ -250,7 +257,7 @@ def _hop(
             if distance[f.port_node[q]] == distance[node] - 1:
                 others.append(Alternative(p, _place(f, names, q), int(lids[p])))
     vl = _vl(f, base + out, in_port or 0, found.sl)
-    return Hop(names[node], in_port, out, names[to], int(f.port_num[peer]), vl, int(lids[out]), tuple(others), shorter)  # fmt: skip
+    return Hop(names[node], in_port, out, names[to], int(f.port_num[peer]), vl, int(lids[out]), tuple(others), shorter)
 
 
 def _end_lids(f: Fabric) -> np.ndarray:
@@ -278,7 +285,8 @@ def _judge(f: Fabric, found: Explanation, b: int) -> None:
         found.reasons.append(f"It is a shortest path: {counted(passed, 'switch')}.")
     elif found.shortest is not None:
         found.reasons.append(
-            f"It passes {counted(passed, 'switch')}; a shortest path passes {found.shortest}. {found.engine} leaves shorter paths out where they"
+            f"It passes {counted(passed, 'switch')}; a shortest path passes {found.shortest}. {found.engine} leaves "
+            f"shorter paths out where they"
             " would turn from down to up, or where links that stand in its order of ranks are missing."
         )
     for hop in switches:
@@ -288,13 +296,18 @@ def _judge(f: Fabric, found: Explanation, b: int) -> None:
         ports = ", ".join(str(x.portnum) for x in hop.alternatives[:12]) + (" …" if len(hop.alternatives) > 12 else "")
         most = max(x.lids for x in hop.alternatives)
         others = f"{least} to {most}" if least < most else f"{least}"
-        why = f"the LFT entry of LID {found.dlid} is port {hop.out_port}, which carries {hop.lids} end-port LIDs; the others carry {others}"
+        why = (
+            f"the LFT entry of LID {found.dlid} is port {hop.out_port}, which carries {hop.lids} end-port LIDs; the "
+            f"others carry {others}"
+        )
         found.reasons.append(f"At {hop.node}, {_ports(ports)} on a shortest path too; {why}.")
         found.changes.append(
-            f"Without the cable at {hop.node}[{hop.out_port}] it would leave {hop.node} through port {ports.replace(', ', ' or ')}."
+            f"Without the cable at {hop.node}[{hop.out_port}] it would leave {hop.node} through port "
+            f"{ports.replace(', ', ' or ')}."
         )
     if not found.changes:
         found.changes.append("No other shortest path exists: a failed cable on it means a longer path, or none.")
     found.changes.append(
-        "With LMC 1 or more, B has further LIDs, which the engine spreads over other paths; another engine, or root GUIDs, give other tables."
+        "With LMC 1 or more, B has further LIDs, which the engine spreads over other paths; another engine, or root "
+        "GUIDs, give other tables."
     )

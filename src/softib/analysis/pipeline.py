@@ -32,17 +32,26 @@ def counts_of(result: ReadResult) -> Counts:
     f, counted = result.fabric, result.counts
     sharp = is_aggregation_node(f.node_desc[f.cas])
     found: dict[str, int | None] = {
-        "switches": f.sizes.switches, "cas": len(f.cas), "sharp_nodes": int(sharp.sum()),
-        "links": f.sizes.cables, "system_links": f.source.system_links,
-    }  # fmt: skip
+        "switches": f.sizes.switches,
+        "cas": len(f.cas),
+        "sharp_nodes": int(sharp.sum()),
+        "links": f.sizes.cables,
+        "system_links": f.source.system_links,
+    }
     return Counts(**{key: counted.get(key, value) for key, value in found.items()})
 
 
 @small_work_in_python()
 def checked(
-    source: str, result: ReadResult, *, plan: Sequence[str] | str = (), engine: str | None = None, lfts: str | None = None,
-    guid_files: Mapping[str, str | None] | None = None, steps: Steps = quietly,
-) -> Report:  # fmt: skip
+    source: str,
+    result: ReadResult,
+    *,
+    plan: Sequence[str] | str = (),
+    engine: str | None = None,
+    lfts: str | None = None,
+    guid_files: Mapping[str, str | None] | None = None,
+    steps: Steps = quietly,
+) -> Report:
     """Findings only: what ``softib check`` says."""
     return build(
         source, result, plan=plan, engine=engine, lfts=lfts, guid_files=guid_files, steps=steps, predicted=False
@@ -63,12 +72,13 @@ def build(
     steps: Steps = quietly,
     predicted: bool = True,
 ) -> Report:
-    """Bring up (or read tables), prove, check, predict, also ``traffic`` (a matrix). ``guid_files`` are paths by
-    OpenSM's option (``root_guid_file`` ...). ``steps`` is entered with the name of each step.
+    """Bring up (or read tables), prove, check, predict, also ``traffic`` (a matrix). ``guid_files``
+    are paths by OpenSM's option (``root_guid_file`` ...). ``steps`` is entered with the name of
+    each step.
 
-    What cannot be done with this fabric (too many LIDs, nothing that answers) is a note of the report, not an error.
-    Several files in ``plan`` make one plan. Raises :class:`InputError` for a plan, table file or engine that cannot be
-    used.
+    What cannot be done with this fabric (too many LIDs, nothing that answers) is a note of the
+    report, not an error. Several files in ``plan`` make one plan. Raises :class:`InputError` for a
+    plan, table file or engine that cannot be used.
     """
     routed.check_choice(engine, lfts)
     plans = (plan,) if isinstance(plan, str) else tuple(plan)
@@ -111,17 +121,27 @@ def _predict(
         with steps("other engines"):
             prediction = report.prediction
             report.engines = compare_engines(
-                found.fabric, found.graph, prediction.endpoints, found.part, found.lft, found.options, seed,
+                found.fabric,
+                found.graph,
+                prediction.endpoints,
+                found.part,
+                found.lft,
+                found.options,
+                seed,
                 (prediction.bisection_relative, prediction.pattern("shift").relative),
-            )  # fmt: skip
+            )
     else:
         report.notes.append("no traffic to predict: fewer than two host ports have an address")
 
 
 def _route(
-    report: Report, result: ReadResult, engine: str | None, lfts: str | None,
-    guid_files: Mapping[str, str | None] | None, steps: Steps,
-) -> routed.Routed | None:  # fmt: skip
+    report: Report,
+    result: ReadResult,
+    engine: str | None,
+    lfts: str | None,
+    guid_files: Mapping[str, str | None] | None,
+    steps: Steps,
+) -> routed.Routed | None:
     try:
         found = routed.routed(result, engine, lfts, steps, guid_files)
     except InputError:
@@ -161,8 +181,9 @@ def _read_plan(plan: str) -> Any:
 
 
 def _remedy(found: routed.Routed | None, engine: str | None, seed: int, steps: Steps) -> Any:
-    """What ftree's GUID files would bring back, where ftree was wanted, or tables of a running fabric or of a dump stand
-    on a tree with a flaw: a dump does not tell which engine its manager was to use."""
+    """What ftree's GUID files would bring back, where ftree was wanted, or tables of a running
+    fabric or of a dump stand on a tree with a flaw: a dump does not tell which engine its manager
+    was to use."""
     if found is None or found.part.tables == "ftree" or (engine and "ftree" not in engine.split(",")):
         return None
     from softib.analysis.remedy import ftree_unfit
@@ -172,7 +193,8 @@ def _remedy(found: routed.Routed | None, engine: str | None, seed: int, steps: S
 
 
 def _check(report: Report, result: ReadResult, plan: Any, found: routed.Routed | None, remedy: Any = None) -> None:
-    """Findings about the fabric as it was read: a bring-up replaces what the source records (LIDs, states)."""
+    """Findings about the fabric as it was read: a bring-up replaces what the source records (LIDs,
+    states)."""
     from softib.diags.check import check_structure
     from softib.diags.structure.recognise import summary
 

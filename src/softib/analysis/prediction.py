@@ -1,4 +1,5 @@
-"""What traffic will do on the routed fabric: the static layer's figures for the patterns people ask about."""
+"""What traffic will do on the routed fabric: the static layer's figures for the patterns people ask
+about."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ BUSIEST = 10
 
 @dataclass(frozen=True)
 class Busy:
-    """A channel with its load: ``place`` is the sending port, ``peer`` the receiving one, as ``leaf-3[40]``."""
+    """A channel with its load: ``place`` is the sending port, ``peer`` the receiving one, as
+    ``leaf-3[40]``."""
 
     place: str
     peer: str
@@ -40,11 +42,13 @@ class Busy:
 
 @dataclass
 class Pattern:
-    """One traffic pattern: ``relative`` is the mean over flows of the rate over what both hosts' own links can do.
+    """One traffic pattern: ``relative`` is the mean over flows of the rate over what both hosts'
+    own links can do.
 
-    ``load`` float64[channels] is what the pattern puts on each channel, in flows (mean over its permutations), ``peak``
-    the same for the permutation with the smallest rates;
-    ``most`` the largest load on one channel in any permutation; ``worst`` the smallest relative of any permutation.
+    ``load`` float64[channels] is what the pattern puts on each channel, in flows (mean over its
+    permutations), ``peak`` the same for the permutation with the smallest rates; ``most`` the
+    largest load on one channel in any permutation; ``worst`` the smallest relative of any
+    permutation.
     """
 
     name: str
@@ -65,8 +69,9 @@ class Pattern:
 class Prediction:
     """Everything that the static layer says. Times are in picoseconds by message size in bytes.
 
-    ``limit`` is what the wiring allows random pairs (:func:`~softib.sim.static_limits.random_pairs_limit`), None where the
-    structure is not known. ``narrowest_gbps`` is what one half sends to the other across the narrowest bisection.
+    ``limit`` is what the wiring allows random pairs
+    (:func:`~softib.sim.static_limits.random_pairs_limit`), None where the structure is not known.
+    ``narrowest_gbps`` is what one half sends to the other across the narrowest bisection.
     """
 
     network: Network
@@ -93,12 +98,19 @@ class Prediction:
 
 
 def predict(
-    fabric: Fabric, graph: SwitchGraph, lft: np.ndarray, *, seed: int = 0, samples: int = SAMPLES,
+    fabric: Fabric,
+    graph: SwitchGraph,
+    lft: np.ndarray,
+    *,
+    seed: int = 0,
+    samples: int = SAMPLES,
     cut: structural.Bisection | None = None,
-) -> Prediction | None:  # fmt: skip
-    """Predict traffic of every CA port over tables ``lft`` (uint8[switches, LIDs]); None with fewer than two of them.
+) -> Prediction | None:
+    """Predict traffic of every CA port over tables ``lft`` (uint8[switches, LIDs]); None with fewer
+    than two of them.
 
-    ``cut`` is the bisection of the wiring, if at hand: pairs across it are a pattern, and its partitions limit random pairs.
+    ``cut`` is the bisection of the wiring, if at hand: pairs across it are a pattern, and its
+    partitions limit random pairs.
     """
     ends = endpoints_of(fabric, graph)
     if len(ends.row) < 2:
@@ -110,15 +122,35 @@ def predict(
     shifts = static.all_shifts(network, order, sampled_shifts(network, seed))
     every = static.all_to_all(network)
     found = [
-        Pattern("bisection", "random pairs between two random halves, both directions", 2 * bisection.pairs, samples, 0,
-                bisection.relative, float(bisection.samples.min()), float(bisection.worst.max(initial=0)),
-                bisection.unrouted, bisection.load, bisection.peak),
-        Pattern("shift", "every host to the host k places on, for each k", n, len(shifts.shifts), n - 1,
-                float(shifts.relative.mean()), float(shifts.relative.min()), float(shifts.load.max(initial=0)),
-                shifts.unrouted, shifts.load.mean(axis=0), shifts.load[int(shifts.relative.argmin())]),
+        Pattern(
+            "bisection",
+            "random pairs between two random halves, both directions",
+            2 * bisection.pairs,
+            samples,
+            0,
+            bisection.relative,
+            float(bisection.samples.min()),
+            float(bisection.worst.max(initial=0)),
+            bisection.unrouted,
+            bisection.load,
+            bisection.peak,
+        ),
+        Pattern(
+            "shift",
+            "every host to the host k places on, for each k",
+            n,
+            len(shifts.shifts),
+            n - 1,
+            float(shifts.relative.mean()),
+            float(shifts.relative.min()),
+            float(shifts.load.max(initial=0)),
+            shifts.unrouted,
+            shifts.load.mean(axis=0),
+            shifts.load[int(shifts.relative.argmin())],
+        ),
         _all_to_all(network, every),
         _incast(network, order, rng),
-    ]  # fmt: skip
+    ]
     limit, across = None, None
     if cut is not None:
         limit = random_pairs_limit(network, [part[graph.switch_node] for part in cut.partitions])
@@ -128,11 +160,19 @@ def predict(
     for pattern in found:
         pattern.busiest = busiest(fabric, network, pattern.load)
     return Prediction(
-        network, ends, found, bisection.gbps, bisection.full_gbps, bisection.relative, bisection.spread,
+        network,
+        ends,
+        found,
+        bisection.gbps,
+        bisection.full_gbps,
+        bisection.relative,
+        bisection.spread,
         {size: _allreduce_ps(network, size, ends) for size in MESSAGE_BYTES},
-        {size: static.all_to_all_time_ps(network, size // n, every) for size in MESSAGE_BYTES}, seed,
-        limit, None if across is None else across.gbps,
-    )  # fmt: skip
+        {size: static.all_to_all_time_ps(network, size // n, every) for size in MESSAGE_BYTES},
+        seed,
+        limit,
+        None if across is None else across.gbps,
+    )
 
 
 def sampled_shifts(network: Network, seed: int) -> np.ndarray:
@@ -144,7 +184,8 @@ def sampled_shifts(network: Network, seed: int) -> np.ndarray:
 def _narrowest(
     fabric: Fabric, network: Network, cut: structural.Bisection, samples: int, seed: int
 ) -> static.Bisection | None:
-    """Random pairs across the narrowest bisection of the wiring: together they get no more than its bandwidth."""
+    """Random pairs across the narrowest bisection of the wiring: together they get no more than its
+    bandwidth."""
     g = network.graph
     half = np.full(fabric.sizes.ports, -1)
     half[cut.host_port] = cut.side
@@ -156,13 +197,24 @@ def _narrowest(
 
 
 def _narrowest_pattern(found: static.Bisection, samples: int) -> Pattern:
-    return Pattern("narrowest", "random pairs across the narrowest bisection, both directions", 2 * found.pairs, samples,
-                   0, found.relative, float(found.samples.min()), float(found.worst.max(initial=0)), found.unrouted,
-                   found.load, found.peak)  # fmt: skip
+    return Pattern(
+        "narrowest",
+        "random pairs across the narrowest bisection, both directions",
+        2 * found.pairs,
+        samples,
+        0,
+        found.relative,
+        float(found.samples.min()),
+        float(found.worst.max(initial=0)),
+        found.unrouted,
+        found.load,
+        found.peak,
+    )
 
 
 def network_of(fabric: Fabric, graph: SwitchGraph, lft: np.ndarray, ends: Endpoints) -> Network:
-    """Channels with the rates of the fabric's links; a link that records none counts as the slowest known one."""
+    """Channels with the rates of the fabric's links; a link that records none counts as the slowest
+    known one."""
     gbps = port_gbps(fabric)
     known = gbps[gbps > 0]
     gbps = np.where(gbps > 0, gbps, known.min() if len(known) else 1.0)
@@ -179,8 +231,19 @@ def _all_to_all(network: Network, found: static.Loads) -> Pattern:
     host_time = (n - 1) / network.host_gbps
     relative = float((host_time / time).mean()) if time else 0.0
     load = found.load.astype(np.float64)
-    return Pattern("all-to-all", "every host to every other at once", found.flows, 1, 1, relative, relative,
-                   float(load.max(initial=0)), found.unrouted, load, load)  # fmt: skip
+    return Pattern(
+        "all-to-all",
+        "every host to every other at once",
+        found.flows,
+        1,
+        1,
+        relative,
+        relative,
+        float(load.max(initial=0)),
+        found.unrouted,
+        load,
+        load,
+    )
 
 
 def _incast(network: Network, order: np.ndarray, rng: np.random.Generator) -> Pattern:
@@ -191,8 +254,19 @@ def _incast(network: Network, order: np.ndarray, rng: np.random.Generator) -> Pa
     rate, _ = static.flow_rates(network, src, dst, found)
     relative = rate / np.minimum(network.host_gbps[src], network.host_gbps[dst])
     load = found.load.astype(np.float64)
-    return Pattern("incast", f"{k} random hosts to one", k, 1, 1, float(relative.mean()), float(relative.min()),
-                   float(load.max(initial=0)), found.unrouted, load, load)  # fmt: skip
+    return Pattern(
+        "incast",
+        f"{k} random hosts to one",
+        k,
+        1,
+        1,
+        float(relative.mean()),
+        float(relative.min()),
+        float(load.max(initial=0)),
+        found.unrouted,
+        load,
+        load,
+    )
 
 
 def _allreduce_ps(network: Network, size: int, ends: Endpoints) -> int:
@@ -240,12 +314,19 @@ def prediction_json(p: Prediction | None) -> dict[str, Any] | None:
         },
         "patterns": [
             {
-                "name": q.name, "text": q.text, "flows": q.flows, "permutations": q.permutations, "of": q.of,
-                "relative": q.relative, "worst": q.worst, "most_on_a_link": q.most, "unrouted": q.unrouted,
+                "name": q.name,
+                "text": q.text,
+                "flows": q.flows,
+                "permutations": q.permutations,
+                "of": q.of,
+                "relative": q.relative,
+                "worst": q.worst,
+                "most_on_a_link": q.most,
+                "unrouted": q.unrouted,
                 "busiest": [vars(b) for b in q.busiest],
             }
             for q in p.patterns
         ],
         "ring_allreduce_us": {str(k): v / 1e6 for k, v in p.allreduce_ps.items()},
         "all_to_all_us": {str(k): v / 1e6 for k, v in p.all_to_all_ps.items()},
-    }  # fmt: skip
+    }

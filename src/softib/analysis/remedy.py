@@ -1,4 +1,5 @@
-"""What the wrong engine costs a tree that ``ftree`` does not take as it stands, measured by the prediction."""
+"""What the wrong engine costs a tree that ``ftree`` does not take as it stands, measured by the
+prediction."""
 
 from __future__ import annotations
 
@@ -23,8 +24,9 @@ LEAST = 0.02
 
 @dataclass(frozen=True)
 class FtreeUnfit:
-    """``reason``: why ftree does not fit, with names of nodes. ``bisection`` is what random pairs get of their links' rate under the tables in use,
-    ``with_files`` what they get under ftree with ``options``' roots and I/O nodes."""
+    """``reason``: why ftree does not fit, with names of nodes. ``bisection`` is what random pairs
+    get of their links' rate under the tables in use, ``with_files`` what they get under ftree with
+    ``options``' roots and I/O nodes."""
 
     reason: str
     bisection: float
@@ -40,9 +42,11 @@ class FtreeUnfit:
 def ftree_unfit(
     fabric: Fabric, graph: SwitchGraph, lft: np.ndarray, options: RouteOptions | None = None, seed: int = 0
 ) -> FtreeUnfit | None:
-    """None where ftree fits, where no files make it fit, or where it would carry no more than ``lft`` does.
+    """None where ftree fits, where no files make it fit, or where it would carry no more than
+    ``lft`` does.
 
-    Random pairs as the report draws them (:func:`softib.sim.static.effective_bisection`, same seed and number).
+    Random pairs as the report draws them (:func:`softib.sim.static.effective_bisection`, same seed
+    and number).
     """
     found = remedy(graph, options)
     if found is None:

@@ -1,4 +1,5 @@
-"""A fabric with forwarding tables: brought up by the subnet manager, or with tables from a file; both judged alike."""
+"""A fabric with forwarding tables: brought up by the subnet manager, or with tables from a file;
+both judged alike."""
 
 from __future__ import annotations
 
@@ -40,10 +41,13 @@ Steps = Callable[[str], AbstractContextManager[None]]
 
 @dataclass
 class Routed:
-    """``fabric`` carries LIDs and tables; ``lft`` uint8[switches, LIDs] are the tables that were judged. ``path_sl`` uint8 by [source switch,
-    destination end], one row for all switches, or [end, end] of ``graph``: SLs that a manager states for paths (None: it states none). ``config`` and ``manager_node`` are
-    those of our manager, where it wrote the tables; ``subnet``: the manager and the agents then. ``ask_sls``: ask the subnet administration of a running fabric for the SLs
-    from LIDs to LIDs (int16 by pair, -1: it has no path), where ``path_sl`` does not say; raises a :class:`~softib.errors.SoftibError` where that does not answer."""
+    """``fabric`` carries LIDs and tables; ``lft`` uint8[switches, LIDs] are the tables that were
+    judged. ``path_sl`` uint8 by [source switch, destination end], one row for all switches, or
+    [end, end] of ``graph``: SLs that a manager states for paths (None: it states none). ``config``
+    and ``manager_node`` are those of our manager, where it wrote the tables; ``subnet``: the
+    manager and the agents then. ``ask_sls``: ask the subnet administration of a running fabric for
+    the SLs from LIDs to LIDs (int16 by pair, -1: it has no path), where ``path_sl`` does not say;
+    raises a :class:`~softib.errors.SoftibError` where that does not answer."""
 
     fabric: Fabric
     graph: SwitchGraph
@@ -62,12 +66,13 @@ class Routed:
 
 
 ONE_VL = "all paths taken on one VL, which has no credit loop; then paths on several VLs have none"
-"""Why nobody was asked for SLs: the channels of one link are one there, so a loop of several VLs would be one, too."""
+"""Why nobody was asked for SLs: the channels of one link are one there, so a loop of several VLs
+would be one, too."""
 
 
 def check_choice(engine: str | None, lfts: str | None, guid_files: Mapping[str, str | None] | None = None) -> None:
-    """Raise :class:`InputError` where both are given, or GUID files together with tables, ``UnknownName`` where the engine does not
-    exist."""
+    """Raise :class:`InputError` where both are given, or GUID files together with tables,
+    ``UnknownName`` where the engine does not exist."""
     from softib.routing.engine import chain
 
     if engine is not None and lfts is not None:
@@ -79,10 +84,14 @@ def check_choice(engine: str | None, lfts: str | None, guid_files: Mapping[str, 
 
 
 def routed(
-    result: ReadResult, engine: str | None, lfts: str | None, steps: Steps, guid_files: Mapping[str, str | None] | None = None
-) -> Routed:  # fmt: skip
-    """Tables for ``result``: those of the dump ``lfts``, those that a running fabric has, or new ones (``engine`` or
-    ``guid_files`` given, or nothing else there)."""
+    result: ReadResult,
+    engine: str | None,
+    lfts: str | None,
+    steps: Steps,
+    guid_files: Mapping[str, str | None] | None = None,
+) -> Routed:
+    """Tables for ``result``: those of the dump ``lfts``, those that a running fabric has, or new
+    ones (``engine`` or ``guid_files`` given, or nothing else there)."""
     if lfts:
         return from_file(result, lfts, steps)
     if result.format == RUNNING and engine is None and all(v is None for v in (guid_files or {}).values()):
@@ -93,9 +102,10 @@ def routed(
 def as_programmed(result: ReadResult, steps: Steps) -> Routed:
     """Judge the tables in the switches of a running fabric, up to the LinearFDBTop of each.
 
-    Where all traffic on one VL could deadlock, the paths' SLs are asked of the subnet administration (``path_sls`` of the
-    source) and followed through the SL2VL tables in the switches; where they cannot be had, the proof says that it takes all
-    paths on one SL. Raises :class:`PeerError` where no manager was there yet.
+    Where all traffic on one VL could deadlock, the paths' SLs are asked of the subnet
+    administration (``path_sls`` of the source) and followed through the SL2VL tables in the
+    switches; where they cannot be had, the proof says that it takes all paths on one SL. Raises
+    :class:`PeerError` where no manager was there yet.
     """
     from softib.routing.proof.credit_loops import has_credit_loop
     from softib.scenario.graph_view import graph_of, vls_of
@@ -143,10 +153,11 @@ def _sls(result: ReadResult, graph: SwitchGraph) -> dict[str, Any]:
 def from_engine(
     result: ReadResult, engine: str | None, steps: Steps, guid_files: Mapping[str, str | None] | None = None
 ) -> Routed:
-    """Bring a powered-on copy of the fabric up with the subnet manager, over MADs, and judge what it wrote.
+    """Bring a powered-on copy of the fabric up with the subnet manager, over MADs, and judge what
+    it wrote.
 
-    ``engine`` and ``guid_files`` (OpenSM's option → path) go before a fabric.yaml's ``sm`` section. Raises :class:`LimitError` for more LIDs than
-    InfiniBand has.
+    ``engine`` and ``guid_files`` (OpenSM's option → path) go before a fabric.yaml's ``sm`` section.
+    Raises :class:`LimitError` for more LIDs than InfiniBand has.
     """
     from softib.scenario.bring_up import bring_up
     from softib.sm.config import config_of
@@ -171,16 +182,27 @@ def from_engine(
         part, proof, even = judge(fabric, up.graph, r.lft, wanted, origin, r.path_sl, r.sl2vl, list(r.notes))
     part.tables = r.engine
     return Routed(
-        fabric, up.graph, r.lft, part, proof, even, bring_up_part(up, master), options, r.path_sl, config=config,
-        manager_node=section.get("node", master), subnet=up,
-    )  # fmt: skip
+        fabric,
+        up.graph,
+        r.lft,
+        part,
+        proof,
+        even,
+        bring_up_part(up, master),
+        options,
+        r.path_sl,
+        config=config,
+        manager_node=section.get("node", master),
+        subnet=up,
+    )
 
 
 def from_file(result: ReadResult, path: str, steps: Steps) -> Routed:
     """Judge the tables of a dump.
 
-    Ports that have no LID of their own in the fabric's file (netlists, ``.topo``), or one that is not theirs alone, take it from
-    the dump's own destinations. Raises :class:`InputError` where neither file tells any.
+    Ports that have no LID of their own in the fabric's file (netlists, ``.topo``), or one that is
+    not theirs alone, take it from the dump's own destinations. Raises :class:`InputError` where
+    neither file tells any.
     """
     from softib.fabric.formats.lft.dump import read_lfts
     from softib.scenario.graph_view import graph_of
@@ -204,7 +226,8 @@ def from_file(result: ReadResult, path: str, steps: Steps) -> Routed:
 
 
 def _with_tables(fabric: Fabric, lft: np.ndarray, top: int) -> Fabric:
-    """A copy of ``fabric`` whose switches hold ``lft``, up to LID ``top`` (LinearFDBTop): what is simulated on it takes these tables."""
+    """A copy of ``fabric`` whose switches hold ``lft``, up to LID ``top`` (LinearFDBTop): what is
+    simulated on it takes these tables."""
     fabric = fabric.copy()
     fabric.lft[:, : lft.shape[1]] = lft
     SwitchInfo.linear_fdb_top.set(fabric.switch_info, top)
@@ -231,7 +254,8 @@ def _with_lids_of(fabric: Fabric, path: str) -> tuple[Fabric, list[Problem]]:
 
 
 def _without_unrouted_parts(fabric: Fabric, lft: np.ndarray) -> tuple[Fabric, list[str]]:
-    """``fabric``, or a copy in which parts without a single table entry have no LID: no manager of these tables saw them."""
+    """``fabric``, or a copy in which parts without a single table entry have no LID: no manager of
+    these tables saw them."""
     from softib.routing.parts import components
 
     ends = fabric.cable_port[(fabric.cable_port >= 0).all(axis=1)]
@@ -245,12 +269,14 @@ def _without_unrouted_parts(fabric: Fabric, lft: np.ndarray) -> tuple[Fabric, li
     fabric = fabric.copy()
     PortInfo.lid.set(fabric.port_info, 0, ports)
     return fabric, [
-        f"{counted(int(unrouted.sum()), 'node')} {plural(int(unrouted.sum()), 'has', 'have')} no cable to where these tables lead; they are left out"
+        f"{counted(int(unrouted.sum()), 'node')} {plural(int(unrouted.sum()), 'has', 'have')} no cable to where "
+        f"these tables lead; they are left out"
     ]
 
 
 def bring_up_part(up: BringUp, master: int | None = None) -> BringUpPart:
-    """What the subnet manager did, in words and numbers. ``master``: the node of the manager that the source lists."""
+    """What the subnet manager did, in words and numbers. ``master``: the node of the manager that
+    the source lists."""
     sweep, fabric = up.report, up.fabric
     place = fabric.port_name(up.port)
     facts = [] if master is None else [("Master in the source", fabric.node_name(master))]
@@ -258,7 +284,8 @@ def bring_up_part(up: BringUp, master: int | None = None) -> BringUpPart:
         ("Ours ran on", f"{place}, in the master's place" if fabric.port_node[up.port] == master else place),
         (
             "Found",
-            f"{counted(sweep.switches, 'switch')}, {counted(sweep.cas, 'channel adapter')}, {counted(sweep.links, 'link')}",
+            f"{counted(sweep.switches, 'switch')}, {counted(sweep.cas, 'channel adapter')}, "
+            f"{counted(sweep.links, 'link')}",
         ),
         ("Addresses given (LIDs)", f"{sweep.lids:,}"),
         ("MADs", f"{sweep.sent:,}, {sweep.sets:,} of them writes"),
@@ -269,10 +296,16 @@ def bring_up_part(up: BringUp, master: int | None = None) -> BringUpPart:
     if len(up.unreached):
         some = ", ".join(fabric.node_name(int(n)) for n in up.unreached[:3])
         notes.append(
-            f"{counted(len(up.unreached), 'node')} {plural(len(up.unreached), 'has', 'have')} no path to the subnet manager and stay down, such as {some}"
+            f"{counted(len(up.unreached), 'node')} {plural(len(up.unreached), 'has', 'have')} no path to the subnet "
+            f"manager and stay down, such as {some}"
         )
-    numbers = {"node": fabric.port_name(up.port), "engine": up.routing.engine, "sets": sweep.sets,
-               "unreached": len(up.unreached), **sweep.as_dict()}  # fmt: skip
+    numbers = {
+        "node": fabric.port_name(up.port),
+        "engine": up.routing.engine,
+        "sets": sweep.sets,
+        "unreached": len(up.unreached),
+        **sweep.as_dict(),
+    }
     numbers.pop("phase_s", None)  # of the virtual clock, which stands still while MADs are answered
     numbers.pop("tables_change", None)  # nothing stood in the switches before
     return BringUpPart(facts, numbers, with_names(notes, fabric))

@@ -18,12 +18,19 @@ __all__ = ["judge", "part_of"]
 
 
 def judge(
-    fabric: Fabric, graph: SwitchGraph, lft: np.ndarray, engine: str, origin: str,
-    path_sl: np.ndarray | None = None, sl2vl: np.ndarray | None = None, notes: list[str] | None = None,
-    data_vls: int = 8, assumed: str = "",
-) -> tuple[RoutingPart, Proof, Balance]:  # fmt: skip
-    """Prove ``lft`` (uint8[switches, LIDs]) and put the proof in words. ``origin`` says where the tables come from, ``assumed``
-    why the paths' SLs are not known ("" = they are)."""
+    fabric: Fabric,
+    graph: SwitchGraph,
+    lft: np.ndarray,
+    engine: str,
+    origin: str,
+    path_sl: np.ndarray | None = None,
+    sl2vl: np.ndarray | None = None,
+    notes: list[str] | None = None,
+    data_vls: int = 8,
+    assumed: str = "",
+) -> tuple[RoutingPart, Proof, Balance]:
+    """Prove ``lft`` (uint8[switches, LIDs]) and put the proof in words. ``origin`` says where the
+    tables come from, ``assumed`` why the paths' SLs are not known ("" = they are)."""
     proof, even = verify(graph, lft, path_sl, sl2vl, data_vls), balance(graph, lft)
     proof.assumed = assumed
     notes = [*(notes or [])]
@@ -59,12 +66,18 @@ def _add_balance(part: RoutingPart, fabric: Fabric, graph: SwitchGraph, found: B
         "unused_links": found.unused,
         "tiers": [
             {
-                "low": t.low, "high": t.high, "links": t.links, "least": t.least, "mean": t.mean, "most": t.most,
-                "imbalance": t.imbalance, "worst": [[_name(fabric, graph, s), port, n] for s, port, n in t.worst],
+                "low": t.low,
+                "high": t.high,
+                "links": t.links,
+                "least": t.least,
+                "mean": t.mean,
+                "most": t.most,
+                "imbalance": t.imbalance,
+                "worst": [[_name(fabric, graph, s), port, n] for s, port, n in t.worst],
             }
             for t in found.tiers
         ],
-    }  # fmt: skip
+    }
 
 
 def part_of(
@@ -114,8 +127,14 @@ def _name(fabric: Fabric, graph: SwitchGraph, switch: int) -> str:
 
 
 def _pairs(pairs: Pairs) -> dict[str, int]:
-    return {"total": pairs.total, "arrived": pairs.arrived, "dead_end": pairs.dead_end, "loop": pairs.loop,
-            "misdelivered": pairs.misdelivered, "dropped": pairs.dropped}  # fmt: skip
+    return {
+        "total": pairs.total,
+        "arrived": pairs.arrived,
+        "dead_end": pairs.dead_end,
+        "loop": pairs.loop,
+        "misdelivered": pairs.misdelivered,
+        "dropped": pairs.dropped,
+    }
 
 
 def _failure(fabric: Fabric, graph: SwitchGraph, f: Any) -> dict[str, Any]:

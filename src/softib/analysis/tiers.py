@@ -1,6 +1,8 @@
-"""Where each switch stands in the drawing: its place in its tier, and boxes of switches where there are many.
+"""Where each switch stands in the drawing: its place in its tier, and boxes of switches where there
+are many.
 
-The tier itself is the structure's (:mod:`softib.diags.structure.tiers`): nothing is counted a second time here.
+The tier itself is the structure's (:mod:`softib.diags.structure.tiers`): nothing is counted a
+second time here.
 """
 
 from __future__ import annotations
@@ -25,10 +27,11 @@ SHARED_BOXES = 48
 
 @dataclass(frozen=True)
 class Tiers:
-    """``tier`` int32[switches], 0 = leaves; switches without a tier stand in a row above all others. ``labels`` by tier.
+    """``tier`` int32[switches], 0 = leaves; switches without a tier stand in a row above all
+    others. ``labels`` by tier.
 
-    ``box`` int32[switches]: dense number of its box; boxes are numbered tier by tier, left to right. ``box_tier``
-    int32[boxes], ``hosts`` int64[switches] CA ports of each switch."""
+    ``box`` int32[switches]: dense number of its box; boxes are numbered tier by tier, left to
+    right. ``box_tier`` int32[boxes], ``hosts`` int64[switches] CA ports of each switch."""
 
     tier: np.ndarray
     labels: list[str]
@@ -47,7 +50,8 @@ class Tiers:
 
 
 def tiers_of(graph: SwitchGraph, names: list[str], hosts: np.ndarray, rank: np.ndarray, tree: bool = True) -> Tiers:
-    """Rows by ``rank`` (1 = leaves, 0 and less = none); all columns are by switch. In what is no ``tree`` tiers have no names."""
+    """Rows by ``rank`` (1 = leaves, 0 and less = none); all columns are by switch. In what is no
+    ``tree`` tiers have no names."""
     top = int(rank.max(initial=0))
     tier = np.where(rank > 0, rank - 1, top).astype(np.int32)
     numbers, lost = count_tiers(rank)
@@ -70,7 +74,8 @@ def _label(n: int, name: str) -> str:
 
 
 def _parts(graph: SwitchGraph, tier: np.ndarray, top: int) -> np.ndarray:
-    """Connected parts that remain without tier ``top`` (the pods of a tree): smallest switch of the part, by switch."""
+    """Connected parts that remain without tier ``top`` (the pods of a tree): smallest switch of the
+    part, by switch."""
     if top < 3:
         return np.zeros(graph.n_switches, np.int64)
     owner = graph.link_switch
@@ -79,7 +84,8 @@ def _parts(graph: SwitchGraph, tier: np.ndarray, top: int) -> np.ndarray:
 
 
 def _order(graph: SwitchGraph, tier: np.ndarray, names: list[str], top: int) -> list[np.ndarray]:
-    """Switches of each tier from left to right: leaves by part and name, above them by where their links lead."""
+    """Switches of each tier from left to right: leaves by part and name, above them by where their
+    links lead."""
     part = _parts(graph, tier, top)
     rank = natural_rank(names)
     first_rank = np.full(len(names) + 1, len(names), np.int64)
@@ -103,7 +109,8 @@ def _order(graph: SwitchGraph, tier: np.ndarray, names: list[str], top: int) -> 
 
 
 def _chunks(order: np.ndarray, part: np.ndarray) -> list[np.ndarray]:
-    """A box a switch, or about ``SHARED_BOXES`` boxes of neighbours that keep to one part where that is possible."""
+    """A box a switch, or about ``SHARED_BOXES`` boxes of neighbours that keep to one part where
+    that is possible."""
     if len(order) <= MAX_BOXES:
         return [order[i : i + 1] for i in range(len(order))]
     size = -(-len(order) // SHARED_BOXES)

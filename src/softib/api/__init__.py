@@ -1,1 +1,2 @@
-"""What ``import softib`` offers: one module a concept. Take the names from :mod:`softib` itself, not from here."""
+"""What ``import softib`` offers: one module a concept. Take the names from :mod:`softib` itself,
+not from here."""

@@ -1,4 +1,5 @@
-"""Arguments of the public functions are of the types that their signatures say, or the caller gets one line. softib's own calls are not looked at."""
+"""Arguments of the public functions are of the types that their signatures say, or the caller gets
+one line. softib's own calls are not looked at."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ __all__ = ["check_fields", "checked", "checked_methods"]
 
 Test = Callable[[Any], bool]
 SOURCES = ("source", "before", "after")
-"""Arguments that :func:`softib.load` judges, with what would be right for each thing that people give."""
+"""Arguments that :func:`softib.load` judges, with what would be right for each thing that people
+give."""
 
 
 def _texts(value: Any) -> bool:
@@ -45,7 +47,8 @@ KINDS: dict[str, tuple[str, Test]] = {
 
 @functools.cache
 def checked(function: Callable[..., Any]) -> Callable[..., Any]:
-    """``function``, which raises :class:`InputError` for an argument of another type than its annotation says: ``check: severity is text, not 5``."""
+    """``function``, which raises :class:`InputError` for an argument of another type than its
+    annotation says: ``check: severity is text, not 5``."""
     signature = inspect.signature(function)
     kinds = {name: _kinds(p.annotation, function) for name, p in signature.parameters.items() if name not in SOURCES}
     called_as = function.__qualname__.removesuffix(".__init__").rpartition(".<locals>.")[2]
@@ -101,7 +104,8 @@ def _shown(value: Any) -> str:
 
 
 def _kinds(annotation: Any, function: Callable[..., Any]) -> tuple[str, ...]:
-    """The parts of an annotation; empty where one is of another class, which nothing here can judge."""
+    """The parts of an annotation; empty where one is of another class, which nothing here can
+    judge."""
     if not isinstance(annotation, str):
         return ()
     found: list[str] = []

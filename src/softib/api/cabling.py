@@ -41,7 +41,8 @@ class CablingList:
         return self._read.to_json()
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write it as a point-to-point sheet in CSV. Raises :class:`InputError` where no row could be read, or the file cannot be written."""
+        """Write it as a point-to-point sheet in CSV. Raises :class:`InputError` where no row could
+        be read, or the file cannot be written."""
         from softib.errors import UnreadableFile
         from softib.fabric.formats.cabling.plan import write_plan
 
@@ -50,8 +51,9 @@ class CablingList:
         write_plan(self._read.plan, os.fspath(path))
 
     def match(self, fabric: Fabric | str | os.PathLike[str]) -> NameProposal:
-        """Which of its devices is which of ``fabric``, whose names are others: by the cables. ``.lines()`` shows the proposal, ``.write(path)`` writes it as a node-name-map.
-        Raises :class:`InputError` where the cables tell no names, or several."""
+        """Which of its devices is which of ``fabric``, whose names are others: by the cables.
+        ``.lines()`` shows the proposal, ``.write(path)`` writes it as a node-name-map. Raises
+        :class:`InputError` where the cables tell no names, or several."""
         from softib.api.fabric import as_fabric, result_of
         from softib.errors import UnreadableFile
         from softib.fabric.formats.cabling.other_names import propose_names
@@ -65,7 +67,9 @@ class CablingList:
 
 
 def cabling_list(path: str | os.PathLike[str]) -> CablingList:
-    """Read a cabling list. One whose headings are not understood has no cables, and :meth:`CablingList.explain` says why. Raises :class:`UnreadableFile` for what is no text and no workbook."""
+    """Read a cabling list. One whose headings are not understood has no cables, and
+    :meth:`CablingList.explain` says why. Raises :class:`UnreadableFile` for what is no text and no
+    workbook."""
     from softib.fabric.formats.cabling.explain import read_headings
 
     return CablingList(read_headings(os.fspath(path)))

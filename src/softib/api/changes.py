@@ -16,7 +16,8 @@ __all__ = ["Changes"]
 
 
 class Changes(Suggests, Sequence["Change"]):
-    """What leads from one fabric to another; empty = no difference. Each has ``kind``, ``where``, ``before``, ``after``."""
+    """What leads from one fabric to another; empty = no difference. Each has ``kind``, ``where``,
+    ``before``, ``after``."""
 
     def __init__(self, found: Sequence[Change], before: Fabric, after: Fabric):
         self._found, self.before, self.after = list(found), before, after
@@ -55,11 +56,15 @@ class Changes(Suggests, Sequence["Change"]):
 
     def table(self) -> Table:
         """One row a change: kind, where, before, after, message."""
-        return Table({
-            "kind": [c.kind for c in self._found], "where": [", ".join(c.where) for c in self._found],
-            "before": [c.before for c in self._found], "after": [c.after for c in self._found],
-            "message": [c.message for c in self._found],
-        })  # fmt: skip
+        return Table(
+            {
+                "kind": [c.kind for c in self._found],
+                "where": [", ".join(c.where) for c in self._found],
+                "before": [c.before for c in self._found],
+                "after": [c.after for c in self._found],
+                "message": [c.message for c in self._found],
+            }
+        )
 
     def __repr__(self) -> str:
         return f"<Changes: {totals([c.kind for c in self._found]) or 'none'}>"

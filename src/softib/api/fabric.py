@@ -34,8 +34,8 @@ KINDS = ("nodes", "ports", "links")
 class Fabric(Suggests):
     """One InfiniBand fabric: its devices, cables, and what its source records of them.
 
-    Made by :func:`load`, :func:`generate` and :func:`running`. Whatever is asked of it (``check``, ``route``, ``report``)
-    works on a copy: a fabric stays as it was read.
+    Made by :func:`load`, :func:`generate` and :func:`running`. Whatever is asked of it (``check``,
+    ``route``, ``report``) works on a copy: a fabric stays as it was read.
 
     >>> import softib
     >>> tree = softib.generate("fat-tree", radix=4, levels=2)
@@ -51,9 +51,11 @@ class Fabric(Suggests):
         self._tables: dict[str, Table] = {}
 
     def __getitem__(self, name: str) -> Node | dict[str, Any]:
-        """``fabric["leaf-1"]``: the :class:`Node` of this name or GUID; ``fabric["leaf-1[3]"]``: the row of that port.
+        """``fabric["leaf-1"]``: the :class:`Node` of this name or GUID; ``fabric["leaf-1[3]"]``:
+        the row of that port.
 
-        Raises :class:`UnknownName` with the near names, :class:`InputError` for a name that several have.
+        Raises :class:`UnknownName` with the near names, :class:`InputError` for a name that several
+        have.
         """
         from softib.api.node import item_of
 
@@ -144,24 +146,29 @@ class Fabric(Suggests):
 
     @property
     def nodes(self) -> Table:
-        """One row a device: name, type, GUIDs, ports, device and vendor, firmware and temperature where recorded."""
+        """One row a device: name, type, GUIDs, ports, device and vendor, firmware and temperature
+        where recorded."""
         return self.table("nodes")
 
     @property
     def ports(self) -> Table:
-        """One row a port: node, number, label, GUID, LID, state, speed, width, Gb/s, and what its cable leads to."""
+        """One row a port: node, number, label, GUID, LID, state, speed, width, Gb/s, and what its
+        cable leads to."""
         return self.table("ports")
 
     @property
     def links(self) -> Table:
-        """One row a cable between two ports: both ends, speed, lanes, Gb/s, length, medium, bit error rate."""
+        """One row a cable between two ports: both ends, speed, lanes, Gb/s, length, medium, bit
+        error rate."""
         return self.table("links")
 
     def save(self, path: str | os.PathLike[str], format: str | None = None) -> tuple[str, ...]:
-        """Write it to ``path``; the format is that of the suffix, unless it is named (``ibnetdiscover``, ``ibsim``, ``topo`` …).
+        """Write it to ``path``; the format is that of the suffix, unless it is named
+        (``ibnetdiscover``, ``ibsim``, ``topo`` …).
 
-        Returns what had to be changed so that the format's readers can load it, a line each. Raises :class:`UnknownFormat`,
-        :class:`UnknownName`, :class:`UnreadableFile` where the file cannot be written.
+        Returns what had to be changed so that the format's readers can load it, a line each. Raises
+        :class:`UnknownFormat`, :class:`UnknownName`, :class:`UnreadableFile` where the file cannot
+        be written.
         """
         from softib.fabric.formats import registry
 
@@ -174,7 +181,8 @@ class Fabric(Suggests):
         return spec_text(self._result.fabric, self._chosen)
 
     def to_networkx(self) -> networkx.MultiGraph:
-        """A multigraph: nodes by name with ``type`` and ``guid``, an edge a cable with ``ports``, ``gbps``, ``length_m``.
+        """A multigraph: nodes by name with ``type`` and ``guid``, an edge a cable with ``ports``,
+        ``gbps``, ``length_m``.
 
         Two devices of one name are told apart by their GUID.
         """
@@ -183,7 +191,8 @@ class Fabric(Suggests):
         return multigraph(self._result.fabric, library("networkx", "notebook"))
 
     def plot(self) -> Drawing:
-        """Its switches and cables as SVG, faults marked: a notebook shows it, ``.save(path)`` writes it."""
+        """Its switches and cables as SVG, faults marked: a notebook shows it, ``.save(path)``
+        writes it."""
         from softib.analysis.pipeline import checked
         from softib.api.graph import drawing
 
@@ -205,26 +214,38 @@ class Fabric(Suggests):
 
     def _repr_html_(self) -> str:
         rows = "".join(
-            f"<tr><th style='text-align:left'>{html.escape(k)}</th><td style='text-align:left'>{html.escape(v)}</td></tr>"
-            for k, v in self._summary.items() if v
-        )  # fmt: skip
+            f"<tr><th style='text-align:left'>{html.escape(k)}</th><td "
+            f"style='text-align:left'>{html.escape(v)}</td></tr>"
+            for k, v in self._summary.items()
+            if v
+        )
         return f"<table><caption><b>{html.escape(self.name)}</b></caption>{rows}</table>"
 
     def __repr__(self) -> str:
-        return f"<Fabric {self.name!r}: {counted(self.switches, 'switch')}, {counted(self.hosts, 'host')}, {counted(self.cables, 'cable')}>"
+        return (
+            f"<Fabric {self.name!r}: {counted(self.switches, 'switch')}, {counted(self.hosts, 'host')}, "
+            f"{counted(self.cables, 'cable')}>"
+        )
 
 
 def load(
-    source: str | os.PathLike[str], *, ibnl: Sequence[str | os.PathLike[str]] = (),
-    node_name_map: str | os.PathLike[str] | None = None, notice: Notice = warn, steps: Steps | None = None,
+    source: str | os.PathLike[str],
+    *,
+    ibnl: Sequence[str | os.PathLike[str]] = (),
+    node_name_map: str | os.PathLike[str] | None = None,
+    notice: Notice = warn,
+    steps: Steps | None = None,
     progress: Notice = silent,
-) -> Fabric:  # fmt: skip
-    """Read ``source``: a file of any known format (found by content), a fabric.yaml, the name of a running fabric, or
-    ``umad:DEVICE``, the subnet behind that port (``umad:mlx5_0``; ``umad:`` is the first port that is up), read by Gets alone.
+) -> Fabric:
+    """Read ``source``: a file of any known format (found by content), a fabric.yaml, the name of a
+    running fabric, or ``umad:DEVICE``, the subnet behind that port (``umad:mlx5_0``; ``umad:`` is
+    the first port that is up), read by Gets alone.
 
-    ``ibnl`` are directories of IBNL system descriptions that a ``.topo`` needs; ``node_name_map`` is OpenSM's file of names.
-    ``notice`` gets what a user should know though nothing is wrong (default: a :class:`SoftibWarning`);
-    ``progress`` gets a line again and again while a subnet is read: nodes and MADs. Raises :class:`InputError` and its kin, one line each: what, where, what would be right.
+    ``ibnl`` are directories of IBNL system descriptions that a ``.topo`` needs; ``node_name_map``
+    is OpenSM's file of names. ``notice`` gets what a user should know though nothing is wrong
+    (default: a :class:`SoftibWarning`); ``progress`` gets a line again and again while a subnet is
+    read: nodes and MADs. Raises :class:`InputError` and its kin, one line each: what, where, what
+    would be right.
     """
     from softib.source import load as read
 
@@ -238,7 +259,8 @@ def load(
 
 
 def _path_of(source: Any) -> str:
-    """``source`` as text. Raises :class:`InputError` for what is no path, with the function that takes it."""
+    """``source`` as text. Raises :class:`InputError` for what is no path, with the function that
+    takes it."""
     if isinstance(source, str | os.PathLike):
         return os.fsdecode(source)
     what = type(source).__name__
@@ -256,10 +278,11 @@ def _path_of(source: Any) -> str:
 
 
 def generate(kind: str, **parameters: Any) -> Fabric:
-    """The fabric of topology ``kind`` (``fat-tree``, ``torus``, ``dragonfly+`` …), powered on; :func:`topologies` lists them.
+    """The fabric of topology ``kind`` (``fat-tree``, ``torus``, ``dragonfly+`` …), powered on;
+    :func:`topologies` lists them.
 
-    Raises :class:`UnknownName` for a kind or parameter that does not exist (with the near ones), :class:`TopologyError`
-    for an impossible one.
+    Raises :class:`UnknownName` for a kind or parameter that does not exist (with the near ones),
+    :class:`TopologyError` for an impossible one.
     """
     from softib.fabric.formats.base import ReadResult
     from softib.fabric.topologies.registry import generate as build
@@ -270,15 +293,16 @@ def generate(kind: str, **parameters: Any) -> Fabric:
 
 
 def topologies() -> dict[str, Kind]:
-    """Every kind that :func:`generate` knows, by name: ``doc``, ``source``, and ``all_parameters``, each with ``name``, ``form``,
-    ``doc``, ``default`` and ``required``."""
+    """Every kind that :func:`generate` knows, by name: ``doc``, ``source``, and ``all_parameters``,
+    each with ``name``, ``form``, ``doc``, ``default`` and ``required``."""
     from softib.fabric.topologies.registry import KINDS
 
     return dict(KINDS)
 
 
 def running(name: str | None = None) -> Fabric:
-    """A copy of the running fabric ``name`` (default: the only one) as it stands now, tables and counters with it.
+    """A copy of the running fabric ``name`` (default: the only one) as it stands now, tables and
+    counters with it.
 
     Raises :class:`UnknownName` where none of that name runs.
     """
@@ -297,5 +321,6 @@ def as_fabric(source: Any) -> Fabric:
 
 
 def result_of(fabric: Fabric) -> ReadResult:
-    """The reader's result behind ``fabric``, for the modules of this package: nothing may change it."""
+    """The reader's result behind ``fabric``, for the modules of this package: nothing may change
+    it."""
     return fabric._result

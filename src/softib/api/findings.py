@@ -23,8 +23,8 @@ __all__ = ["Findings", "checked_codes", "severity_named"]
 class Findings(Suggests, Sequence["Finding"]):
     """What a check found, worst first; empty is good news.
 
-    Each has ``code``, ``severity``, ``where``, ``message``, ``evidence`` and ``advice``. A filter gives other findings and
-    leaves these as they are.
+    Each has ``code``, ``severity``, ``where``, ``message``, ``evidence`` and ``advice``. A filter
+    gives other findings and leaves these as they are.
     """
 
     def __init__(self, report: model.Report, found: Iterable[Finding] | None = None):
@@ -75,8 +75,9 @@ class Findings(Suggests, Sequence["Finding"]):
         return self._with([f for f in self._found if f.code not in codes])
 
     def new_since(self, baseline: str | os.PathLike[str]) -> Findings:
-        """Those that the file ``baseline`` of :meth:`save_baseline` does not know; a note says how many it knows, and how many of
-        those are resolved. Raises :class:`InputError` for a file that is no baseline."""
+        """Those that the file ``baseline`` of :meth:`save_baseline` does not know; a note says how
+        many it knows, and how many of those are resolved. Raises :class:`InputError` for a file
+        that is no baseline."""
         from softib.diags.baseline import new_findings, read_baseline
 
         path = os.fspath(baseline)
@@ -87,20 +88,23 @@ class Findings(Suggests, Sequence["Finding"]):
         return Findings(report, new)
 
     def save_baseline(self, path: str | os.PathLike[str]) -> None:
-        """Write these as known, for :meth:`new_since`. Raises :class:`InputError` where the file cannot be written."""
+        """Write these as known, for :meth:`new_since`. Raises :class:`InputError` where the file
+        cannot be written."""
         from softib.diags.baseline import write_baseline
 
         write_baseline(self._found, os.fspath(path))
 
     def table(self) -> Table:
         """One row a finding: severity, code, where (the ports or nodes), message, advice."""
-        return Table({
-            "severity": [f.severity.name.lower() for f in self._found],
-            "code": [f.code for f in self._found],
-            "where": [", ".join(map(str, f.where)) for f in self._found],
-            "message": [f.message for f in self._found],
-            "advice": [f.advice for f in self._found],
-        })  # fmt: skip
+        return Table(
+            {
+                "severity": [f.severity.name.lower() for f in self._found],
+                "code": [f.code for f in self._found],
+                "where": [", ".join(map(str, f.where)) for f in self._found],
+                "message": [f.message for f in self._found],
+                "advice": [f.advice for f in self._found],
+            }
+        )
 
     def to_json(self) -> dict[str, Any]:
         """As ``softib check --json`` prints it (docs/schemas/check.schema.json)."""
@@ -127,7 +131,8 @@ class Findings(Suggests, Sequence["Finding"]):
         return to_junit(self._shown)
 
     def print(self, every: bool = False) -> None:
-        """As ``softib check`` prints it: many of one kind are cut short, unless ``every`` one is wanted."""
+        """As ``softib check`` prints it: many of one kind are cut short, unless ``every`` one is
+        wanted."""
         from softib.render.terminal import console, print_check
 
         print_check(self._shown, console(), every)

@@ -18,7 +18,8 @@ __all__ = ["Drawing", "drawing", "multigraph"]
 
 
 def multigraph(fabric: Fabric, networkx: Any) -> Any:
-    """Nodes by name (with the GUID behind it where one could be taken for another), an edge a cable."""
+    """Nodes by name (with the GUID behind it where one could be taken for another), an edge a
+    cable."""
     table, links = columns.nodes(fabric), columns.links(fabric)
     label = distinct_names(fabric)
     graph = networkx.MultiGraph(name=fabric.name)
@@ -27,8 +28,15 @@ def multigraph(fabric: Fabric, networkx: Any) -> Any:
     )
     ends = fabric.cable_port[(fabric.cable_port >= 0).all(axis=1)]
     a, b = fabric.port_node[ends].T.tolist()
-    rows = zip(a, b, links["port_a"].tolist(), links["port_b"].tolist(), links["gbps"].tolist(),
-               links["length_m"].tolist(), strict=True)  # fmt: skip
+    rows = zip(
+        a,
+        b,
+        links["port_a"].tolist(),
+        links["port_b"].tolist(),
+        links["gbps"].tolist(),
+        links["length_m"].tolist(),
+        strict=True,
+    )
     graph.add_edges_from(
         (label[i], label[j], {"ports": (p, q), "gbps": gbps, "length_m": length}) for i, j, p, q, gbps, length in rows
     )
@@ -51,13 +59,15 @@ class Drawing:
         return self._svg
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write it to ``path``, and say where. Raises :class:`InputError` where that is not possible."""
+        """Write it to ``path``, and say where. Raises :class:`InputError` where that is not
+        possible."""
         write_text(path, self._svg)
         return Path(path)
 
 
 def drawing(report: Report) -> Drawing:
-    """The switches of ``report`` by tier, their cables coloured by load or by what is wrong with them."""
+    """The switches of ``report`` by tier, their cables coloured by load or by what is wrong with
+    them."""
     from softib.render.html import drawing_svg
 
     return Drawing(drawing_svg(report))

@@ -15,8 +15,9 @@ __all__ = ["write_guid_files"]
 
 
 def write_guid_files(options: RouteOptions, folder: str) -> dict[str, str]:
-    """Write ``root_guids.conf`` and, where there are such nodes, ``cn_guids.conf`` and ``io_guids.conf`` into ``folder``; their paths
-    by OpenSM's option. Raises :class:`InputError` where that is not possible."""
+    """Write ``root_guids.conf`` and, where there are such nodes, ``cn_guids.conf`` and
+    ``io_guids.conf`` into ``folder``; their paths by OpenSM's option. Raises :class:`InputError`
+    where that is not possible."""
     files = {}
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)

@@ -48,24 +48,27 @@ JOBS: tuple[tuple[tuple[str, ...], ...], ...] = (
         ("simulate", "tree.yaml", "shift:64KB", "--layer", "packet"),
     ),
 )
-"""Commands of which each row runs in its order, beside the others; ``up`` goes on beside the one after it. Exit 1 (findings in the ring) is right."""
+"""Commands of which each row runs in its order, beside the others; ``up`` goes on beside the one
+after it. Exit 1 (findings in the ring) is right."""
 PREFIX = "softib-compile-"
 
 
 def doctor() -> list[Check]:
-    """What of this machine can run what: ``name``, ``state`` (``ok``, ``absent``: one thing less, ``missing``: softib needs it),
-    ``what`` it is for, and what would ``mend`` it. Looks, changes nothing, needs no root."""
+    """What of this machine can run what: ``name``, ``state`` (``ok``, ``absent``: one thing less,
+    ``missing``: softib needs it), ``what`` it is for, and what would ``mend`` it. Looks, changes
+    nothing, needs no root."""
     from softib.live.launch.doctor import checks
 
     return list(checks())
 
 
 def compile_kernels(progress: Callable[[str], None] = lambda text: None) -> tuple[int, Path]:
-    """Compile what every fabric needs, for this machine's kind of processor and these versions of Python, NumPy and Numba; how many
-    kernels are kept now, and where.
+    """Compile what every fabric needs, for this machine's kind of processor and these versions of
+    Python, NumPy and Numba; how many kernels are kept now, and where.
 
-    pip runs nothing when it installs a wheel, and machine code holds for one kind of processor, so no wheel can bring it: this
-    runs the main commands on small fabrics, in processes of their own. Raises :class:`PeerError` with what one said that failed.
+    pip runs nothing when it installs a wheel, and machine code holds for one kind of processor, so
+    no wheel can bring it: this runs the main commands on small fabrics, in processes of their own.
+    Raises :class:`PeerError` with what one said that failed.
     """
     from softib.jit import cache_dir
 
@@ -88,7 +91,8 @@ def _remove_stale_folders() -> None:
 
 
 def _run(folder: Path, progress: Callable[[str], None]) -> None:
-    """Every row of :data:`JOBS`, at once where there are processors for it. Whatever ends this process ends what it started."""
+    """Every row of :data:`JOBS`, at once where there are processors for it. Whatever ends this
+    process ends what it started."""
     began = time.monotonic()
     env = {**os.environ, ALWAYS_COMPILE: "always", "XDG_RUNTIME_DIR": str(folder), "TMPDIR": str(folder)}
     rows = [list(row) for row in JOBS]
@@ -129,8 +133,13 @@ class _Job:
         with self.output.open("wb") as output:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "softib", *args],
-                cwd=folder, env={**env, READY_FD: str(write)}, stdout=output, stderr=output, pass_fds=(write,), preexec_fn=_end_with_parent,
-            )  # fmt: skip
+                cwd=folder,
+                env={**env, READY_FD: str(write)},
+                stdout=output,
+                stderr=output,
+                pass_fds=(write,),
+                preexec_fn=_end_with_parent,
+            )
         os.close(write)
 
     def is_ready(self) -> bool:

@@ -16,12 +16,14 @@ __all__ = ["Node", "item_of"]
 
 
 class Node(Suggests):
-    """One switch, adapter or router: what its row of :attr:`Fabric.nodes` has (``name``, ``type``, ``guid``, ``firmware`` …) in ``row``, and its ports.
+    """One switch, adapter or router: what its row of :attr:`Fabric.nodes` has (``name``, ``type``,
+    ``guid``, ``firmware`` …) in ``row``, and its ports.
 
     >>> import softib
     >>> leaf = softib.generate("fat-tree", radix=4, levels=2)["leaf-1"]
     >>> leaf, leaf[3]["peer"], leaf.peers
-    (<Node 'leaf-1': switch, 4 ports>, 'spine-1[1]', ['host-0001', 'host-0002', 'spine-1', 'spine-2'])
+    (<Node 'leaf-1': switch, 4 ports>, 'spine-1[1]', ['host-0001', 'host-0002', 'spine-1',
+    'spine-2'])
     """
 
     def __init__(self, fabric: Fabric, row: int):

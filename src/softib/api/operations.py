@@ -1,4 +1,5 @@
-"""What can be asked of a fabric at rest. Each takes a :class:`~softib.api.fabric.Fabric` or a SOURCE, and changes neither."""
+"""What can be asked of a fabric at rest. Each takes a :class:`~softib.api.fabric.Fabric` or a
+SOURCE, and changes neither."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ Plan: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"
 
 
 def engines(names: str | None = None) -> list[str]:
-    """Every routing engine by OpenSM's name; or those of ``names``, a list with commas. Raises :class:`UnknownName`.
+    """Every routing engine by OpenSM's name; or those of ``names``, a list with commas. Raises
+    :class:`UnknownName`.
 
     >>> import softib
     >>> softib.engines("ftree,updn")
@@ -46,11 +48,13 @@ def engines(names: str | None = None) -> list[str]:
 def bring_up(
     source: Source, *, engine: str | None = None, guid_files: GuidFiles = None, steps: Steps = unwatched
 ) -> Routing:
-    """Power a copy of the fabric on and let the subnet manager bring it up over MADs: LIDs, tables, every port ACTIVE.
+    """Power a copy of the fabric on and let the subnet manager bring it up over MADs: LIDs, tables,
+    every port ACTIVE.
 
-    ``engine`` is an OpenSM name or a list of them (default ``ftree,updn,dfsssp,lash``); ``guid_files`` are OpenSM's files by option
-    (``{"root_guid_file": path}``). The result's ``fabric`` has what the manager wrote, ``mads`` what that took. Raises
-    :class:`UnknownName` for an engine, :class:`LimitError` for more LIDs than InfiniBand has.
+    ``engine`` is an OpenSM name or a list of them (default ``ftree,updn,dfsssp,lash``);
+    ``guid_files`` are OpenSM's files by option (``{"root_guid_file": path}``). The result's
+    ``fabric`` has what the manager wrote, ``mads`` what that took. Raises :class:`UnknownName` for
+    an engine, :class:`LimitError` for more LIDs than InfiniBand has.
 
     >>> import softib
     >>> up = softib.bring_up(softib.generate("fat-tree", radix=4, levels=2))
@@ -69,8 +73,8 @@ def bring_up(
 def route(
     source: Source, engine: str | None = None, *, guid_files: GuidFiles = None, steps: Steps = unwatched
 ) -> Routing:
-    """Tables for the fabric, and their proof: those a running fabric has, or new ones where ``engine`` is given or none are
-    there (see :func:`bring_up`)."""
+    """Tables for the fabric, and their proof: those a running fabric has, or new ones where
+    ``engine`` is given or none are there (see :func:`bring_up`)."""
     from softib.analysis.routed import check_choice, routed
 
     check_choice(engine, None, guid_files)
@@ -79,12 +83,14 @@ def route(
 
 
 def verify(source: Source, lfts: str | os.PathLike[str] | Tables | None = None, *, steps: Steps = unwatched) -> Routing:
-    """Prove forwarding tables: does every packet arrive, over how many links, and can a credit loop form?
+    """Prove forwarding tables: does every packet arrive, over how many links, and can a credit loop
+    form?
 
-    ``lfts`` is a dump of tables (a path); or a function of your own, from a :class:`~softib.routing.graph.SwitchGraph` to
-    ``uint8[switches, LIDs]`` (255 = no route), for which the subnet manager brings a copy of the fabric up so that ports have
-    LIDs. Without it, the tables in the switches of a running fabric are judged. Raises :class:`InputError` for a dump that is
-    none or an array of another shape, :class:`PeerError` where no manager wrote tables yet.
+    ``lfts`` is a dump of tables (a path); or a function of your own, from a
+    :class:`~softib.routing.graph.SwitchGraph` to ``uint8[switches, LIDs]`` (255 = no route), for
+    which the subnet manager brings a copy of the fabric up so that ports have LIDs. Without it, the
+    tables in the switches of a running fabric are judged. Raises :class:`InputError` for a dump
+    that is none or an array of another shape, :class:`PeerError` where no manager wrote tables yet.
 
     >>> import numpy as np, softib
     >>> nowhere = lambda graph: np.full((graph.n_switches, graph.lft_size), 255, np.uint8)
@@ -130,16 +136,25 @@ def _from_function(fabric: Fabric, tables: Tables, steps: Steps) -> Routing:
 
 
 def check(
-    source: Source, *, plan: Plan = (), engine: str | None = None, lfts: str | os.PathLike[str] | None = None, guid_files: GuidFiles = None,
-    severity: str = "info", ignore: Sequence[str] = (), baseline: str | os.PathLike[str] | None = None, jobs: Jobs | None = None,
+    source: Source,
+    *,
+    plan: Plan = (),
+    engine: str | None = None,
+    lfts: str | os.PathLike[str] | None = None,
+    guid_files: GuidFiles = None,
+    severity: str = "info",
+    ignore: Sequence[str] = (),
+    baseline: str | os.PathLike[str] | None = None,
+    jobs: Jobs | None = None,
     steps: Steps = unwatched,
-) -> Findings:  # fmt: skip
-    """What is wrong with the fabric: cabling (also against ``plan``: cabling lists, a fabric.yaml), identities, speeds,
-    addresses, counters, routing.
+) -> Findings:
+    """What is wrong with the fabric: cabling (also against ``plan``: cabling lists, a fabric.yaml),
+    identities, speeds, addresses, counters, routing.
 
-    The routing that is checked is the one that ``engine`` makes, the tables in the dump ``lfts``, those of a running fabric, or else
-    the default engine's. What is less than ``severity``, has a code of ``ignore``, or is known to the file ``baseline``
-    (:meth:`Findings.save_baseline`) is left out. ``jobs`` (:func:`jobs_on`): findings say which jobs cross the cable.
+    The routing that is checked is the one that ``engine`` makes, the tables in the dump ``lfts``,
+    those of a running fabric, or else the default engine's. What is less than ``severity``, has a
+    code of ``ignore``, or is known to the file ``baseline`` (:meth:`Findings.save_baseline`) is
+    left out. ``jobs`` (:func:`jobs_on`): findings say which jobs cross the cable.
 
     >>> import softib
     >>> softib.check(softib.generate("fat-tree", radix=4, levels=2)).good
@@ -176,9 +191,10 @@ def check(
 
 
 def predict(source: Source, *, engine: str | None = None, seed: int = 0, traffic: Any = None) -> Prediction:
-    """What traffic reaches on the fabric as ``engine`` (default: as :func:`route`) routes it: effective bisection bandwidth,
-    shifts, all-to-all, incast; and what your own ``traffic`` (as :func:`report` takes it) takes: :attr:`Prediction.traffic`. Raises
-    :class:`InputError` with fewer than two hosts, and for traffic that does not fit them."""
+    """What traffic reaches on the fabric as ``engine`` (default: as :func:`route`) routes it:
+    effective bisection bandwidth, shifts, all-to-all, incast; and what your own ``traffic`` (as
+    :func:`report` takes it) takes: :attr:`Prediction.traffic`. Raises :class:`InputError` with
+    fewer than two hosts, and for traffic that does not fit them."""
     from softib.errors import InputError
 
     made = report(source, engine=engine, seed=seed, traffic=traffic)
@@ -189,12 +205,19 @@ def predict(source: Source, *, engine: str | None = None, seed: int = 0, traffic
 
 
 def report(
-    source: Source, *, plan: Plan = (), engine: str | None = None, lfts: str | os.PathLike[str] | None = None,
-    guid_files: GuidFiles = None, traffic: Any = None, seed: int = 0,
+    source: Source,
+    *,
+    plan: Plan = (),
+    engine: str | None = None,
+    lfts: str | os.PathLike[str] | None = None,
+    guid_files: GuidFiles = None,
+    traffic: Any = None,
+    seed: int = 0,
     steps: Steps = unwatched,
-) -> Report:  # fmt: skip
-    """All of it: bring-up, proof, checks, prediction, also of your own ``traffic``: the path of a traffic matrix, ``{(source, destination): bytes}``,
-    ``{source: {destination: bytes}}``, rows of these three, a DataFrame of pandas or polars, or a square array over all hosts."""
+) -> Report:
+    """All of it: bring-up, proof, checks, prediction, also of your own ``traffic``: the path of a
+    traffic matrix, ``{(source, destination): bytes}``, ``{source: {destination: bytes}}``, rows of
+    these three, a DataFrame of pandas or polars, or a square array over all hosts."""
     from softib.analysis.pipeline import build
     from softib.analysis.routed import check_choice
 
@@ -203,9 +226,16 @@ def report(
     fabric = as_fabric(source)
     timed = Timed(steps)
     found = build(
-        fabric.source, result_of(fabric), plan=_paths(plan), engine=engine, lfts=path, guid_files=guid_files, seed=seed,
-        traffic=None if traffic is None else _traffic(traffic), steps=timed,
-    )  # fmt: skip
+        fabric.source,
+        result_of(fabric),
+        plan=_paths(plan),
+        engine=engine,
+        lfts=path,
+        guid_files=guid_files,
+        seed=seed,
+        traffic=None if traffic is None else _traffic(traffic),
+        steps=timed,
+    )
     found.seconds.update(fabric.seconds | timed.seconds)
     return Report(found, fabric)
 

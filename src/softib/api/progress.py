@@ -1,4 +1,5 @@
-"""How a question says what it is doing: steps by name, how long each took, and kernels that are being compiled."""
+"""How a question says what it is doing: steps by name, how long each took, and kernels that are
+being compiled."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ def silent(line: str) -> None:
 
 
 class Timed:
-    """A :data:`Steps` that keeps the wall time of each step in ``seconds`` and hands the step on to another one."""
+    """A :data:`Steps` that keeps the wall time of each step in ``seconds`` and hands the step on to
+    another one."""
 
     def __init__(self, steps: Steps | None = None):
         self.seconds: dict[str, float] = {}
@@ -41,9 +43,11 @@ class Timed:
 
 
 def on_compiling(listener: Callable[[str, int, int], None]) -> None:
-    """From now on, call ``listener`` with the name of each unit of kernels that is compiled, how many are done, and how many there are.
+    """From now on, call ``listener`` with the name of each unit of kernels that is compiled, how
+    many are done, and how many there are.
 
-    Kernels are compiled once a machine, which takes seconds (``softib compile`` does it beforehand).
+    Kernels are compiled once a machine, which takes seconds (``softib compile`` does it
+    beforehand).
     """
     from softib.jit import on_compiling as listen
 

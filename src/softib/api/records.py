@@ -1,4 +1,5 @@
-"""What results consist of: findings, problems of reading, changes, kinds of topology with their parameters, paths; and workloads."""
+"""What results consist of: findings, problems of reading, changes, kinds of topology with their
+parameters, paths; and workloads."""
 
 from __future__ import annotations
 

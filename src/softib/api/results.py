@@ -1,5 +1,6 @@
-"""What a question about a fabric gives back: a prediction, a report. Routings are in :mod:`softib.api.routing`, findings in
-:mod:`softib.api.findings`, differences in :mod:`softib.api.changes`."""
+"""What a question about a fabric gives back: a prediction, a report. Routings are in
+:mod:`softib.api.routing`, findings in :mod:`softib.api.findings`, differences in
+:mod:`softib.api.changes`."""
 
 from __future__ import annotations
 
@@ -34,13 +35,15 @@ class Prediction(Suggests):
 
     @property
     def bisection(self) -> float:
-        """Effective bisection bandwidth, as a share of what the hosts' links can do (Hoefler et al. 2008)."""
+        """Effective bisection bandwidth, as a share of what the hosts' links can do (Hoefler et al.
+        2008)."""
         return self._found.bisection_relative
 
     @property
     def traffic(self) -> dict[str, Any] | None:
-        """Your own traffic: ``bytes``, ``flows``, ``time_us`` until the busiest link has sent its part, ``hosts_us`` if nothing but the hosts' own
-        links limited it, ``relative`` of these, and the ``busiest`` links; None where none was given."""
+        """Your own traffic: ``bytes``, ``flows``, ``time_us`` until the busiest link has sent its
+        part, ``hosts_us`` if nothing but the hosts' own links limited it, ``relative`` of these,
+        and the ``busiest`` links; None where none was given."""
         from softib.analysis.traffic import traffic_json
 
         return traffic_json(self._report.traffic)
@@ -48,13 +51,20 @@ class Prediction(Suggests):
     def table(self) -> Table:
         """One row a pattern: flows, mean and worst relative rate, the largest load on one link."""
         p = self._found.patterns
-        return Table({
-            "pattern": [x.name for x in p], "what": [x.text for x in p], "flows": [x.flows for x in p],
-            "relative": [x.relative for x in p], "worst": [x.worst for x in p], "largest_load": [x.most for x in p],
-        })  # fmt: skip
+        return Table(
+            {
+                "pattern": [x.name for x in p],
+                "what": [x.text for x in p],
+                "flows": [x.flows for x in p],
+                "relative": [x.relative for x in p],
+                "worst": [x.worst for x in p],
+                "largest_load": [x.most for x in p],
+            }
+        )
 
     def loads(self, pattern: str = "all-to-all") -> Table:
-        """One row a link between switches: switch, port, Gb/s, and the load of ``pattern`` in flows. Raises ``UnknownName``."""
+        """One row a link between switches: switch, port, Gb/s, and the load of ``pattern`` in
+        flows. Raises ``UnknownName``."""
         import numpy as np
 
         from softib.errors import UnknownName
@@ -66,14 +76,19 @@ class Prediction(Suggests):
         g, links = network.graph, network.n_links
         f = self.fabric.arrays
         switch = np.array([f.node_name(int(n)) for n in g.switch_node], object)
-        return Table({
-            "switch": switch[network.link_owner].tolist(), "port": np.asarray(g.out_port, np.int64),
-            "gbps": network.rate[:links], "load": self._found.pattern(pattern).load[:links],
-        })  # fmt: skip
+        return Table(
+            {
+                "switch": switch[network.link_owner].tolist(),
+                "port": np.asarray(g.out_port, np.int64),
+                "gbps": network.rate[:links],
+                "load": self._found.pattern(pattern).load[:links],
+            }
+        )
 
     def plot(self, kind: str = "loads") -> Drawing:
-        """``loads``: how full the links between switches are, busiest first, a line a pattern (1 = exactly full); ``links``: the
-        load of each link of the busiest switches under all-to-all traffic; ``map``: the same on the drawing of the fabric.
+        """``loads``: how full the links between switches are, busiest first, a line a pattern (1 =
+        exactly full); ``links``: the load of each link of the busiest switches under all-to-all
+        traffic; ``map``: the same on the drawing of the fabric.
 
         Raises :class:`UnknownName` for another kind.
         """
@@ -81,14 +96,20 @@ class Prediction(Suggests):
         from softib.errors import UnknownName
         from softib.render.plots import heat_svg, load_svg
 
-        kinds = {"loads": lambda: Drawing(load_svg(self._report)), "links": lambda: Drawing(heat_svg(self._report)),
-                 "map": lambda: drawing(self._report)}  # fmt: skip
+        kinds = {
+            "loads": lambda: Drawing(load_svg(self._report)),
+            "links": lambda: Drawing(heat_svg(self._report)),
+            "map": lambda: drawing(self._report),
+        }
         if kind not in kinds:
             raise UnknownName("plot of a prediction", kind, kinds)
         return kinds[kind]()
 
     def __repr__(self) -> str:
-        return f"<Prediction for {self.fabric.name!r}: {counted(self._found.hosts, 'host')}, effective bisection {self.bisection:.1%}>"
+        return (
+            f"<Prediction for {self.fabric.name!r}: {counted(self._found.hosts, 'host')}, effective bisection "
+            f"{self.bisection:.1%}>"
+        )
 
     def _repr_html_(self) -> str:
         rows = [(p.name, f"{p.relative:.1%}", f"{p.worst:.1%}", f"{p.most:g}") for p in self._found.patterns]
@@ -108,7 +129,8 @@ class Report(Suggests):
 
     @property
     def prediction(self) -> Prediction | None:
-        """None where fewer than two hosts have an address, or the fabric could not be brought up (see ``notes``)."""
+        """None where fewer than two hosts have an address, or the fabric could not be brought up
+        (see ``notes``)."""
         return None if self._found.prediction is None else Prediction(self._found, self.fabric)
 
     @property
@@ -133,13 +155,20 @@ class Report(Suggests):
         return report_json(self._found)
 
     def to_html(
-        self, path: str | os.PathLike[str] | None = None, *, when: datetime | None = None, command: str = "",
-        steps: Steps | None = None, live: str = "",
-    ) -> str:  # fmt: skip
-        """The page, one self-contained file; with ``path`` written there too. Raises :class:`InputError`. ``live``: an address that takes the place of the drawing, for a page that a server gives.
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        when: datetime | None = None,
+        command: str = "",
+        steps: Steps | None = None,
+        live: str = "",
+    ) -> str:
+        """The page, one self-contained file; with ``path`` written there too. Raises
+        :class:`InputError`. ``live``: an address that takes the place of the drawing, for a page that a
+        server gives.
 
-        With ``when`` the page says that it was made then, by this version and by ``command``; without it, the same report
-        is always the same page.
+        With ``when`` the page says that it was made then, by this version and by ``command``;
+        without it, the same report is always the same page.
         """
         from softib.render.html import to_html
         from softib.render.phrases import made

@@ -24,7 +24,8 @@ __all__ = ["Remedy", "Routing"]
 
 @dataclass(frozen=True)
 class Remedy:
-    """GUID files with which ftree takes a tree: ``reason`` says why it does not without, ``files`` are paths by OpenSM's option."""
+    """GUID files with which ftree takes a tree: ``reason`` says why it does not without, ``files``
+    are paths by OpenSM's option."""
 
     reason: str
     files: dict[str, str]
@@ -41,7 +42,8 @@ class Routing(Suggests):
 
     @property
     def engine(self) -> str:
-        """The engine that made the tables, ``as programmed`` for a running fabric's, ``file`` for a dump's."""
+        """The engine that made the tables, ``as programmed`` for a running fabric's, ``file`` for a
+        dump's."""
         return self._found.part.tables or self._found.part.engine
 
     @property
@@ -66,17 +68,20 @@ class Routing(Suggests):
 
     @property
     def ports_without_lid(self) -> int:
-        """Cabled host ports that have no LID, so that no packet finds them: they are in no pair of ``unreachable``."""
+        """Cabled host ports that have no LID, so that no packet finds them: they are in no pair of
+        ``unreachable``."""
         return self._found.part.ports_without_lid
 
     @property
     def hops(self) -> dict[int, int]:
-        """Pairs (host, address of another device) by how many links a packet takes behind its first switch."""
+        """Pairs (host, address of another device) by how many links a packet takes behind its first
+        switch."""
         return dict(self._found.part.hops)
 
     @property
     def lft(self) -> np.ndarray:
-        """The tables, uint8[switches, LIDs], 255 = no route; switches as in ``switch_names``. A copy."""
+        """The tables, uint8[switches, LIDs], 255 = no route; switches as in ``switch_names``. A
+        copy."""
         return self._found.lft.copy()
 
     @property
@@ -87,13 +92,16 @@ class Routing(Suggests):
 
     @property
     def mads(self) -> dict[str, Any]:
-        """What the subnet manager did to write them: MADs sent, writes, timeouts …; empty for tables from elsewhere."""
+        """What the subnet manager did to write them: MADs sent, writes, timeouts …; empty for
+        tables from elsewhere."""
         up = self._found.bring_up
         return {} if up is None else dict(up.numbers)
 
     def path(self, a: str, b: str) -> Explanation:
-        """The path of packets from node or port ``a`` to ``b``, hop by hop: egress ports, SL and VLs, what else was possible, what would change
-        it. A port is ``leaf-3[40]``, ``leaf-3:40`` or ``leaf-3/40``; a host's name alone means its first cabled port. Raises :class:`UnknownName`.
+        """The path of packets from node or port ``a`` to ``b``, hop by hop: egress ports, SL and
+        VLs, what else was possible, what would change it. A port is ``leaf-3[40]``, ``leaf-3:40``
+        or ``leaf-3/40``; a host's name alone means its first cabled port. Raises
+        :class:`UnknownName`.
 
         >>> import softib
         >>> found = softib.route(softib.generate("fat-tree", radix=4, levels=2)).path("host-0001", "host-0008")
@@ -119,8 +127,14 @@ class Routing(Suggests):
             owner[first : first + (1 << int(f.lmc[port]))] = f.port_node[port]
         row, lid = np.nonzero((lft != LFT_NO_ROUTE) & (owner >= 0))
         switches, names = np.array(self.switch_names, object), np.array(f.node_names(), object)
-        return Table({"switch": switches[row].tolist(), "lid": lid, "egress_port": lft[row, lid].astype(np.int64),
-                      "destination": names[owner[lid]].tolist()})  # fmt: skip
+        return Table(
+            {
+                "switch": switches[row].tolist(),
+                "lid": lid,
+                "egress_port": lft[row, lid].astype(np.int64),
+                "destination": names[owner[lid]].tolist(),
+            }
+        )
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -130,14 +144,16 @@ class Routing(Suggests):
         return (*result_of(self.fabric).problems, *self._found.problems)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the tables in the form of ``dump_lfts``. Raises :class:`InputError` where that is not possible."""
+        """Write the tables in the form of ``dump_lfts``. Raises :class:`InputError` where that is
+        not possible."""
         from softib.fabric.formats.lft.dump import write_lfts
 
         write_lfts(self._found.fabric, self._found.lft, os.fspath(path))
 
     def save_guid_files(self, folder: str | os.PathLike[str]) -> Remedy | None:
-        """Write into ``folder`` the GUID files with which ftree takes this fabric, for ``guid_files`` of :func:`route`; None where
-        it fits without, or no choice of roots makes it fit. Raises :class:`InputError` where they cannot be written."""
+        """Write into ``folder`` the GUID files with which ftree takes this fabric, for
+        ``guid_files`` of :func:`route`; None where it fits without, or no choice of roots makes it
+        fit. Raises :class:`InputError` where they cannot be written."""
         from softib.analysis.labels import with_names
         from softib.api.guid_files import write_guid_files
         from softib.routing.remedy import remedy
@@ -176,7 +192,10 @@ class Routing(Suggests):
             else f"{counted(self.unreachable, 'pair')} {plural(self.unreachable, 'has', 'have')} no path"
         )
         if self.ports_without_lid:
-            lost = f"{counted(self.ports_without_lid, 'host port')} {plural(self.ports_without_lid, 'has', 'have')} no LID, of the others {lost}"
+            lost = (
+                f"{counted(self.ports_without_lid, 'host port')} {plural(self.ports_without_lid, 'has', 'have')} no "
+                f"LID, of the others {lost}"
+            )
         return f"<Routing of {self.fabric.name!r} by {self.engine}: {lost}, {proof}>"
 
     def _repr_html_(self) -> str:

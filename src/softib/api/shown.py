@@ -1,4 +1,5 @@
-"""What results share to show themselves: tables of HTML, sums of names, and an answer to names that do not exist."""
+"""What results share to show themselves: tables of HTML, sums of names, and an answer to names that
+do not exist."""
 
 from __future__ import annotations
 
@@ -13,8 +14,8 @@ __all__ = ["Suggests", "html_table", "totals"]
 
 
 class Suggests:
-    """A name that an object does not have raises an :class:`AttributeError` with the names that look like it; arguments of its methods are of the
-    types that these say."""
+    """A name that an object does not have raises an :class:`AttributeError` with the names that
+    look like it; arguments of its methods are of the types that these say."""
 
     def __init_subclass__(cls, **named: Any) -> None:
         super().__init_subclass__(**named)

@@ -1,4 +1,5 @@
-"""The table that every result gives: columns of one length, shown and read without any other library."""
+"""The table that every result gives: columns of one length, shown and read without any other
+library."""
 
 from __future__ import annotations
 
@@ -27,8 +28,9 @@ WIDEST, LINE = 32, 120
 class Table:
     """Columns of one length.
 
-    ``columns``, ``rows()``, ``column(name)``, ``head()`` and ``len()`` need no other library. Everything else is a method of polars'
-    DataFrame (``filter``, ``sort``, ``group_by`` …) and gives what polars gives, where the extra ``softib[tables]`` is installed.
+    ``columns``, ``rows()``, ``column(name)``, ``head()`` and ``len()`` need no other library.
+    Everything else is a method of polars' DataFrame (``filter``, ``sort``, ``group_by`` …) and
+    gives what polars gives, where the extra ``softib[tables]`` is installed.
 
     >>> import softib
     >>> links = softib.generate("fat-tree", radix=4, levels=2).links
@@ -62,7 +64,8 @@ class Table:
         return self.height, self.width
 
     def column(self, name: str) -> list[Any]:
-        """The values of column ``name``, as numbers and text of Python. Raises :class:`UnknownName`."""
+        """The values of column ``name``, as numbers and text of Python. Raises
+        :class:`UnknownName`."""
         return _plain(self._values(name))
 
     def rows(self, *, named: bool = False) -> list[Any]:
@@ -79,11 +82,13 @@ class Table:
         return Table({name: values[: max(n, 0)] for name, values in self._columns.items()})
 
     def to_polars(self) -> polars.DataFrame:
-        """As a DataFrame of polars. Raises :class:`MissingLibrary` without polars (``softib[tables]``)."""
+        """As a DataFrame of polars. Raises :class:`MissingLibrary` without polars
+        (``softib[tables]``)."""
         return self._polars.clone()
 
     def to_pandas(self) -> pandas.DataFrame:
-        """As a DataFrame of pandas. Raises :class:`MissingLibrary` without pandas (``softib[pandas]``)."""
+        """As a DataFrame of pandas. Raises :class:`MissingLibrary` without pandas
+        (``softib[pandas]``)."""
         made = library("pandas", "pandas").DataFrame
         frame: pandas.DataFrame = made({name: _native(values) for name, values in self._columns.items()})
         return frame
@@ -105,8 +110,8 @@ class Table:
         return self._columns[name]
 
     def __getitem__(self, key: Any) -> Any:
-        """``table["gbps"]``: polars' Series of a column, or NumPy's array of it without polars. A slice gives rows; any other key is
-        polars' own."""
+        """``table["gbps"]``: polars' Series of a column, or NumPy's array of it without polars. A
+        slice gives rows; any other key is polars' own."""
         if isinstance(key, str):
             import numpy as np
 
@@ -184,7 +189,8 @@ checked_methods(Table)
 
 
 def library(name: str, extra: str) -> Any:
-    """The module ``name``, which softib's optional ``extra`` installs. Raises :class:`MissingLibrary`."""
+    """The module ``name``, which softib's optional ``extra`` installs. Raises
+    :class:`MissingLibrary`."""
     import importlib
 
     try:
@@ -218,7 +224,8 @@ def _cell(value: Any) -> str:
 
 
 def _native(values: Any) -> Any:
-    """A copy of ``values``, arrays in the byte order of this machine: wire images are big-endian or strided."""
+    """A copy of ``values``, arrays in the byte order of this machine: wire images are big-endian or
+    strided."""
     import numpy as np
 
     if isinstance(values, np.ndarray):

@@ -25,17 +25,30 @@ LEAST_S, MOST_S = 0.2, 3600.0
 
 
 def serve(
-    source: str | os.PathLike[str] | Fabric, *, host: str = "127.0.0.1", port: int | None = None, token: str | None = None,
-    every: float = 2.0, jobs: str | os.PathLike[str] | None = None, history: str | os.PathLike[str] | None = None,
-    ready: Callable[[str], None] | None = None, notice: Notice = warn, steps: Steps = unwatched,
-) -> None:  # fmt: skip
-    """Serve ``source`` to browsers and REST clients until Ctrl-C: a running fabric or ``umad:DEVICE``, whose counters are read by MADs every ``every`` seconds, or a file or
+    source: str | os.PathLike[str] | Fabric,
+    *,
+    host: str = "127.0.0.1",
+    port: int | None = None,
+    token: str | None = None,
+    every: float = 2.0,
+    jobs: str | os.PathLike[str] | None = None,
+    history: str | os.PathLike[str] | None = None,
+    ready: Callable[[str], None] | None = None,
+    notice: Notice = warn,
+    steps: Steps = unwatched,
+) -> None:
+    """Serve ``source`` to browsers and REST clients until Ctrl-C: a running fabric or
+    ``umad:DEVICE``, whose counters are read by MADs every ``every`` seconds, or a file or
     :class:`Fabric`, which is read once.
 
-    ``port``: default 8470, 0 a free one. On loopback everybody of this machine may look unless a ``token`` is given; on another ``host`` a token is needed and is made where none
-    is given. ``jobs``: a file as :func:`jobs_on` takes it, read again when it changes. ``history``: a directory that ``softib exporter --history`` keeps, or ``http://HOST:9090`` of a Prometheus server, for the time before this one began. ``ready`` gets
-    the address to open, ``steps`` wraps the phases of the first reading. Nothing can be changed through it. Raises :class:`InputError` and its kin where the source, the jobs or the history cannot be read, the extra ``serve`` is not installed, or the
-    address is taken; :class:`PeerError` where nobody answers.
+    ``port``: default 8470, 0 a free one. On loopback everybody of this machine may look unless a
+    ``token`` is given; on another ``host`` a token is needed and is made where none is given.
+    ``jobs``: a file as :func:`jobs_on` takes it, read again when it changes. ``history``: a
+    directory that ``softib exporter --history`` keeps, or ``http://HOST:9090`` of a Prometheus
+    server, for the time before this one began. ``ready`` gets the address to open, ``steps`` wraps
+    the phases of the first reading. Nothing can be changed through it. Raises :class:`InputError`
+    and its kin where the source, the jobs or the history cannot be read, the extra ``serve`` is not
+    installed, or the address is taken; :class:`PeerError` where nobody answers.
     """
     from softib.web.server import DEFAULT_PORT
     from softib.web.server import serve as run
@@ -63,7 +76,8 @@ MAP = "/?bare"
 
 
 def _report(source: str | os.PathLike[str] | Fabric) -> Callable[[], str]:
-    """The page of ``softib report``, with the map of the server as its drawing; made when it is asked for, by one request at a time."""
+    """The page of ``softib report``, with the map of the server as its drawing; made when it is
+    asked for, by one request at a time."""
     import threading
     import time
     from datetime import UTC, datetime
@@ -134,7 +148,8 @@ def _stated(file: str) -> Callable[[ReadResult], PortsSeen]:
 
 
 def _explain_at_rest(fabric: Fabric) -> Callable[[Any, str, str], dict[str, object]]:
-    """Paths by the tables that the fabric has, or that the default engine makes at the first question."""
+    """Paths by the tables that the fabric has, or that the default engine makes at the first
+    question."""
     import threading
 
     from softib.api.operations import route
@@ -175,7 +190,8 @@ def _no_sl(slid: int, dlid: int) -> tuple[int, str]:
 
 
 def _sl_of(name: str) -> Sl:
-    """What the subnet administration of a running fabric says; nobody is asked behind a umad device."""
+    """What the subnet administration of a running fabric says; nobody is asked behind a umad
+    device."""
 
     def reported_sl(slid: int, dlid: int) -> tuple[int, str]:
         from softib.errors import PeerError
@@ -194,7 +210,8 @@ def _sl_of(name: str) -> Sl:
 
 
 def _copy(result: ReadResult) -> ReadResult:
-    """A reading of a source that does not change; whoever checks it brings it up, so each gets a copy."""
+    """A reading of a source that does not change; whoever checks it brings it up, so each gets a
+    copy."""
     from dataclasses import replace
 
     return replace(result, fabric=result.fabric.copy())

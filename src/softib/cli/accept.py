@@ -16,18 +16,47 @@ SHOW_S = 10.0
 
 @click.command()
 @click.argument("source", metavar="SOURCE|HOSTS", shell_complete=completing.sources)
-@click.option("--launcher", type=click.Choice(["local", "ssh", "srun"]),
-              help="How programs start on hosts (default: local for a running fabric, ssh for HOSTS; the hosts of a file need it).")  # fmt: skip
-@click.option("--ssh-config", metavar="FILE", default="", type=click.Path(dir_okay=False),
-              help="ssh's configuration file, where it is not the user's (ssh -F).")  # fmt: skip
+@click.option(
+    "--launcher",
+    type=click.Choice(["local", "ssh", "srun"]),
+    help=(
+        "How programs start on hosts (default: local for a running fabric, ssh for HOSTS; the hosts of a file need it)."
+    ),
+)
+@click.option(
+    "--ssh-config",
+    metavar="FILE",
+    default="",
+    type=click.Path(dir_okay=False),
+    help="ssh's configuration file, where it is not the user's (ssh -F).",
+)
 @click.option("--hosts", metavar="HOSTS", help="These hosts alone: a file with one a line, or node[001-016].")
-@click.option("--rounds", type=click.IntRange(0), default=4, show_default=True, metavar="N",
-              help="Rounds of each class of pairs; 0: until all pairs have met.")  # fmt: skip
+@click.option(
+    "--rounds",
+    type=click.IntRange(0),
+    default=4,
+    show_default=True,
+    metavar="N",
+    help="Rounds of each class of pairs; 0: until all pairs have met.",
+)
 @click.option("--quick", is_flag=True, help="The loaded tests alone, two rounds of each class.")
-@click.option("--test", "tests", multiple=True, metavar="TEST",
-              help="bandwidth, bandwidth-both, bandwidth-both-loaded, latency, latency-loaded, latency-with-bandwidth; may be repeated (default: all).")  # fmt: skip
-@click.option("--program", type=click.Choice(["write", "send", "read"]), default="write", show_default=True,
-              help="ib_write_bw and ib_write_lat, ib_send_…, ib_read_….")  # fmt: skip
+@click.option(
+    "--test",
+    "tests",
+    multiple=True,
+    metavar="TEST",
+    help=(
+        "bandwidth, bandwidth-both, bandwidth-both-loaded, latency, latency-loaded, latency-with-bandwidth; may be "
+        "repeated (default: all)."
+    ),
+)
+@click.option(
+    "--program",
+    type=click.Choice(["write", "send", "read"]),
+    default="write",
+    show_default=True,
+    help="ib_write_bw and ib_write_lat, ib_send_…, ib_read_….",
+)
 @click.option(
     "--size",
     type=click.IntRange(1),
@@ -36,8 +65,14 @@ SHOW_S = 10.0
     metavar="OCTETS",
     help="Of a message of the bandwidth tests.",
 )
-@click.option("--seconds", type=click.FloatRange(0.01), default=1.0, show_default=True, metavar="S",
-              help="How long each program ought to send at the expected rate.")  # fmt: skip
+@click.option(
+    "--seconds",
+    type=click.FloatRange(0.01),
+    default=1.0,
+    show_default=True,
+    metavar="S",
+    help="How long each program ought to send at the expected rate.",
+)
 @click.option(
     "--at-once",
     type=click.IntRange(1),
@@ -51,8 +86,14 @@ SHOW_S = 10.0
     metavar="DEV",
     help="Adapters of hosts that no fabric describes, such as mlx5_0; a rail each.",
 )
-@click.option("--base-port", type=click.IntRange(1024, 65000), default=18515, show_default=True, metavar="PORT",
-              help="First TCP port for perftest's exchange of addresses.")  # fmt: skip
+@click.option(
+    "--base-port",
+    type=click.IntRange(1024, 65000),
+    default=18515,
+    show_default=True,
+    metavar="PORT",
+    help="First TCP port for perftest's exchange of addresses.",
+)
 @click.option(
     "--journal",
     metavar="FILE",
@@ -62,10 +103,12 @@ SHOW_S = 10.0
 @click.option("--resume", is_flag=True, help="Go on with the journal: what failed or is missing is measured.")
 @click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
 def command(source: str, rounds: int, as_json: bool, **options: Any) -> int:
-    """Measure all hosts against each other with perftest, and name slow hosts, adapters, cables and switches.
+    """Measure all hosts against each other with perftest, and name slow hosts, adapters, cables and
+    switches.
 
-    SOURCE is a running fabric, or any other source whose hosts --launcher reaches; HOSTS a file with a host a line, or node[001-016]. Every round pairs all
-    ports of each rail. What each pair measures is compared with what its path lets expect. Exit 1 when there are warnings or errors.
+    SOURCE is a running fabric, or any other source whose hosts --launcher reaches; HOSTS a file
+    with a host a line, or node[001-016]. Every round pairs all ports of each rail. What each pair
+    measures is compared with what its path lets expect. Exit 1 when there are warnings or errors.
 
     \b
     softib accept pod --quick

@@ -14,14 +14,23 @@ from softib.plural import counted
 
 @click.group()
 def command() -> None:
-    """Keep how a fabric was accepted, and compare it later: measurements, error rates, topology, firmware, cables."""
+    """Keep how a fabric was accepted, and compare it later: measurements, error rates, topology,
+    firmware, cables."""
 
 
 def _options(function: Any) -> Any:
-    function = click.option("--accepted", metavar="RESULT", type=click.Path(exists=True, dir_okay=False),
-                            help="Measurements of it: the journal of softib accept, or its --json output.")(function)  # fmt: skip
-    function = click.option("--rounds", type=click.IntRange(2), metavar="N",
-                            help="Readings of a running fabric or umad:DEVICE, for rates of error counters (default: none).")(function)  # fmt: skip
+    function = click.option(
+        "--accepted",
+        metavar="RESULT",
+        type=click.Path(exists=True, dir_okay=False),
+        help="Measurements of it: the journal of softib accept, or its --json output.",
+    )(function)
+    function = click.option(
+        "--rounds",
+        type=click.IntRange(2),
+        metavar="N",
+        help="Readings of a running fabric or umad:DEVICE, for rates of error counters (default: none).",
+    )(function)
     return click.option(
         "--every",
         type=click.FloatRange(0.1),
@@ -71,7 +80,8 @@ def compare(
 ) -> int:
     """Say what is otherwise than in FILE. Exit 1 when there are warnings or errors.
 
-    What was measured is compared by tests of significance (signed ranks, corrected for the number of hosts), counters by their rates, the rest as softib diff does.
+    What was measured is compared by tests of significance (signed ranks, corrected for the number
+    of hosts), counters by their rates, the rest as softib diff does.
 
     \b
     softib baseline compare friday.json pod --accepted monday.jsonl
@@ -90,7 +100,8 @@ def compare(
     print_problems(found.problems)
     for d in drift:
         click.echo(
-            f"{d['test']}: {counted(d['pairs'], 'pair')}, median {100 * d['ratio']:.4g} % of the baseline, p = {d['probability']:.2g}"
+            f"{d['test']}: {counted(d['pairs'], 'pair')}, median {100 * d['ratio']:.4g} % of the baseline, p = "
+            f"{d['probability']:.2g}"
         )
     found.print(every_finding)
     return 0 if found.good else 1

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 FORMATS = ("text", "json", "csv", "sarif", "junit")
 SEVERITIES = ("info", "warning", "error")
 UNJUDGED = {"temperatures": "temperatures of chips (no file states their limits)"}
-"""What a source may record and no rule judges: a record of :class:`~softib.fabric.model.Source` → its words."""
+"""What a source may record and no rule judges: a record of :class:`~softib.fabric.model.Source` →
+its words."""
 
 
 @click.command()
@@ -29,35 +30,64 @@ UNJUDGED = {"temperatures": "temperatures of chips (no file states their limits)
     metavar="F",
     type=click.Path(),
     multiple=True,
-    help="Compare every cable with this plan (a cabling list, a fabric.yaml, or any fabric file). Several lists (--plan A "
+    help="Compare every cable with this plan (a cabling list, a fabric.yaml, or any fabric file). Several lists "
+    "(--plan A "
     "--plan B) make one plan.",
 )
 @click.option("--all", "every", is_flag=True, help="Show every finding; without it many of one kind are cut short.")
-@click.option("--severity", type=click.Choice(SEVERITIES), default="info", show_default=True,
-              help="Tell, and judge by, findings of at least this severity.")  # fmt: skip
+@click.option(
+    "--severity",
+    type=click.Choice(SEVERITIES),
+    default="info",
+    show_default=True,
+    help="Tell, and judge by, findings of at least this severity.",
+)
 @click.option(
     "--ignore", "ignored", multiple=True, metavar="CODE", help="Leave findings of this code out (repeatable)."
 )
 @click.option("--baseline", metavar="F", type=click.Path(), help="Leave out what this file of --write-baseline knows.")
 @click.option("--write-baseline", metavar="F", type=click.Path(), help="Write what was found as known, and exit 0.")
-@click.option("--jobs", "jobs_file", metavar="F", type=click.Path(),
-              help="Say which jobs cross what was found, and which links each shares: squeue --json, scontrol show job --json, kubectl get pods -o json, "
-              "or YAML.")  # fmt: skip
-@click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True,
-              help="How findings are printed: csv for tables, SARIF 2.1.0, JUnit XML for CI servers.")  # fmt: skip
+@click.option(
+    "--jobs",
+    "jobs_file",
+    metavar="F",
+    type=click.Path(),
+    help="Say which jobs cross what was found, and which links each shares: squeue --json, scontrol show job "
+    "--json, kubectl get pods -o json, "
+    "or YAML.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    default="text",
+    show_default=True,
+    help="How findings are printed: csv for tables, SARIF 2.1.0, JUnit XML for CI servers.",
+)
 @click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout: --format json.")
 @source_options
 @guid_file_options
 @table_options
 def command(
-    source: str, plans: tuple[str, ...], every: bool, severity: str, ignored: tuple[str, ...], baseline: str | None,
-    write_baseline: str | None, jobs_file: str | None, form: str, as_json: bool, engine: str | None, lfts: str | None, load: Load,
+    source: str,
+    plans: tuple[str, ...],
+    every: bool,
+    severity: str,
+    ignored: tuple[str, ...],
+    baseline: str | None,
+    write_baseline: str | None,
+    jobs_file: str | None,
+    form: str,
+    as_json: bool,
+    engine: str | None,
+    lfts: str | None,
+    load: Load,
     guid_files: dict[str, str | None],
-) -> int:  # fmt: skip
+) -> int:
     """Check SOURCE ("-": stdin) and print what was found.
 
-    Exit 1 when there is a finding of severity warning or error among those shown, such as a record that could not be
-    read; information alone is exit 0.
+    Exit 1 when there is a finding of severity warning or error among those shown, such as a record
+    that could not be read; information alone is exit 0.
     """
     import softib
 
@@ -68,8 +98,17 @@ def command(
     _print_unjudged(source, fabric)
     jobs = None if jobs_file is None else softib.jobs_on(fabric, jobs_file, steps=steps)
     found = softib.check(
-        fabric, plan=plans, engine=engine, lfts=lfts, guid_files=guid_files, severity=severity, ignore=ignored, baseline=baseline, jobs=jobs, steps=steps
-    )  # fmt: skip
+        fabric,
+        plan=plans,
+        engine=engine,
+        lfts=lfts,
+        guid_files=guid_files,
+        severity=severity,
+        ignore=ignored,
+        baseline=baseline,
+        jobs=jobs,
+        steps=steps,
+    )
     if write_baseline is not None:
         found.save_baseline(write_baseline)
         n = len(found)

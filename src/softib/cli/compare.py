@@ -13,26 +13,60 @@ from softib.cli.simulate import LAYERS, Progress
 @click.command()
 @click.argument("source", shell_complete=completing.sources)
 @click.argument("workload", shell_complete=completing.files)
-@click.option("--network", "networks", metavar="N", multiple=True,
-              help="A generation (NDR), or roce or tcp with options as in roce,gbps=100. Repeatable; default: EDR, HDR, NDR, XDR, roce, tcp.")  # fmt: skip
-@click.option("--layer", type=click.Choice(LAYERS), default="packet", show_default=True,
-              help="Layer of the simulator; RoCE and TCP are of the packet layer.")  # fmt: skip
-@click.option("--engine", metavar="E", callback=checked_engines, shell_complete=completing.engines,
-              help="Routing engine by OpenSM's name, for a fabric without tables.")  # fmt: skip
+@click.option(
+    "--network",
+    "networks",
+    metavar="N",
+    multiple=True,
+    help=(
+        "A generation (NDR), or roce or tcp with options as in roce,gbps=100. Repeatable; default: EDR, HDR, NDR, "
+        "XDR, roce, tcp."
+    ),
+)
+@click.option(
+    "--layer",
+    type=click.Choice(LAYERS),
+    default="packet",
+    show_default=True,
+    help="Layer of the simulator; RoCE and TCP are of the packet layer.",
+)
+@click.option(
+    "--engine",
+    metavar="E",
+    callback=checked_engines,
+    shell_complete=completing.engines,
+    help="Routing engine by OpenSM's name, for a fabric without tables.",
+)
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of random draws.")
-@click.option("--prices", "prices", metavar="FILE", type=click.Path(), shell_complete=completing.files,
-              help="A cost book (YAML) in place of softib's own.")  # fmt: skip
+@click.option(
+    "--prices",
+    "prices",
+    metavar="FILE",
+    type=click.Path(),
+    shell_complete=completing.files,
+    help="A cost book (YAML) in place of softib's own.",
+)
 @click.option("--html", "html", metavar="F", type=click.Path(), help="Write a self-contained page.")
 @click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
 @source_options
 def command(
-    source: str, workload: str, networks: tuple[str, ...], layer: str, engine: str | None, seed: int, prices: str | None, html: str | None, as_json: bool,
+    source: str,
+    workload: str,
+    networks: tuple[str, ...],
+    layer: str,
+    engine: str | None,
+    seed: int,
+    prices: str | None,
+    html: str | None,
+    as_json: bool,
     load: Load,
-) -> int:  # fmt: skip
-    """Run WORKLOAD on SOURCE over several networks, and show them side by side: completion, p50 and p99 latency, CPU share, price.
+) -> int:
+    """Run WORKLOAD on SOURCE over several networks, and show them side by side: completion, p50 and
+    p99 latency, CPU share, price.
 
-    A generation keeps the graph and takes other link speeds, adapters and switches. RoCE and TCP run over the same cables at the data
-    rate of SOURCE's links. WORKLOAD is as softib simulate takes it. Exit 1 when not every message completed, 2 when the question was wrong.
+    A generation keeps the graph and takes other link speeds, adapters and switches. RoCE and TCP
+    run over the same cables at the data rate of SOURCE's links. WORKLOAD is as softib simulate
+    takes it. Exit 1 when not every message completed, 2 when the question was wrong.
     """
     import softib
 

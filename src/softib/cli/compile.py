@@ -15,8 +15,8 @@ from softib.plural import counted
 def command(as_json: bool) -> int:
     """Compile all kernels now: after an installation, in an image, before the tests of a CI.
 
-    They are kept in ~/.cache/softib (SOFTIB_CACHE_DIR moves it), for this machine's kind of processor and these versions
-    of Python, NumPy and Numba.
+    They are kept in ~/.cache/softib (SOFTIB_CACHE_DIR moves it), for this machine's kind of
+    processor and these versions of Python, NumPy and Numba.
     """
     import softib
 

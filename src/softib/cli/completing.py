@@ -1,4 +1,5 @@
-"""What a shell completes: files, running fabrics, and names of their nodes. Shells ask through Click (``softib completion``)."""
+"""What a shell completes: files, running fabrics, and names of their nodes. Shells ask through
+Click (``softib completion``)."""
 
 from __future__ import annotations
 
@@ -40,7 +41,8 @@ def sources(context: click.Context, parameter: click.Parameter, incomplete: str)
 
 
 def nodes(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Nodes of the running fabric that ``--fabric`` names, or of the only one; of ``a,b,c`` the last."""
+    """Nodes of the running fabric that ``--fabric`` names, or of the only one; of ``a,b,c`` the
+    last."""
     import softib
 
     before, comma, prefix = incomplete.rpartition(",")

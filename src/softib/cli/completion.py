@@ -1,4 +1,5 @@
-"""``softib completion``: the script with which a shell completes softib's verbs, options, files, fabrics and nodes."""
+"""``softib completion``: the script with which a shell completes softib's verbs, options, files,
+fabrics and nodes."""
 
 from __future__ import annotations
 

@@ -18,8 +18,16 @@ from softib.plural import counted
 @click.option(
     "--explain", is_flag=True, help="SOURCE is a cabling list (CSV or Excel): show what each heading was taken for."
 )
-@click.option("--match", "fabric", metavar="FABRIC", shell_complete=completing.sources,
-              help="SOURCE is a cabling list with other names than FABRIC's: propose a node-name-map by the cables, and write it to DEST.")  # fmt: skip
+@click.option(
+    "--match",
+    "fabric",
+    metavar="FABRIC",
+    shell_complete=completing.sources,
+    help=(
+        "SOURCE is a cabling list with other names than FABRIC's: propose a node-name-map by the cables, and write "
+        "it to DEST."
+    ),
+)
 @click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
 @source_options
 def command(
@@ -31,11 +39,12 @@ def command(
     as_json: bool,
     load: Load,
 ) -> int:
-    """Read SOURCE (any known format) and write it to DEST; with --explain, show how a cabling list is read.
+    """Read SOURCE (any known format) and write it to DEST; with --explain, show how a cabling list
+    is read.
 
-    What the writer had to change so that its readers can load the file, and records of SOURCE that could not be read,
-    are named on stderr. Formats to write: ibnetdiscover (.ibnetdiscover), ibsim (.net), topo (.topo), lfts (.lft),
-    slurm (topology.conf), graphml (.graphml).
+    What the writer had to change so that its readers can load the file, and records of SOURCE that
+    could not be read, are named on stderr. Formats to write: ibnetdiscover (.ibnetdiscover), ibsim
+    (.net), topo (.topo), lfts (.lft), slurm (topology.conf), graphml (.graphml).
     """
 
     if explain:
@@ -48,21 +57,25 @@ def command(
     notes = loaded.save(dest, to)
     if as_json:
         wrote = {"switches": loaded.switches, "cas": loaded.adapters, "links": loaded.cables}
-        print_document("convert", dest=dest, read_as=loaded.format, wrote=wrote, notes=notes,
-                       problems=problems_of(loaded.problems))  # fmt: skip
+        print_document(
+            "convert", dest=dest, read_as=loaded.format, wrote=wrote, notes=notes, problems=problems_of(loaded.problems)
+        )
         return 0
     print_problems(loaded.problems)
     for note in notes:
         print_notice(note)
     click.echo(
-        f"{dest}: {counted(loaded.switches, 'switch')}, {counted(loaded.adapters, 'channel adapter')}, {counted(loaded.cables, 'cable')} "
-        f"(read as {loaded.format}; {counted(len(notes), 'change')}, {counted(len(loaded.problems), 'record')} with problems)"
+        f"{dest}: {counted(loaded.switches, 'switch')}, {counted(loaded.adapters, 'channel adapter')}, "
+        f"{counted(loaded.cables, 'cable')} "
+        f"(read as {loaded.format}; {counted(len(notes), 'change')}, {counted(len(loaded.problems), 'record')} with "
+        f"problems)"
     )
     return 0
 
 
 def _explain(source: str, dest: str | None, as_json: bool) -> int:
-    """What the headings of a cabling list were taken for; DEST gets its cables as a point-to-point sheet. 1 where no row is a cable."""
+    """What the headings of a cabling list were taken for; DEST gets its cables as a point-to-point
+    sheet. 1 where no row is a cable."""
     import softib
 
     read = softib.cabling_list(source)

@@ -30,8 +30,13 @@ from softib.plural import counted
 )
 @click.option("--until", metavar="TIME", help="Of a history: up to then.")
 @click.option("--fabric", metavar="FILE", help="The fabric that files of perfquery or ibqueryerrors were read on.")
-@click.option("--jobs", "jobs_file", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
-              help="Slurm's or Kubernetes' jobs, or YAML: each finding names those that cross it.")  # fmt: skip
+@click.option(
+    "--jobs",
+    "jobs_file",
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
+    help="Slurm's or Kubernetes' jobs, or YAML: each finding names those that cross it.",
+)
 @click.option(
     "--thresholds",
     type=click.Path(exists=True, dir_okay=False),
@@ -55,8 +60,9 @@ def command(
 ) -> int:
     """Say which cable, host or switch port is bad, by what its counters rise by.
 
-    SOURCE is a running fabric or umad:DEVICE, which is read --rounds times; two .db_csv files or more of different times; the directory of softib exporter
-    --history; or http://HOST:9090, a Prometheus server. Exit 1 when there are warnings or errors.
+    SOURCE is a running fabric or umad:DEVICE, which is read --rounds times; two .db_csv files or
+    more of different times; the directory of softib exporter --history; or http://HOST:9090, a
+    Prometheus server. Exit 1 when there are warnings or errors.
 
     \b
     softib diagnose pod --rounds 10 --every 60       # ten minutes of a running fabric

@@ -18,7 +18,8 @@ from softib.foreign_text import shown
 @click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
 @source_options
 def command(a: str, b: str, as_json: bool, load: Load) -> int:
-    """What leads from fabric A to fabric B: nodes, cables, speeds, LIDs. Exit 1 when anything differs."""
+    """What leads from fabric A to fabric B: nodes, cables, speeds, LIDs. Exit 1 when anything
+    differs."""
     import softib
 
     before, after = load(a), load(b)

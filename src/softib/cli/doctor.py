@@ -15,7 +15,8 @@ MARKS = {"ok": "ok     ", "absent": "absent ", "missing": "MISSING"}
 def command(as_json: bool) -> int:
     """Say what of this machine can run what, a line each, and what would mend it.
 
-    ``absent`` is one thing less; ``MISSING`` is what softib needs. Exit 1 when something is MISSING.
+    ``absent`` is one thing less; ``MISSING`` is what softib needs. Exit 1 when something is
+    MISSING.
     """
     import softib
 

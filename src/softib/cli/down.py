@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 @click.option("--all", "every", is_flag=True, help="Stop every running fabric of this user.")
 @click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
 def command(name: str | None, every: bool, as_json: bool) -> int:
-    """Stop the running fabric NAME (without NAME: the only one). Programs on it see their next send fail."""
+    """Stop the running fabric NAME (without NAME: the only one). Programs on it see their next send
+    fail."""
     import softib
 
     if every and name is not None:
@@ -39,7 +40,8 @@ def command(name: str | None, every: bool, as_json: bool) -> int:
 
 
 def _stopped(fabric: RunningFabric) -> SoftibError | None:
-    """Stop one fabric and wait until it is down; returns what went wrong. The others of ``--all`` stop nevertheless."""
+    """Stop one fabric and wait until it is down; returns what went wrong. The others of ``--all``
+    stop nevertheless."""
     try:
         fabric.down()
     except SoftibError as problem:

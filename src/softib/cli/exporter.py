@@ -13,9 +13,12 @@ from softib.cli.output import Compiling, print_document, print_line, print_notic
 @click.option("--port", type=click.IntRange(0, 65535), default=9315, show_default=True, help="TCP port; 0: a free one.")
 @click.option("--address", default="127.0.0.1", show_default=True, help="Address to listen on; 0.0.0.0: everybody's.")
 @click.option(
-    "--names", type=click.Choice(["treydock", "guilbaults"]), default="treydock", show_default=True,
+    "--names",
+    type=click.Choice(["treydock", "guilbaults"]),
+    default="treydock",
+    show_default=True,
     help="Whose metric names and labels ports get; data is in bytes under both.",
-)  # fmt: skip
+)
 @click.option(
     "--every", type=click.FloatRange(0.1), default=15.0, show_default=True, metavar="SECONDS", help="Between rounds."
 )
@@ -45,15 +48,30 @@ from softib.cli.output import Compiling, print_document, print_line, print_notic
 @click.option("--fabric", metavar="FILE", help="The fabric whose ports files of counters alone name.")
 @click.option("--json", "as_json", is_flag=True, help="A line of JSON on stdout: where it listens, or what it forgets.")
 def command(
-    sources: tuple[str, ...], port: int, address: str, names: str, every: float, window: float, in_flight: int, history: str | None, keep_days: float, expect: str | None, once: bool, fabric: str | None, as_json: bool,
-) -> int:  # fmt: skip
+    sources: tuple[str, ...],
+    port: int,
+    address: str,
+    names: str,
+    every: float,
+    window: float,
+    in_flight: int,
+    history: str | None,
+    keep_days: float,
+    expect: str | None,
+    once: bool,
+    fabric: str | None,
+    as_json: bool,
+) -> int:
     """Serve the counters of SOURCE at /metrics for Prometheus.
 
-    SOURCE is a running fabric or umad:DEVICE. Rounds of Gets are read in the background; a scrape gets the last one, and what nobody answered in it is
-    absent. With --once also one or two files that others collected (ibdiagnet's .db_csv, perfquery's output with --fabric …). docs/monitoring.md lists every metric.
+    SOURCE is a running fabric or umad:DEVICE. Rounds of Gets are read in the background; a scrape
+    gets the last one, and what nobody answered in it is absent. With --once also one or two files
+    that others collected (ibdiagnet's .db_csv, perfquery's output with --fabric …).
+    docs/monitoring.md lists every metric.
 
-    What was seen and is down stays (softib_device_up, softib_link_up, softib_port_state), also when the exporter is restarted, until it comes back or
-    'softib exporter forget SOURCE [NAME...]' removes it: everything that is down, or the devices and ports named.
+    What was seen and is down stays (softib_device_up, softib_link_up, softib_port_state), also when
+    the exporter is restarted, until it comes back or 'softib exporter forget SOURCE [NAME...]'
+    removes it: everything that is down, or the devices and ports named.
 
     \b
     softib exporter pod                        # a fabric of 'softib up'
@@ -84,9 +102,17 @@ def command(
         raise softib.InputError(f"{sources[-1]}: several sources, and --fabric, are for files with --once")
     source = sources[0]
     exporter = softib.Exporter(
-        source, address=address, port=0 if once else port, names=names, every=every, window=window, history=history, keep_days=keep_days,
-        in_flight=in_flight, notice=print_notice,
-    )  # fmt: skip
+        source,
+        address=address,
+        port=0 if once else port,
+        names=names,
+        every=every,
+        window=window,
+        history=history,
+        keep_days=keep_days,
+        in_flight=in_flight,
+        notice=print_notice,
+    )
     with exporter:
         if expect is not None:
             exporter.expect(expect)

@@ -12,17 +12,39 @@ from softib.foreign_text import shown
 from softib.plural import counted
 
 _KINDS = (
-    "link-down", "link-up", "flap", "ber", "attenuation", "weak-laser", "hot-module", "downgrade", "slow-port", "flow-control", "switch-down", "switch-up", "sys-guid", "list", "clear",
-)  # fmt: skip
+    "link-down",
+    "link-up",
+    "flap",
+    "ber",
+    "attenuation",
+    "weak-laser",
+    "hot-module",
+    "downgrade",
+    "slow-port",
+    "flow-control",
+    "switch-down",
+    "switch-up",
+    "sys-guid",
+    "list",
+    "clear",
+)
 _RATES = {
-    "ber": "ber", "attenuation": "db", "weak-laser": "db", "hot-module": "celsius", "slow-port": "gbps", "flow-control": "share",
-}  # fmt: skip
+    "ber": "ber",
+    "attenuation": "db",
+    "weak-laser": "db",
+    "hot-module": "celsius",
+    "slow-port": "gbps",
+    "flow-control": "share",
+}
 """Kind → the option that its RATE is."""
 _DONE = {
-    "ber": ("bit error rate {:g}", "no bit errors"), "attenuation": ("{:g} dB of light lost", "no light lost"), "weak-laser": ("its laser sends {:g} dB less", "its laser is well"),
-    "hot-module": ("its module has {:g} °C", "its module has 0 °C"), "slow-port": ("it drains {:g} Gb/s", "it drains nothing"),
+    "ber": ("bit error rate {:g}", "no bit errors"),
+    "attenuation": ("{:g} dB of light lost", "no light lost"),
+    "weak-laser": ("its laser sends {:g} dB less", "its laser is well"),
+    "hot-module": ("its module has {:g} °C", "its module has 0 °C"),
+    "slow-port": ("it drains {:g} Gb/s", "it drains nothing"),
     "flow-control": ("leaves out {:.0%} of its flow-control packets", "sends all flow-control packets"),
-}  # fmt: skip
+}
 """Kind → what was done, with RATE and where that is 0."""
 
 
@@ -93,7 +115,8 @@ def command(kind: str, locations: tuple[str, ...], fabric: str | None, as_json: 
 
 
 def _locations(kind: str, locations: tuple[str, ...]) -> tuple[list[str], float | None]:
-    """The places, and the RATE behind them: the last word where it is a number (and not the only one)."""
+    """The places, and the RATE behind them: the last word where it is a number (and not the only
+    one)."""
     from softib.errors import InputError
 
     try:
@@ -161,6 +184,9 @@ def _done(kind: str, given: dict[str, Any]) -> str:
 
 
 def _fault(fault: dict[str, Any]) -> str:
-    options = [f"{k.removesuffix('_s')} {v:g}" if isinstance(v, int | float) else f"{k} {v}"
-               for k, v in fault.items() if k not in ("kind", "where", "age_s")]  # fmt: skip
+    options = [
+        f"{k.removesuffix('_s')} {v:g}" if isinstance(v, int | float) else f"{k} {v}"
+        for k, v in fault.items()
+        if k not in ("kind", "where", "age_s")
+    ]
     return f"{fault['kind']} {fault['where']} {', '.join(options)}{', ' if options else ''}since {fault['age_s']:.0f} s"

@@ -29,9 +29,10 @@ def _kinds(context: click.Context, parameter: click.Parameter, incomplete: str) 
 def command(kind: str | None, listed: bool, as_json: bool, parameters: tuple[str, ...]) -> int:
     """Print a fabric.yaml of topology KIND on stdout.
 
-    Each parameter of the kind is an option: softib generate fat-tree --radix 36 --hosts 648 --generation EDR > tree.yaml.
-    'softib generate --list' names the kinds, 'softib generate KIND --list' the parameters. The fabric is built once, so
-    that an impossible one is an error here and not later.
+    Each parameter of the kind is an option: softib generate fat-tree --radix 36 --hosts 648
+    --generation EDR > tree.yaml. 'softib generate --list' names the kinds, 'softib generate KIND
+    --list' the parameters. The fabric is built once, so that an impossible one is an error here and
+    not later.
     """
     import softib
     from softib.errors import UnknownName
@@ -55,11 +56,21 @@ def command(kind: str | None, listed: bool, as_json: bool, parameters: tuple[str
 
 def _list(kinds: list[Kind], one: bool, as_json: bool) -> None:
     if as_json:
-        print_document("generate", kinds=[
-            {"kind": k.name, "doc": k.doc, "source": k.source,
-             "parameters": [{"name": p.name, "form": p.form, "default": p.default, "required": p.required,
-                             "doc": p.doc} for p in k.all_parameters]} for k in kinds
-        ])  # fmt: skip
+        print_document(
+            "generate",
+            kinds=[
+                {
+                    "kind": k.name,
+                    "doc": k.doc,
+                    "source": k.source,
+                    "parameters": [
+                        {"name": p.name, "form": p.form, "default": p.default, "required": p.required, "doc": p.doc}
+                        for p in k.all_parameters
+                    ],
+                }
+                for k in kinds
+            ],
+        )
     elif one:
         click.echo(f"{kinds[0].name}: {kinds[0].doc}")
         width = max(len(p.name) for p in kinds[0].all_parameters)
@@ -73,7 +84,8 @@ def _list(kinds: list[Kind], one: bool, as_json: bool) -> None:
 
 
 def _given(kind: Kind, args: tuple[str, ...]) -> dict[str, Any]:
-    """Parameters by name from ``--name value`` and ``--name=value``. Raises :class:`UnknownName`, :class:`click.UsageError`."""
+    """Parameters by name from ``--name value`` and ``--name=value``. Raises :class:`UnknownName`,
+    :class:`click.UsageError`."""
     from softib.errors import UnknownName
 
     known = {p.name: p for p in kind.all_parameters}
@@ -98,7 +110,8 @@ def _given(kind: Kind, args: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _value(parameter: Parameter, word: str) -> Any:
-    """``word`` as a value of the parameter's form; what is no such value stays text, and the kind's own check says so."""
+    """``word`` as a value of the parameter's form; what is no such value stays text, and the kind's
+    own check says so."""
     if parameter.form in ("text", "ratio"):
         return word
     if parameter.form == "yes/no":

@@ -1,4 +1,5 @@
-"""OpenSM's options for engines (GUID files, torus-2QoS.conf, tables of engine file, VLs of nue), for every verb that routes."""
+"""OpenSM's options for engines (GUID files, torus-2QoS.conf, tables of engine file, VLs of nue),
+for every verb that routes."""
 
 from __future__ import annotations
 
@@ -17,12 +18,24 @@ WHAT = {
 SHORT = {"root": "-a", "cn": "-u", "io": "-G"}
 ENGINE_OPTIONS = (
     click.option("--torus_config", metavar="F", type=click.Path(), help="torus-2QoS.conf of engine torus-2QoS."),
-    click.option("--lfts_file", "-U", metavar="F", type=click.Path(), help="Tables of engine file, as dump_lfts writes them."),
+    click.option(
+        "--lfts_file", "-U", metavar="F", type=click.Path(), help="Tables of engine file, as dump_lfts writes them."
+    ),
     click.option("--pgrp_policy_file", metavar="F", type=click.Path(), help="Port groups of engine chain."),
     click.option("--topo_policy_file", metavar="F", type=click.Path(), help="Parts of the fabric for engine chain."),
-    click.option("--rch_policy_file", metavar="F", type=click.Path(), help="Steps of engine chain: which engine routes which part."),
-    click.option("--nue_max_num_vls", type=click.IntRange(0, 15), metavar="N", help="VLs that nue uses; 0: as many as it needs (default: 1)."),
-)  # fmt: skip
+    click.option(
+        "--rch_policy_file",
+        metavar="F",
+        type=click.Path(),
+        help="Steps of engine chain: which engine routes which part.",
+    ),
+    click.option(
+        "--nue_max_num_vls",
+        type=click.IntRange(0, 15),
+        metavar="N",
+        help="VLs that nue uses; 0: as many as it needs (default: 1).",
+    ),
+)
 ENGINE_NAMES = (
     "torus_config",
     "lfts_file",
@@ -34,7 +47,8 @@ ENGINE_NAMES = (
 
 
 def guid_file_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """``--root_guid_file``, ``--cn_guid_file``, ``--io_guid_file``, and the options of single engines, as OpenSM has them: the command gets them in ``guid_files``."""
+    """``--root_guid_file``, ``--cn_guid_file``, ``--io_guid_file``, and the options of single
+    engines, as OpenSM has them: the command gets them in ``guid_files``."""
 
     def gathered(**given: Any) -> Any:
         files = {f"{kind}_guid_file": given.pop(f"{kind}_guid_file") for kind in WHAT}

@@ -26,7 +26,8 @@ class Load(Protocol):
 
 
 def source_options(function: F) -> F:
-    """``--ibnl`` and ``--node-name-map``: what a reader may need in addition to the file. The verb gets ``load``, a :class:`Load`."""
+    """``--ibnl`` and ``--node-name-map``: what a reader may need in addition to the file. The verb
+    gets ``load``, a :class:`Load`."""
 
     @wraps(function)
     def with_load(*args: Any, ibnl: tuple[str, ...], node_name_map: str | None, **options: Any) -> Any:
@@ -40,10 +41,16 @@ def source_options(function: F) -> F:
 
         return function(*args, load=load, **options)
 
-    with_ibnl = click.option("--ibnl", multiple=True, metavar="DIR", type=click.Path(),
-                             help="Directory of IBNL system descriptions for .topo files (repeatable).")(with_load)  # fmt: skip
-    return click.option("--node-name-map", metavar="F", type=click.Path(),
-                        help="Names of nodes by GUID, as infiniband-diags read them.")(cast("F", with_ibnl))  # fmt: skip
+    with_ibnl = click.option(
+        "--ibnl",
+        multiple=True,
+        metavar="DIR",
+        type=click.Path(),
+        help="Directory of IBNL system descriptions for .topo files (repeatable).",
+    )(with_load)
+    return click.option(
+        "--node-name-map", metavar="F", type=click.Path(), help="Names of nodes by GUID, as infiniband-diags read them."
+    )(cast("F", with_ibnl))
 
 
 def routing_of(
@@ -58,7 +65,8 @@ def routing_of(
 
 
 def table_options(function: F) -> F:
-    """``--engine`` and ``--lfts``: which forwarding tables a verb judges. Raises a usage error for both, and for GUID files with ``--lfts``."""
+    """``--engine`` and ``--lfts``: which forwarding tables a verb judges. Raises a usage error for
+    both, and for GUID files with ``--lfts``."""
     from softib.cli import completing
 
     @wraps(function)
@@ -74,9 +82,16 @@ def table_options(function: F) -> F:
     with_lfts = click.option(
         "--lfts", metavar="F", type=click.Path(), help="Use these forwarding tables (a dump) instead."
     )(one_choice)
-    return click.option("--engine", metavar="E", callback=checked_engines, shell_complete=completing.engines,
-                        help="Routing engine by OpenSM's name, or a list of them: minhop, updn, dnup, ftree, dor, lash, sssp, dfsssp, nue, "
-                        "torus-2QoS, file, chain. Default ftree,updn,dfsssp,lash: updn where the fabric is no tree, lanes where they pay.")(cast("F", with_lfts))  # fmt: skip
+    return click.option(
+        "--engine",
+        metavar="E",
+        callback=checked_engines,
+        shell_complete=completing.engines,
+        help="Routing engine by OpenSM's name, or a list of them: minhop, updn, dnup, ftree, dor, lash, sssp, "
+        "dfsssp, nue, "
+        "torus-2QoS, file, chain. Default ftree,updn,dfsssp,lash: updn where the fabric is no tree, lanes where "
+        "they pay.",
+    )(cast("F", with_lfts))
 
 
 def checked_engines(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:

@@ -1,7 +1,8 @@
 """``softib``: the command line. One thin file a verb; a verb's module loads only when it is called.
 
-Exit codes: 0 done; 1 the answer is bad news; 2 usage, nothing readable, or an output that cannot be written; 70 a bug of ours;
-130 and 141 after Ctrl-C and after a reader of our output that left, as with any program.
+Exit codes: 0 done; 1 the answer is bad news; 2 usage, nothing readable, or an output that cannot be
+written; 70 a bug of ours; 130 and 141 after Ctrl-C and after a reader of our output that left, as
+with any program.
 """
 
 from __future__ import annotations
@@ -68,12 +69,42 @@ GROUPS: dict[str, dict[str, str]] = {
 """Group → verb → its line in ``softib --help``. Each verb is ``softib.cli.<verb>:command``."""
 VERBS: dict[str, str] = {verb: line for verbs in GROUPS.values() for verb, line in verbs.items()}
 SYNONYMS = {
-    "start": "up", "stop": "down", "kill": "down", "ls": "status", "list": "status", "ps": "status", "exec": "run", "attach": "run", "ssh": "shell",
-    "verify": "check", "validate": "check", "lint": "check", "analyze": "report", "analyse": "report", "explain": "path", "trace": "path",
-    "ibtracert": "path", "tracert": "path", "sim": "simulate", "predict": "simulate", "import": "convert", "export": "convert",
-    "topology": "generate", "create": "generate", "new": "generate", "opensm": "sm", "break": "fault", "inject": "fault", "web": "serve", "ui": "serve",
-    "metrics": "exporter", "prometheus": "exporter", "burn-in": "accept", "test": "accept", "version": "--version",
-}  # fmt: skip
+    "start": "up",
+    "stop": "down",
+    "kill": "down",
+    "ls": "status",
+    "list": "status",
+    "ps": "status",
+    "exec": "run",
+    "attach": "run",
+    "ssh": "shell",
+    "verify": "check",
+    "validate": "check",
+    "lint": "check",
+    "analyze": "report",
+    "analyse": "report",
+    "explain": "path",
+    "trace": "path",
+    "ibtracert": "path",
+    "tracert": "path",
+    "sim": "simulate",
+    "predict": "simulate",
+    "import": "convert",
+    "export": "convert",
+    "topology": "generate",
+    "create": "generate",
+    "new": "generate",
+    "opensm": "sm",
+    "break": "fault",
+    "inject": "fault",
+    "web": "serve",
+    "ui": "serve",
+    "metrics": "exporter",
+    "prometheus": "exporter",
+    "burn-in": "accept",
+    "test": "accept",
+    "version": "--version",
+}
 """What users of other tools type → the verb that does it; it is named, not run."""
 
 
@@ -112,7 +143,8 @@ class VerbGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """``help VERB`` is ``VERB --help``; a misspelt verb, or another tool's, names the right ones."""
+        """``help VERB`` is ``VERB --help``; a misspelt verb, or another tool's, names the right
+        ones."""
         from softib.errors import nearest
 
         if args and args[0] == "help":
@@ -134,7 +166,8 @@ def cli() -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Entry point: every error is one line on stderr; a bug in softib leaves its traceback in a file."""
+    """Entry point: every error is one line on stderr; a bug in softib leaves its traceback in a
+    file."""
     from softib.cli.plain_text import speak_plainly
 
     _open_closed_streams()
@@ -159,7 +192,8 @@ _signals: list[int] = []
 
 
 def _end_like_ctrl_c() -> None:
-    """SIGTERM and SIGHUP end a command as Ctrl-C does, so that it takes away what it started and its temporary files."""
+    """SIGTERM and SIGHUP end a command as Ctrl-C does, so that it takes away what it started and
+    its temporary files."""
 
     def end(number: int, frame: FrameType | None) -> None:
         _signals.append(number)
@@ -174,7 +208,8 @@ def _end_like_ctrl_c() -> None:
 
 
 def _warn_in_one_line() -> None:
-    """Print a :class:`~softib.errors.SoftibWarning` as a notice, without the line of Python that warned."""
+    """Print a :class:`~softib.errors.SoftibWarning` as a notice, without the line of Python that
+    warned."""
     shown_by_python = warnings.showwarning
 
     def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
@@ -187,7 +222,8 @@ def _warn_in_one_line() -> None:
 
 
 def _open_closed_streams() -> None:
-    """Replace a standard stream that the caller closed (``>&-``) by /dev/null, before a file or socket of ours gets its number."""
+    """Replace a standard stream that the caller closed (``>&-``) by /dev/null, before a file or
+    socket of ours gets its number."""
     for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
         if getattr(sys, name) is None:
             opened = os.open(os.devnull, os.O_RDWR)
@@ -230,7 +266,8 @@ def _run(argv: Sequence[str] | None) -> int:
 
 
 def _bug(error: Exception) -> int:
-    """Our own fault: one line, and the traceback in a file that a report can carry. Exit code 70 (EX_SOFTWARE)."""
+    """Our own fault: one line, and the traceback in a file that a report can carry. Exit code 70
+    (EX_SOFTWARE)."""
     import tempfile
     import traceback
 
@@ -250,13 +287,15 @@ def _bug(error: Exception) -> int:
 
 
 def _reader_left() -> int:
-    """The reader of our output left (``| head``): nothing more to say, and the exit code of any program that this ends."""
+    """The reader of our output left (``| head``): nothing more to say, and the exit code of any
+    program that this ends."""
     _drop_stdout()
     return 128 + signal.SIGPIPE
 
 
 def _drop_stdout() -> None:
-    """What stdout still holds goes nowhere, so that Python's own flush at exit has nothing to complain about."""
+    """What stdout still holds goes nowhere, so that Python's own flush at exit has nothing to
+    complain about."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

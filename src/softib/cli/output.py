@@ -1,4 +1,5 @@
-"""What verbs share: options, JSON alone on stdout, everything else on stderr, progress on what takes over a second."""
+"""What verbs share: options, JSON alone on stdout, everything else on stderr, progress on what
+takes over a second."""
 
 from __future__ import annotations
 
@@ -45,8 +46,8 @@ SLOW_S = 10.0
 
 
 def given_options(*left_out: str) -> dict[str, Any]:
-    """Options that stand on the command line, by their long names without dashes in front: what the same verb in another process
-    is given. ``left_out`` are not among them."""
+    """Options that stand on the command line, by their long names without dashes in front: what the
+    same verb in another process is given. ``left_out`` are not among them."""
     context = click.get_current_context()
     found = {}
     for option in context.command.params:
@@ -76,7 +77,8 @@ def print_document(name: str, /, **body: Any) -> None:
 
 
 def print_line(name: str, /, **body: Any) -> None:
-    """The document ``name`` on one line of stdout, at once: what a verb that goes on prints when it is ready."""
+    """The document ``name`` on one line of stdout, at once: what a verb that goes on prints when it
+    is ready."""
     import json
 
     from softib.render.documents import document
@@ -104,8 +106,9 @@ def print_notice(text: str) -> None:
 
 
 def check_writable(path: str, makes_folder: bool = False) -> None:
-    """Raise :class:`InputError` where no file ``path`` can be written: before the work, not after it. ``makes_folder``: a folder that is missing is
-    made, but no two: that is rather a path that was misspelt."""
+    """Raise :class:`InputError` where no file ``path`` can be written: before the work, not after
+    it. ``makes_folder``: a folder that is missing is made, but no two: that is rather a path that
+    was misspelt."""
     from softib.errors import InputError
 
     folder = Path(path).parent
@@ -123,7 +126,8 @@ def check_writable(path: str, makes_folder: bool = False) -> None:
 
 
 class Steps:
-    """Named steps of a long job. On a terminal a spinner shows the current one; one over a second leaves its time.
+    """Named steps of a long job. On a terminal a spinner shows the current one; one over a second
+    leaves its time.
 
     Calling it with a line shows the line as the state of the current step.
     """
@@ -171,8 +175,9 @@ class Steps:
 
 
 class Compiling:
-    """Listener of :func:`softib.on_compiling`: shows what takes over a second, as one count that only grows. ``show`` None: a line that changes on a
-    terminal, a line every ten seconds elsewhere."""
+    """Listener of :func:`softib.on_compiling`: shows what takes over a second, as one count that
+    only grows. ``show`` None: a line that changes on a terminal, a line every ten seconds
+    elsewhere."""
 
     def __init__(self, show: Callable[[str], None] | None = None):
         self.show, self.began, self.next_s = show, math.inf, 0.0
@@ -206,7 +211,8 @@ _shown_s = 0.0
 
 
 def show_progress(text: str) -> None:
-    """What :func:`softib.source.load` takes as ``progress``: one line that changes on a terminal, a line every ten seconds elsewhere."""
+    """What :func:`softib.source.load` takes as ``progress``: one line that changes on a terminal, a
+    line every ten seconds elsewhere."""
     global _shown_s
     now, live = time.monotonic(), sys.stderr.isatty()
     if now < _shown_s:

@@ -25,13 +25,21 @@ if TYPE_CHECKING:
 @guid_file_options
 @table_options
 def command(
-    source: str, a: str, b: str, as_json: bool, engine: str | None, lfts: str | None, load: Load,
+    source: str,
+    a: str,
+    b: str,
+    as_json: bool,
+    engine: str | None,
+    lfts: str | None,
+    load: Load,
     guid_files: dict[str, str | None],
-) -> int:  # fmt: skip
-    """Show the path of packets from A to B on SOURCE, hop by hop, with SL and VLs, and why it is this one.
+) -> int:
+    """Show the path of packets from A to B on SOURCE, hop by hop, with SL and VLs, and why it is
+    this one.
 
-    A and B are nodes or ports (host-1[2], host-1:2 or host-1/2); packets to a switch end at its port 0. The tables are those of a running fabric, of a dump (--lfts), or
-    those that an engine makes. Exit 1 where no path leads there.
+    A and B are nodes or ports (host-1[2], host-1:2 or host-1/2); packets to a switch end at its
+    port 0. The tables are those of a running fabric, of a dump (--lfts), or those that an engine
+    makes. Exit 1 where no path leads there.
     """
 
     steps = Steps()
@@ -49,7 +57,8 @@ def command(
 def print_path(found: Explanation) -> None:
     """Hops, why this path, and what would change it, on stdout."""
     lines = [
-        f"{found.a} (LID {found.slid}) to {found.b} (LID {found.dlid}); engine {found.engine}; SL {found.sl} ({found.sl_source})"
+        f"{found.a} (LID {found.slid}) to {found.b} (LID {found.dlid}); engine {found.engine}; SL {found.sl} "
+        f"({found.sl_source})"
     ]
     for hop in found.hops:
         came = "" if hop.in_port is None else f"in {hop.in_port}, "

@@ -1,7 +1,9 @@
-"""Output for terminals that cannot show every character: arrows and frames become ASCII, nothing crashes.
+"""Output for terminals that cannot show every character: arrows and frames become ASCII, nothing
+crashes.
 
-Whoever sets ``LANG=C`` (or POSIX) asks for ASCII. Python does not obey: under the C locale it writes UTF-8 (PEP 538 and 540),
-which such a terminal shows as garbage. ``PYTHONIOENCODING`` and ``PYTHONUTF8`` go before the locale, as in Python itself.
+Whoever sets ``LANG=C`` (or POSIX) asks for ASCII. Python does not obey: under the C locale it
+writes UTF-8 (PEP 538 and 540), which such a terminal shows as garbage. ``PYTHONIOENCODING`` and
+``PYTHONUTF8`` go before the locale, as in Python itself.
 """
 
 from __future__ import annotations
@@ -18,15 +20,40 @@ __all__ = ["speak_plainly", "wants_ascii"]
 HANDLER = "softib.plain"
 """Name of the error handler of the encoders."""
 CODEC = "softib-ascii"
-"""ASCII by a name of our own: Click takes a stream in ASCII for misconfigured, and puts UTF-8 in its place."""
+"""ASCII by a name of our own: Click takes a stream in ASCII for misconfigured, and puts UTF-8 in
+its place."""
 COERCED = ("C.UTF-8", "C.utf8", "UTF-8")
 """What Python itself puts into LC_CTYPE under the C locale (PEP 538)."""
 
 PLAIN = {
-    "→": "->", "←": "<-", "↔": "<->", "–": "-", "—": "-", "−": "-", "…": "...", "×": "x", "·": "|", "•": "*", "÷": "/",
-    "≥": ">=", "≤": "<=", "±": "+-", "≈": "~", "µ": "u", "μ": "u", "°": " deg", "∞": "inf", "�": "?", "“": '"', "”": '"',
-    "‘": "'", "’": "'", "\u00a0": " ", "✓": "ok", "✗": "x",
-}  # fmt: skip
+    "→": "->",
+    "←": "<-",
+    "↔": "<->",
+    "–": "-",
+    "—": "-",
+    "−": "-",
+    "…": "...",
+    "×": "x",
+    "·": "|",
+    "•": "*",
+    "÷": "/",
+    "≥": ">=",
+    "≤": "<=",
+    "±": "+-",
+    "≈": "~",
+    "µ": "u",
+    "μ": "u",
+    "°": " deg",
+    "∞": "inf",
+    "�": "?",
+    "“": '"',
+    "”": '"',
+    "‘": "'",
+    "’": "'",
+    "\u00a0": " ",
+    "✓": "ok",
+    "✗": "x",
+}
 """ASCII for what our own texts hold. What is not here keeps its number: ``\\u00fc``."""
 
 
@@ -40,7 +67,8 @@ def wants_ascii(environment: Mapping[str, str]) -> bool:
 
 
 def speak_plainly(environment: Mapping[str, str] = os.environ) -> None:
-    """Make stdout and stderr write what they can show, and ASCII for the rest, whatever their encoding is."""
+    """Make stdout and stderr write what they can show, and ASCII for the rest, whatever their
+    encoding is."""
     codecs.register_error(HANDLER, _plain)
     codecs.register(_codec)
     ascii_only = wants_ascii(environment)
@@ -59,9 +87,14 @@ def _codec(name: str) -> codecs.CodecInfo | None:
         return None
     plain = codecs.lookup("ascii")
     return codecs.CodecInfo(
-        plain.encode, plain.decode, plain.streamreader, plain.streamwriter, plain.incrementalencoder,
-        plain.incrementaldecoder, CODEC,
-    )  # fmt: skip
+        plain.encode,
+        plain.decode,
+        plain.streamreader,
+        plain.streamwriter,
+        plain.incrementalencoder,
+        plain.incrementaldecoder,
+        CODEC,
+    )
 
 
 def _plain(error: UnicodeError) -> tuple[str, int]:

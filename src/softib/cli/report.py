@@ -26,29 +26,40 @@ if TYPE_CHECKING:
     metavar="F",
     type=click.Path(),
     multiple=True,
-    help="Compare every cable with this plan (a cabling list, a fabric.yaml, or any fabric file). Several lists (--plan A "
+    help="Compare every cable with this plan (a cabling list, a fabric.yaml, or any fabric file). Several lists "
+    "(--plan A "
     "--plan B) make one plan.",
 )
 @click.option(
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the random traffic patterns."
 )
 @click.option(
-    "--traffic", metavar="F", type=click.Path(),
+    "--traffic",
+    metavar="F",
+    type=click.Path(),
     help="Predict this traffic matrix too: lines of source,destination,bytes, or names along both sides (CSV).",
-)  # fmt: skip
+)
 @click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
 @source_options
 @guid_file_options
 @table_options
 def command(
-    source: str, html: str | None, plans: tuple[str, ...], engine: str | None, lfts: str | None, seed: int,
-    traffic: str | None, as_json: bool, load: Load,
+    source: str,
+    html: str | None,
+    plans: tuple[str, ...],
+    engine: str | None,
+    lfts: str | None,
+    seed: int,
+    traffic: str | None,
+    as_json: bool,
+    load: Load,
     guid_files: dict[str, str | None],
-) -> int:  # fmt: skip
-    """Read SOURCE, bring it up with the subnet manager over MADs, prove its routing, check it, predict its traffic.
+) -> int:
+    """Read SOURCE, bring it up with the subnet manager over MADs, prove its routing, check it,
+    predict its traffic.
 
-    SOURCE is a file of any known format (ibnetdiscover, iblinkinfo, ibsim, .topo, .lst, .db_csv, .net_dump) or a fabric.yaml. Findings do not
-    change the exit code; ``softib check`` is for that.
+    SOURCE is a file of any known format (ibnetdiscover, iblinkinfo, ibsim, .topo, .lst, .db_csv,
+    .net_dump) or a fabric.yaml. Findings do not change the exit code; ``softib check`` is for that.
     """
     import softib
 

@@ -19,20 +19,30 @@ if TYPE_CHECKING:
 @click.argument("source", shell_complete=completing.sources)
 @click.option("--dump", metavar="F", type=click.Path(), help="Write the tables in the form of dump_lfts.")
 @click.option(
-    "--guid-files", "write_to", metavar="DIR", type=click.Path(),
+    "--guid-files",
+    "write_to",
+    metavar="DIR",
+    type=click.Path(),
     help="Write the GUID files with which ftree takes SOURCE, where it does not without, and route with them.",
-)  # fmt: skip
+)
 @click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
 @source_options
 @guid_file_options
 @table_options
 def command(
-    source: str, engine: str | None, lfts: str | None, dump: str | None, as_json: bool, load: Load, guid_files: dict[str, str | None], write_to: str | None,
-) -> int:  # fmt: skip
+    source: str,
+    engine: str | None,
+    lfts: str | None,
+    dump: str | None,
+    as_json: bool,
+    load: Load,
+    guid_files: dict[str, str | None],
+    write_to: str | None,
+) -> int:
     """Route SOURCE with an engine, or judge tables from a file.
 
-    Proves that every CA reaches every CA and switch, counts hops, and looks for credit loops (deadlock). Exit 1 when a
-    pair has no path or a credit loop can form.
+    Proves that every CA reaches every CA and switch, counts hops, and looks for credit loops
+    (deadlock). Exit 1 when a pair has no path or a credit loop can form.
     """
 
     steps = Steps()

@@ -13,10 +13,13 @@ from softib.cli.output import print_notice
     "--fabric", metavar="N", shell_complete=completing.fabrics, help="The running fabric (default: the only one)."
 )
 @click.option(
-    "--node", metavar="NODE[,NODE...]", shell_complete=completing.nodes,
-    help="Name or GUID of the node (default: the first host with a cable; under mpirun, srun, torchrun: rank r on the r-th). "
+    "--node",
+    metavar="NODE[,NODE...]",
+    shell_complete=completing.nodes,
+    help="Name or GUID of the node (default: the first host with a cable; under mpirun, srun, torchrun: rank r on "
+    "the r-th). "
     "Of several, rank r sits on the r-th.",
-)  # fmt: skip
+)
 @click.option(
     "--port", type=click.IntRange(0, 254), metavar="P", help="Port of the node (default: its first cabled one)."
 )
@@ -37,22 +40,39 @@ from softib.cli.output import print_notice
     "--record",
     metavar="FILE",
     type=click.Path(),
-    help="Write what PROGRAM sends, receives and computes as a GOAL schedule (.goal text, .bin binary) for softib simulate.",
+    help=(
+        "Write what PROGRAM sends, receives and computes as a GOAL schedule (.goal text, .bin binary) for softib "
+        "simulate."
+    ),
 )
 @click.option("--ns", is_flag=True, help="Show /sys/class/infiniband in a mount namespace, for static and Go programs.")
 @click.option(
-    "--refresh", type=click.FloatRange(0.05, 3600), metavar="S",
+    "--refresh",
+    type=click.FloatRange(0.05, 3600),
+    metavar="S",
     help="Seconds between refreshes of the tree while PROGRAM runs (default: 1 with --ns, else none).",
-)  # fmt: skip
+)
 @click.option(
     "--sysfs", is_flag=True, help="Print the path of the tree (for options like --path.sysfs) and do nothing else."
 )
 @click.argument("program", nargs=-1, shell_complete=completing.files)
 def command(
-    fabric: str | None, node: str | None, port: int | None, stock_preload: bool, pace: bool, strict: bool, ns: bool,
-    refresh: float | None, sysfs: bool, exclusive: bool, no_tuning: bool, record: str | None, program: tuple[str, ...],
-) -> int:  # fmt: skip
-    """Run PROGRAM attached to NODE: everything over libibumad and libibverbs sees that host's adapters, and nothing else.
+    fabric: str | None,
+    node: str | None,
+    port: int | None,
+    stock_preload: bool,
+    pace: bool,
+    strict: bool,
+    ns: bool,
+    refresh: float | None,
+    sysfs: bool,
+    exclusive: bool,
+    no_tuning: bool,
+    record: str | None,
+    program: tuple[str, ...],
+) -> int:
+    """Run PROGRAM attached to NODE: everything over libibumad and libibverbs sees that host's
+    adapters, and nothing else.
 
     \b
     softib run --node host-0001 -- ibnetdiscover

@@ -15,11 +15,20 @@ from softib.input_files import read_text
 
 @click.command()
 @click.argument("source", shell_complete=completing.sources)
-@click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS",
-              help="Address to serve on. Beyond loopback a token is needed.")  # fmt: skip
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    metavar="ADDRESS",
+    help="Address to serve on. Beyond loopback a token is needed.",
+)
 @click.option("--port", type=click.IntRange(0, 65535), metavar="PORT", help="Port (default: 8470; 0: a free one).")
-@click.option("--token-file", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
-              help="The token that clients must know, the first line of FILE; without it one is made where it is needed.")  # fmt: skip
+@click.option(
+    "--token-file",
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
+    help="The token that clients must know, the first line of FILE; without it one is made where it is needed.",
+)
 @click.option(
     "--every",
     type=float,
@@ -28,12 +37,19 @@ from softib.input_files import read_text
     metavar="S",
     help="Seconds from one round of MADs to the next.",
 )
-@click.option("--jobs", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
-              help="Slurm's or Kubernetes' jobs, or YAML: coloured on the map, with the links that they share.")  # fmt: skip
+@click.option(
+    "--jobs",
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
+    help="Slurm's or Kubernetes' jobs, or YAML: coloured on the map, with the links that they share.",
+)
 @click.option(
     "--history",
     metavar="DIR|URL",
-    help="What softib exporter --history keeps, or http://HOST:9090 of a Prometheus server: the slider goes back to its first day.",
+    help=(
+        "What softib exporter --history keeps, or http://HOST:9090 of a Prometheus server: the slider goes back to "
+        "its first day."
+    ),
 )
 @click.option("--json", "as_json", is_flag=True, help="A line of JSON on stdout: where it listens.")
 def command(
@@ -46,9 +62,11 @@ def command(
     history: str | None,
     as_json: bool,
 ) -> int:
-    """Show SOURCE in a browser until Ctrl-C: a map with loads, errors, findings and jobs, every node and path; REST below /api/v1.
+    """Show SOURCE in a browser until Ctrl-C: a map with loads, errors, findings and jobs, every
+    node and path; REST below /api/v1.
 
-    SOURCE is a running fabric or umad:DEVICE, whose counters are read by MADs every --every seconds, or a file, which is read once.
+    SOURCE is a running fabric or umad:DEVICE, whose counters are read by MADs every --every
+    seconds, or a file, which is read once.
 
     Nothing can be changed through it. The page loads nothing from outside.
     """
@@ -62,9 +80,17 @@ def command(
             raise InputError(f"{token_file}: no token in its first line; write one of 16 characters or more there")
     with contextlib.suppress(KeyboardInterrupt):
         softib.serve(
-            source, host=host, port=port, token=token, every=every, jobs=jobs, history=history, notice=print_notice, steps=steps,
+            source,
+            host=host,
+            port=port,
+            token=token,
+            every=every,
+            jobs=jobs,
+            history=history,
+            notice=print_notice,
+            steps=steps,
             ready=_Ready(source, as_json),
-        )  # fmt: skip
+        )
     return 0
 
 

@@ -28,7 +28,8 @@ from softib.cli.output import print_notice
     "--port", type=click.IntRange(0, 254), metavar="P", help="Port of the node (default: its first cabled one)."
 )
 def command(fabric: str | None, node: str | None, port: int | None, stock_preload: bool, no_tuning: bool) -> int:
-    """A shell ($SHELL) in which every program over libibumad sits on NODE; $SOFTIB_PLACE says where."""
+    """A shell ($SHELL) in which every program over libibumad sits on NODE; $SOFTIB_PLACE says
+    where."""
     import softib
 
     how = softib.Attachment(stock=stock_preload, tune=not no_tuning)

@@ -22,12 +22,28 @@ SMS = ("internal", "off")
 @click.command()
 @click.argument("source", shell_complete=completing.sources)
 @click.argument("workload", shell_complete=completing.files)
-@click.option("--layer", type=click.Choice(LAYERS), default="fluid", show_default=True,
-              help="packet: credits, queues, arbitration; fluid: fair rates of flows; static: loads of links; loggops: traces, without congestion.")  # fmt: skip
+@click.option(
+    "--layer",
+    type=click.Choice(LAYERS),
+    default="fluid",
+    show_default=True,
+    help=(
+        "packet: credits, queues, arbitration; fluid: fair rates of flows; static: loads of links; loggops: traces, "
+        "without congestion."
+    ),
+)
 @table_options
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of random draws.")
-@click.option("--what-if", "what_if", metavar="CHANGES", multiple=True,
-              help="Run it once more with something changed: engine=updn, ar=on, cc=on, vl=jobs, network=roce, generation=XDR, or several with commas. Repeatable.")  # fmt: skip
+@click.option(
+    "--what-if",
+    "what_if",
+    metavar="CHANGES",
+    multiple=True,
+    help=(
+        "Run it once more with something changed: engine=updn, ar=on, cc=on, vl=jobs, network=roce, generation=XDR, "
+        "or several with commas. Repeatable."
+    ),
+)
 @click.option(
     "--sensitivity",
     is_flag=True,
@@ -60,20 +76,55 @@ SMS = ("internal", "off")
     multiple=True,
     help="Print what the run added to a port's counters, as perfquery does. Repeatable.",
 )
-@click.option("--network", metavar="N", default="infiniband", show_default=True,
-              help="The same cables as Ethernet: roce or tcp, with options as in roce,pfc=off,gbps=100 (--layer packet).")  # fmt: skip
-@click.option("--fault", "faults", metavar="FAULT", multiple=True,
-              help="Packet layer: something fails at a time: '20us link-down leaf-1[3]', '1ms ber leaf-1[3] ber=1e-9'. Repeatable.")  # fmt: skip
-@click.option("--sm", type=click.Choice(SMS), default=None,
-              help="Who reacts to faults: our subnet manager on the same virtual clock (default), or nobody.")  # fmt: skip
-@click.option("--timeout", type=click.IntRange(1, 31), help="Packet layer: ACK timeout of queue pairs, 4.096 us * 2^N (default 14: 67 ms), as in ibv_modify_qp(3).")  # fmt: skip
+@click.option(
+    "--network",
+    metavar="N",
+    default="infiniband",
+    show_default=True,
+    help="The same cables as Ethernet: roce or tcp, with options as in roce,pfc=off,gbps=100 (--layer packet).",
+)
+@click.option(
+    "--fault",
+    "faults",
+    metavar="FAULT",
+    multiple=True,
+    help=(
+        "Packet layer: something fails at a time: '20us link-down leaf-1[3]', '1ms ber leaf-1[3] ber=1e-9'. Repeatable."
+    ),
+)
+@click.option(
+    "--sm",
+    type=click.Choice(SMS),
+    default=None,
+    help="Who reacts to faults: our subnet manager on the same virtual clock (default), or nobody.",
+)
+@click.option(
+    "--timeout",
+    type=click.IntRange(1, 31),
+    help="Packet layer: ACK timeout of queue pairs, 4.096 us * 2^N (default 14: 67 ms), as in ibv_modify_qp(3).",
+)
 @click.option(
     "--retry-cnt", type=click.IntRange(0, 7), help="Packet layer: retries after timeouts and NAKs (default 7)."
 )
-@click.option("--min-rnr-timer", type=click.IntRange(0, 31), help="Packet layer: code of the timer that an RNR NAK names (default 12: 0.64 ms).")  # fmt: skip
-@click.option("--rnr-retry", type=click.IntRange(0, 7), help="Packet layer: RNR NAKs in a row that a sender bears (default 7: no limit).")  # fmt: skip
-@click.option("--sweep", metavar="GRID", type=click.Path(),
-              help="Run every combination of a grid.yaml (parameters and seeds); --parquet F gets a row for each, and a killed sweep goes on.")  # fmt: skip
+@click.option(
+    "--min-rnr-timer",
+    type=click.IntRange(0, 31),
+    help="Packet layer: code of the timer that an RNR NAK names (default 12: 0.64 ms).",
+)
+@click.option(
+    "--rnr-retry",
+    type=click.IntRange(0, 7),
+    help="Packet layer: RNR NAKs in a row that a sender bears (default 7: no limit).",
+)
+@click.option(
+    "--sweep",
+    metavar="GRID",
+    type=click.Path(),
+    help=(
+        "Run every combination of a grid.yaml (parameters and seeds); --parquet F gets a row for each, and a killed "
+        "sweep goes on."
+    ),
+)
 @click.option(
     "--workers", type=click.IntRange(min=0), default=0, help="Processes of a sweep (default: one a processor)."
 )
@@ -98,10 +149,12 @@ SMS = ("internal", "off")
 def command(source: str, workload: str, load: Load, **given: Any) -> int:
     """Run WORKLOAD on SOURCE in virtual time.
 
-    WORKLOAD is a pattern with its size and options, such as permutation:2MB or incast:64KB,senders=16,start=10us, or a YAML file of
-    jobs. Patterns: permutation, shift, all-to-all, random-pairs, bisection, incast, parking-lot, hot-spot, latency, bandwidth,
-    message-rate, matrix, multicast, aggregation, storage, checkpoint, trace (a GOAL schedule or Chakra traces, or their file alone). A fabric without forwarding tables is brought up by the subnet manager first. Exit 1 when not every message
-    completed, 2 when the question was wrong.
+    WORKLOAD is a pattern with its size and options, such as permutation:2MB or
+    incast:64KB,senders=16,start=10us, or a YAML file of jobs. Patterns: permutation, shift,
+    all-to-all, random-pairs, bisection, incast, parking-lot, hot-spot, latency, bandwidth,
+    message-rate, matrix, multicast, aggregation, storage, checkpoint, trace (a GOAL schedule or
+    Chakra traces, or their file alone). A fabric without forwarding tables is brought up by the
+    subnet manager first. Exit 1 when not every message completed, 2 when the question was wrong.
     """
     import softib
 
@@ -125,10 +178,17 @@ def command(source: str, workload: str, load: Load, **given: Any) -> int:
         queue_pairs={key: given[key] for key in OF_QUEUE_PAIRS if given[key] is not None},
     )
     found = softib.simulate(
-        fabric, workload, layer=given["layer"], engine=given["engine"], lfts=given["lfts"], seed=given["seed"], network=given["network"],
-        what_if=[*given["what_if"], *(["sensitivity"] if given["sensitivity"] else [])], record=record,
+        fabric,
+        workload,
+        layer=given["layer"],
+        engine=given["engine"],
+        lfts=given["lfts"],
+        seed=given["seed"],
+        network=given["network"],
+        what_if=[*given["what_if"], *(["sensitivity"] if given["sensitivity"] else [])],
+        record=record,
         faults={"faults": given["faults"], "management": {"sm": given["sm"]} if given["sm"] else {}},
-    )  # fmt: skip
+    )
     if given["alone"]:
         found.run_jobs_alone()
     _write(found, given)

@@ -43,14 +43,16 @@ class SmGroup(click.Group):
 
 @click.group(cls=SmGroup)
 def command() -> None:
-    """Our subnet manager: on any umad device (run), and inside a running fabric (sweep, reload, explain)."""
+    """Our subnet manager: on any umad device (run), and inside a running fabric (sweep, reload,
+    explain)."""
 
 
 @command.command()
 @click.argument("name", required=False, shell_complete=completing.fabrics)
 @click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
 def sweep(name: str | None, as_json: bool) -> int:
-    """Make the manager of running fabric NAME look at the whole subnet again, and wait until it has."""
+    """Make the manager of running fabric NAME look at the whole subnet again, and wait until it
+    has."""
     return _sweep(name, as_json, reload=False)
 
 

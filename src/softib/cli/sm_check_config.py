@@ -13,8 +13,9 @@ from softib.foreign_text import shown
 @click.argument("file", shell_complete=completing.files)
 @click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
 def command(file: str, as_json: bool) -> int:
-    """Judge FILE as OpenSM 3.3.23 does: what it does not take as it is written, and what softib's manager does otherwise. FILE is an options file
-    (opensm -F), torus-2QoS.conf, partitions.conf, qos-policy.conf, prefix routes, a file of GUIDs or a node-name-map, known by its content. Exit 1
+    """Judge FILE as OpenSM 3.3.23 does: what it does not take as it is written, and what softib's
+    manager does otherwise. FILE is an options file (opensm -F), torus-2QoS.conf, partitions.conf,
+    qos-policy.conf, prefix routes, a file of GUIDs or a node-name-map, known by its content. Exit 1
     where OpenSM does not take all of it.
     """
     import softib

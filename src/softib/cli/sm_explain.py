@@ -17,8 +17,9 @@ from softib.cli.path import print_path
 )
 @click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
 def command(a: str, b: str, fabric: str | None, as_json: bool) -> int:
-    """Why packets from node A to node B take the path they take: the forwarding tables hop by hop, SL and VLs, what else was
-    possible, and what would change it. A port is host-1[2], host-1:2 or host-1/2. Exit 1 where no path leads there.
+    """Why packets from node A to node B take the path they take: the forwarding tables hop by hop,
+    SL and VLs, what else was possible, and what would change it. A port is host-1[2], host-1:2 or
+    host-1/2. Exit 1 where no path leads there.
     """
     import softib
 

@@ -17,8 +17,8 @@ from softib.foreign_text import shown
 )
 @click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
 def command(hosts: tuple[str, ...], streaming: bool, fabric: str | None, as_json: bool) -> int:
-    """Give a job on HOSTS the aggregation tree with the fewest jobs: its number, the aggregation node of each host, and the one
-    where all ways meet. The manager counts it until its next sweep.
+    """Give a job on HOSTS the aggregation tree with the fewest jobs: its number, the aggregation
+    node of each host, and the one where all ways meet. The manager counts it until its next sweep.
     """
     import softib
 

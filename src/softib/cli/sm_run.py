@@ -28,8 +28,9 @@ SHOWN_NOTES = 12
 @click.option("--guid", "-g", metavar="GUID", help="The port with this PortGUID.")
 @click.option("--once", "-o", is_flag=True, help="Leave when the subnet is up.")
 @click.option("--dry-run", is_flag=True, help="Print what would change, by node, and send no Set.")
-@click.option("--take-over", is_flag=True,
-              help="Take the subnet from a live master: priority 15 makes it hand over (IBA 14.4.1).")  # fmt: skip
+@click.option(
+    "--take-over", is_flag=True, help="Take the subnet from a live master: priority 15 makes it hand over (IBA 14.4.1)."
+)
 @click.option(
     "--maxsmps", "-n", type=click.IntRange(1, 1024), default=8, show_default=True, help="Requests on the wire."
 )
@@ -39,32 +40,60 @@ SHOWN_NOTES = 12
     metavar="FILE",
     help="Where LIDs are kept, and M_Keys beside it (default: OSM_CACHE_DIR, the running fabric, or your cache).",
 )
-@click.option("--sa-db", "database", metavar="FILE",
-              help="Keep groups, subscriptions and services from one run to the next, in the form of OpenSM's opensm-sa.dump.")  # fmt: skip
+@click.option(
+    "--sa-db",
+    "database",
+    metavar="FILE",
+    help="Keep groups, subscriptions and services from one run to the next, in the form of OpenSM's opensm-sa.dump.",
+)
 @click.option("--log-file", "-f", metavar="FILE", help="Log as lines of JSON.")
 @click.option(
     "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
 )
-@click.option("--log-max-mb", type=click.IntRange(0, 10**5), default=100, show_default=True,
-              help="Begin the log file anew at this size; five older ones are kept. 0: never.")  # fmt: skip
-@click.option("--strict", is_flag=True,
-              help="End with exit code 1 when another engine than asked for made the tables, a pair has no path, or a credit loop can form.")  # fmt: skip
+@click.option(
+    "--log-max-mb",
+    type=click.IntRange(0, 10**5),
+    default=100,
+    show_default=True,
+    help="Begin the log file anew at this size; five older ones are kept. 0: never.",
+)
+@click.option(
+    "--strict",
+    is_flag=True,
+    help=(
+        "End with exit code 1 when another engine than asked for made the tables, a pair has no path, or a credit "
+        "loop can form."
+    ),
+)
 @click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout: the sweep, or what would change.")
 @manager_options
 def command(
-    devices: tuple[str, ...], guid: str | None, once: bool, dry_run: bool, take_over: bool, maxsmps: int, lids: str | None, database: str | None,
-    log_file: str | None, log_level: str, log_max_mb: int, strict: bool, as_json: bool, manager: dict[str, Any],
-) -> int:  # fmt: skip
-    """Manage the subnet of DEVICE: umad0, mlx5_0, mlx5_0:1, /dev/infiniband/umad0 or a PortGUID; default: the first port that is up.
+    devices: tuple[str, ...],
+    guid: str | None,
+    once: bool,
+    dry_run: bool,
+    take_over: bool,
+    maxsmps: int,
+    lids: str | None,
+    database: str | None,
+    log_file: str | None,
+    log_level: str,
+    log_max_mb: int,
+    strict: bool,
+    as_json: bool,
+    manager: dict[str, Any],
+) -> int:
+    """Manage the subnet of DEVICE: umad0, mlx5_0, mlx5_0:1, /dev/infiniband/umad0 or a PortGUID;
+    default: the first port that is up.
 
     \b
     softib run -- softib sm run --once         # a fabric of 'softib up --sm external'
     softib sm run mlx5_0 --dry-run             # hardware: what would this manager change?
     softib sm run mlx5_0=a.conf mlx5_1=b.conf  # two subnets, one process, options of their own
 
-    Several DEVICEs: a manager for each, with the subnet behind it, in one process. CONF is a file of OpenSM's options for this
-    one, in place of --sm-config. A live master is left alone, unless --priority N says to take part in the election, or --take-over. SIGHUP
-    reads the files anew.
+    Several DEVICEs: a manager for each, with the subnet behind it, in one process. CONF is a file
+    of OpenSM's options for this one, in place of --sm-config. A live master is left alone, unless
+    --priority N says to take part in the election, or --take-over. SIGHUP reads the files anew.
     """
     import gc
 
@@ -76,9 +105,16 @@ def command(
     def of(device: str | None) -> UmadManager:
         name, _, conf = (device or "").partition("=")
         return softib.UmadManager(
-            name or None, guid=None if guid is None else _guid(guid), manager=given, sm_config=conf or sm_config,
-            partitions=partitions, lids=lids, database=database, window=maxsmps, notice=print_notice,
-        )  # fmt: skip
+            name or None,
+            guid=None if guid is None else _guid(guid),
+            manager=given,
+            sm_config=conf or sm_config,
+            partitions=partitions,
+            lids=lids,
+            database=database,
+            window=maxsmps,
+            notice=print_notice,
+        )
 
     if len(devices) > 1 and guid is not None:
         raise softib.InputError("-g names the one port; with several DEVICEs write PortGUIDs in their place")
@@ -94,9 +130,14 @@ def command(
 
 
 def _go(
-    managers: UmadManager | UmadManagers, once: bool, dry_run: bool, take_over: bool, strict: bool, reports: bool,
+    managers: UmadManager | UmadManagers,
+    once: bool,
+    dry_run: bool,
+    take_over: bool,
+    strict: bool,
+    reports: bool,
     log: tuple[str | None, str, int],
-) -> list[PlannedChanges]:  # fmt: skip
+) -> list[PlannedChanges]:
     """Let them manage until they are done; what they would change after a dry run."""
     import softib
 
@@ -148,8 +189,8 @@ def _guid(text: str) -> int:
 
 
 class Line:
-    """The live line on a terminal: phase, nodes found, MADs and MADs a second. Where it ``reports``, the tables of each manager go to stdout as soon
-    as they are others."""
+    """The live line on a terminal: phase, nodes found, MADs and MADs a second. Where it
+    ``reports``, the tables of each manager go to stdout as soon as they are others."""
 
     def __init__(self, managers: UmadManager | UmadManagers, live: bool, reports: bool):
         self.managers, self.reports = managers, reports
@@ -175,7 +216,10 @@ class Line:
         counts = manager.counts
         rate = (counts["mads"] - self.last[0]) / max(now - self.last[1], 1e-9)
         self.last = (counts["mads"], now)
-        text = f"{counted(counts['nodes'], 'node')}, {counted(counts['mads'], 'MAD')}, {rate:.0f} MADs/s, sweep {counts['sweeps']}"
+        text = (
+            f"{counted(counts['nodes'], 'node')}, {counted(counts['mads'], 'MAD')}, {rate:.0f} MADs/s, sweep "
+            f"{counts['sweeps']}"
+        )
         return f"{manager.phase or manager.state}: {text}"[:71]
 
     def clear(self) -> None:
@@ -186,7 +230,8 @@ class Line:
 
 
 def _about_tables(manager: UmadManager) -> list[str]:
-    """What the tables are worth, then the notes of the sweep that made them (those that are in these lines left out)."""
+    """What the tables are worth, then the notes of the sweep that made them (those that are in
+    these lines left out)."""
     lines = list(manager.faults) or [manager.verdict] * bool(manager.verdict)
     return [*lines, *(note for note in manager.notes if not any(note in line for line in lines))]
 
@@ -207,7 +252,8 @@ def _summary(manager: UmadManager) -> None:
         print_notice(problem)
     _show_tables(manager)
     print_notice(
-        f"{found['port']}: {counted(found['switches'], 'switch')}, {counted(found['cas'], 'CA')}, {counted(found['links'], 'cable')}; {counted(found['sent'], 'MAD')} ({found['sets']} Sets) in "
+        f"{found['port']}: {counted(found['switches'], 'switch')}, {counted(found['cas'], 'CA')}, "
+        f"{counted(found['links'], 'cable')}; {counted(found['sent'], 'MAD')} ({found['sets']} Sets) in "
         f"{sum(found['phase_s'].values()):.2f} s; {manager.state}"
     )
 

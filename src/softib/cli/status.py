@@ -39,13 +39,19 @@ def command(name: str | None, prune: bool, as_json: bool) -> int:
 def _print(one: dict[str, Any]) -> None:
     ports, sm, mads = one["port_states"], one["sm"], one["mads"]
     state = "ready" if one["ready"] else f"not ready ({sm.get('phase', '')})"
-    lines = [f"{one['name']}: {state}, pid {one['pid']}, up {one['uptime_s']:.0f} s, from {one['source']}",
-             f"  {counted(one['switches'], 'switch')}, {counted(one['cas'], 'CA')}, {counted(one['links'], 'cable')}; linked ports: "
-             + ", ".join(f"{n} {s}" for s, n in ports.items() if n),
-             f"  subnet manager: {sm['kind']}" + (f", {_engine(sm)} on {sm['node']}, {sm['state']}, {counted(sm['sweeps'], 'sweep')}"
-                                                  if "engine" in sm else ""),
-             f"  MADs: {mads['answered']} answered, {mads['forwarded']} forwarded, {mads['timed_out']} timed out; "
-             f"{counted(len(one['clients']), 'client')}"]  # fmt: skip
+    lines = [
+        f"{one['name']}: {state}, pid {one['pid']}, up {one['uptime_s']:.0f} s, from {one['source']}",
+        f"  {counted(one['switches'], 'switch')}, {counted(one['cas'], 'CA')}, {counted(one['links'], 'cable')}; "
+        f"linked ports: " + ", ".join(f"{n} {s}" for s, n in ports.items() if n),
+        f"  subnet manager: {sm['kind']}"
+        + (
+            f", {_engine(sm)} on {sm['node']}, {sm['state']}, {counted(sm['sweeps'], 'sweep')}"
+            if "engine" in sm
+            else ""
+        ),
+        f"  MADs: {mads['answered']} answered, {mads['forwarded']} forwarded, {mads['timed_out']} timed out; "
+        f"{counted(len(one['clients']), 'client')}",
+    ]
     if one.get("kernels", "both") not in ("", "both"):
         lines.append(f"  compiled kernels: {one['kernels']}; see 'Compiled kernels' in docs/start.md")
     if one["bugs"]:

@@ -30,9 +30,16 @@ def swept(source: str, workload: str, load: Load, given: dict[str, Any]) -> int:
             )
     fabric = load(source, Steps())
     found = softib.sweep(
-        fabric, workload, given["sweep"], layer=given["layer"], engine=given["engine"], out=given["parquet"], workers=given["workers"],
-        dask=given["dask"], progress=Rows(),
-    )  # fmt: skip
+        fabric,
+        workload,
+        given["sweep"],
+        layer=given["layer"],
+        engine=given["engine"],
+        out=given["parquet"],
+        workers=given["workers"],
+        dask=given["dask"],
+        progress=Rows(),
+    )
     if given["parquet"]:
         print_notice(f"{counted(len(found.rows()), 'run')} written to {given['parquet']}")
     if given["as_json"]:
@@ -44,7 +51,8 @@ def swept(source: str, workload: str, load: Load, given: dict[str, Any]) -> int:
 
 
 class Rows:
-    """A line on a terminal: runs that are there, and how long the rest takes at this pace; rows of an earlier call count for nothing."""
+    """A line on a terminal: runs that are there, and how long the rest takes at this pace; rows of
+    an earlier call count for nothing."""
 
     def __init__(self) -> None:
         self.began = self.shown = time.monotonic()

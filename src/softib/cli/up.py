@@ -25,18 +25,36 @@ LINE_S = 0.5
 @click.command()
 @click.argument("source", shell_complete=completing.sources)
 @click.option("--name", metavar="N", help="Name of the running fabric (default: the file's).")
-@click.option("--sm", type=click.Choice(["internal", "external", "none"]), default="internal", show_default=True,
-              help="internal: our subnet manager brings it up; external: a stock one will attach; none: links stay down.")  # fmt: skip
-@click.option("--udp", type=click.IntRange(1, 65000), metavar="PORT",
-              help="Serve clients on this UDP port of the loopback instead of Unix sockets. UDP names no user: every user of this machine can manage the fabric.")  # fmt: skip
+@click.option(
+    "--sm",
+    type=click.Choice(["internal", "external", "none"]),
+    default="internal",
+    show_default=True,
+    help="internal: our subnet manager brings it up; external: a stock one will attach; none: links stay down.",
+)
+@click.option(
+    "--udp",
+    type=click.IntRange(1, 65000),
+    metavar="PORT",
+    help=(
+        "Serve clients on this UDP port of the loopback instead of Unix sockets. UDP names no user: every user of "
+        "this machine can manage the fabric."
+    ),
+)
 @click.option(
     "--pcap", metavar="FILE", type=click.Path(), help="Capture every MAD as an InfiniBand packet, for Wireshark."
 )
 @click.option(
     "--pace", is_flag=True, help="What programs send takes the wire's time: rates, cables and switches of the path."
 )
-@click.option("--strict", is_flag=True,
-              help="Fail when another engine than asked for made the tables of our manager, a pair has no path, or a credit loop can form.")  # fmt: skip
+@click.option(
+    "--strict",
+    is_flag=True,
+    help=(
+        "Fail when another engine than asked for made the tables of our manager, a pair has no path, or a credit "
+        "loop can form."
+    ),
+)
 @click.option("--detach", is_flag=True, help="Run in the background; return when the fabric is ready.")
 @click.option(
     "--json", "as_json", is_flag=True, help="When it is ready, a line of JSON on stdout: what softib status says."
@@ -44,11 +62,23 @@ LINE_S = 0.5
 @manager_options
 @source_options
 def command(
-    source: str, name: str | None, sm: str, udp: int | None, pcap: str | None, pace: bool, strict: bool, detach: bool, as_json: bool, load: Load, manager: dict[str, Any],
-) -> int:  # fmt: skip
-    """Run SOURCE until Ctrl-C (or ``softib down``): ports, switches and agents that stock tools manage.
+    source: str,
+    name: str | None,
+    sm: str,
+    udp: int | None,
+    pcap: str | None,
+    pace: bool,
+    strict: bool,
+    detach: bool,
+    as_json: bool,
+    load: Load,
+    manager: dict[str, Any],
+) -> int:
+    """Run SOURCE until Ctrl-C (or ``softib down``): ports, switches and agents that stock tools
+    manage.
 
-    Ready means: the subnet is ACTIVE where the internal manager runs. ``softib run -- CMD`` attaches a program.
+    Ready means: the subnet is ACTIVE where the internal manager runs. ``softib run -- CMD``
+    attaches a program.
     """
     import softib
 
@@ -65,9 +95,16 @@ def command(
     print_problems(fabric.problems)
     given_manager, sm_config, partitions = given_settings(manager)
     server.start(
-        fabric, sm=sm, manager=given_manager, sm_config=sm_config, partitions=partitions, udp=udp, pcap=pcap, pace=pace,
+        fabric,
+        sm=sm,
+        manager=given_manager,
+        sm_config=sm_config,
+        partitions=partitions,
+        udp=udp,
+        pcap=pcap,
+        pace=pace,
         notice=print_notice,
-    )  # fmt: skip
+    )
     del fabric  # the shared fabric has it all: half the memory
     line = Line(starter, strict, as_json)
     server.run(line)
@@ -78,7 +115,8 @@ def command(
 
 
 class Line:
-    """The live status line of a foreground fabric (one line when it is ready, where stderr is no terminal)."""
+    """The live status line of a foreground fabric (one line when it is ready, where stderr is no
+    terminal)."""
 
     def __init__(self, starter: Starter, strict: bool, as_json: bool):
         self.starter, self.strict, self.as_json = starter, strict, as_json
@@ -92,7 +130,10 @@ class Line:
         if server.ready_s is not None and not self.announced:
             self.announced = True
             switches, cas, cables = server.sizes
-            text = f"{server.name}: {counted(switches, 'switch')}, {counted(cas, 'CA')}, {counted(cables, 'cable')}; ready in {server.ready_s:.1f} s"
+            text = (
+                f"{server.name}: {counted(switches, 'switch')}, {counted(cas, 'CA')}, {counted(cables, 'cable')}; "
+                f"ready in {server.ready_s:.1f} s"
+            )
             clear = "\r\033[K" if self.live else ""
             click.echo(clear, nl=False, err=True)
             faults = server.table_faults()

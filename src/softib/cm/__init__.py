@@ -1,1 +1,2 @@
-"""InfiniBand communication management (IBA chapter 12) without I/O: connections, their messages, their timers."""
+"""InfiniBand communication management (IBA chapter 12) without I/O: connections, their messages,
+their timers."""

@@ -10,8 +10,15 @@ from softib.iba.cm import CmAttr
 from softib.iba.mad_codec import cm_mad
 
 __all__ = [
-    "backlog_is_full", "establish", "is_child", "other_transport", "resend_rep", "send_rep", "spawn_child", "take_req",
-]  # fmt: skip
+    "backlog_is_full",
+    "establish",
+    "is_child",
+    "other_transport",
+    "resend_rep",
+    "send_rep",
+    "spawn_child",
+    "take_req",
+]
 
 
 def other_transport(cm: Connections, listener: Endpoint, m: Message) -> bool:
@@ -20,7 +27,8 @@ def other_transport(cm: Connections, listener: Endpoint, m: Message) -> bool:
 
 
 def backlog_is_full(cm: Connections, listener: Endpoint, m: Message) -> bool:
-    """As many requests wait for the listener's program as it allows: the REQ is dropped, and the peer will repeat it."""
+    """As many requests wait for the listener's program as it allows: the REQ is dropped, and the
+    peer will repeat it."""
     return listener.waiting >= listener.backlog
 
 
@@ -60,7 +68,8 @@ def resend_rep(cm: Connections, e: Endpoint, m: Message) -> None:
 
 
 def establish(cm: Connections, e: Endpoint, _: object) -> None:
-    """The peer is ready: by its RTU, or because its first packet came before it (IBA 12.9.7, communication established)."""
+    """The peer is ready: by its RTU, or because its first packet came before it (IBA 12.9.7,
+    communication established)."""
     cm.timers.stop(e)
     e.last_mad = b""
     cm.report(e, Event.ESTABLISHED, 0, {})

@@ -15,8 +15,8 @@ from softib.iba.mad_codec import Head
 __all__ = ["Connections", "HeldDreq", "Message", "OutgoingMad", "Unread", "nothing_unread"]
 
 Unread = Callable[[int], "Callable[[], bool] | None"]
-"""Of a QPN: a function that tells whether the completions that its queues hold now are still there; None when they hold
-none."""
+"""Of a QPN: a function that tells whether the completions that its queues hold now are still there;
+None when they hold none."""
 
 
 def nothing_unread(qpn: int) -> Callable[[], bool] | None:
@@ -25,7 +25,8 @@ def nothing_unread(qpn: int) -> Callable[[], bool] | None:
 
 
 class OutgoingMad(NamedTuple):
-    """A MAD that leaves ``port`` for ``dlid``. ``pkey`` 0: whichever stands first in the port's table."""
+    """A MAD that leaves ``port`` for ``dlid``. ``pkey`` 0: whichever stands first in the port's
+    table."""
 
     port: int
     dlid: int
@@ -35,7 +36,8 @@ class OutgoingMad(NamedTuple):
 
 
 class Message(NamedTuple):
-    """A MAD of communication management that reached ``port`` from ``slid``: its header and its fields by name."""
+    """A MAD of communication management that reached ``port`` from ``slid``: its header and its
+    fields by name."""
 
     port: int
     slid: int
@@ -49,7 +51,8 @@ class Message(NamedTuple):
 
 
 class HeldDreq(NamedTuple):
-    """A DREQ that waits: ``unread`` tells whether the program still has completions to take, until ``until_ps``."""
+    """A DREQ that waits: ``unread`` tells whether the program still has completions to take, until
+    ``until_ps``."""
 
     unread: Callable[[], bool]
     until_ps: int
@@ -57,9 +60,10 @@ class HeldDreq(NamedTuple):
 
 @dataclass
 class Connections:
-    """``find_listener(port, service_id)`` finds the id that listens; ``new_child(listener)`` makes the id of a request;
-    ``report(endpoint, event, status, fields)`` reports an event; ``node_guid(port)`` is a port's NodeGUID; ``unread(qpn)``
-    tells whether completions wait for the program of a queue pair."""
+    """``find_listener(port, service_id)`` finds the id that listens; ``new_child(listener)`` makes
+    the id of a request; ``report(endpoint, event, status, fields)`` reports an event;
+    ``node_guid(port)`` is a port's NodeGUID; ``unread(qpn)`` tells whether completions wait for the
+    program of a queue pair."""
 
     find_listener: Callable[[int, int], Endpoint | None]
     new_child: Callable[[Endpoint], Endpoint]
@@ -133,8 +137,15 @@ def stray(m: Message) -> Endpoint:
     req = m.fields
     if "primary_local_lid" in req:
         return Endpoint(
-            None, 0, 0, 0, QpType.RC, port=m.port, path=Path.back(req),
-            peer_comm_id=req["local_comm_id"], peer_guid=req["local_ca_guid"],
-        )  # fmt: skip
+            None,
+            0,
+            0,
+            0,
+            QpType.RC,
+            port=m.port,
+            path=Path.back(req),
+            peer_comm_id=req["local_comm_id"],
+            peer_guid=req["local_ca_guid"],
+        )
     comm_id = req["request_id"] if "request_id" in req else req["local_comm_id"]
     return Endpoint(None, 0, 0, 0, QpType.UD, port=m.port, peer_comm_id=comm_id, peer_guid=-m.slid)

@@ -1,10 +1,12 @@
-"""Requests for a service that nobody serves yet: they wait a moment for a listener before they are refused.
+"""Requests for a service that nobody serves yet: they wait a moment for a listener before they are
+refused.
 
-Linux refuses at once (``cm_match_req`` of drivers/infiniband/core/cm.c: REJ 8, "invalid service ID"). But its requests
-come milliseconds after a program begins to connect: the neighbour's address, the path and the QP each take a round trip
-or a command of the device. Here all that takes microseconds, and programs that depend on it, unknowingly, meet a race
-that no hardware shows: perftest's client asks for its second connection while its server still goes from the first to
-the second.
+Linux refuses at once (``cm_match_req`` of drivers/infiniband/core/cm.c: REJ 8, "invalid service
+ID"). But its requests come milliseconds after a program begins to connect: the neighbour's address,
+the path and the QP each take a round trip or a command of the device. Here all that takes
+microseconds, and programs that depend on it, unknowingly, meet a race that no hardware shows:
+perftest's client asks for its second connection while its server still goes from the first to the
+second.
 """
 
 from __future__ import annotations
@@ -15,12 +17,14 @@ from softib.cm.endpoint import Endpoint
 __all__ = ["MOST", "hold_request", "is_sidr", "may_wait"]
 
 MOST = 1024
-"""Requests that wait, of all ports: as many as the longest backlog. Those beyond are refused at once, as by Linux."""
+"""Requests that wait, of all ports: as many as the longest backlog. Those beyond are refused at
+once, as by Linux."""
 
 
 def _hold_ms(cm: Connections, m: Message) -> int:
-    """No longer than half the time that the sender gives for an answer (REQ.RemoteCMResponseTimeout, IBA 12.7.11): then
-    no MRA is owed, and nothing is sent twice. A SIDR_REQ does not name a time; Linux' own is taken."""
+    """No longer than half the time that the sender gives for an answer
+    (REQ.RemoteCMResponseTimeout, IBA 12.7.11): then no MRA is owed, and nothing is sent twice. A
+    SIDR_REQ does not name a time; Linux' own is taken."""
     return cm.timing.hold_ms(m.fields.get("remote_cm_response_timeout", cm.timing.response))
 
 

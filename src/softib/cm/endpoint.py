@@ -1,4 +1,5 @@
-"""An id of rdma_cm as the daemon knows it, and its state (states of IBA 12.9.7, by the kernel's names)."""
+"""An id of rdma_cm as the daemon knows it, and its state (states of IBA 12.9.7, by the kernel's
+names)."""
 
 from __future__ import annotations
 
@@ -83,9 +84,10 @@ class Param:
 class Endpoint:
     """Data only: :mod:`softib.cm.transitions` moves it from state to state.
 
-    ``owner`` is the process whose id it is, ``number`` the id's number there, ``channel`` where its events go. ``ports``
-    are the port rows that it is bound to, ``service_id`` the service under ``service_mask``; ``port`` the row of the one
-    that it uses, -1 before that is known. ``source`` and ``target`` are socket addresses as bytes.
+    ``owner`` is the process whose id it is, ``number`` the id's number there, ``channel`` where its
+    events go. ``ports`` are the port rows that it is bound to, ``service_id`` the service under
+    ``service_mask``; ``port`` the row of the one that it uses, -1 before that is known. ``source``
+    and ``target`` are socket addresses as bytes.
     """
 
     owner: Any

@@ -1,7 +1,9 @@
-"""Communication management between ports (IBA chapter 12): what programs and MADs set off, by way of the table.
+"""Communication management between ports (IBA chapter 12): what programs and MADs set off, by way
+of the table.
 
-Sans I/O: :attr:`CommunicationManager.outbox` collects MADs, :meth:`CommunicationManager.receive` takes them, time is an
-argument. Events are reported through a function. Timeouts and numbers of retries are those of the kernel's rdma_cm.
+Sans I/O: :attr:`CommunicationManager.outbox` collects MADs, :meth:`CommunicationManager.receive`
+takes them, time is an argument. Events are reported through a function. Timeouts and numbers of
+retries are those of the kernel's rdma_cm.
 """
 
 from __future__ import annotations
@@ -36,7 +38,8 @@ def _of_sidr_req(cm: Connections, m: Message) -> Endpoint | None:
 
 
 def _of_rej(cm: Connections, m: Message) -> Endpoint | None:
-    """A peer that gave up may not know our comm ID: it names itself in the ARI (IBA 12.6.7.2, reason 4)."""
+    """A peer that gave up may not know our comm ID: it names itself in the ARI (IBA 12.6.7.2,
+    reason 4)."""
     e = _by_comm_id(cm, m)
     if e is None and m.fields["reason"] == RejectReason.TIMEOUT:
         return cm.by_peer.get((int.from_bytes(m.fields["ari"][:8], "big"), m.fields["local_comm_id"]))
@@ -89,7 +92,8 @@ class CommunicationManager:
                 self._dispatch(message)
 
     def connect(self, e: Endpoint, p: Param, head: bytes) -> None:
-        """Ask for a connection, or for the QP of a service; ``head`` are the CMA's bytes before the private data."""
+        """Ask for a connection, or for the QP of a service; ``head`` are the CMA's bytes before the
+        private data."""
         fire(self.connections, e, Input.RESOLVE if e.is_ud else Input.CONNECT, Request(p, head))
 
     def accept(self, e: Endpoint, p: Param) -> None:
@@ -140,7 +144,8 @@ class CommunicationManager:
     # -- what arrives --
 
     def receive(self, port: int, slid: int, mad: bytes) -> None:
-        """A MAD of this class reached ``port`` from ``slid``. One that is not known is dropped (IBA 12.9.8)."""
+        """A MAD of this class reached ``port`` from ``slid``. One that is not known is dropped (IBA
+        12.9.8)."""
         parsed = parse_cm(mad)
         if parsed is not None:
             self._dispatch(Message(port, slid, *parsed))

@@ -16,7 +16,8 @@ CA_ACK_DELAY = 15
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """A path from a port (``sgid``, ``slid``) to another. ``mtu``, ``rate`` and ``life_time`` are codes of the SA."""
+    """A path from a port (``sgid``, ``slid``) to another. ``mtu``, ``rate`` and ``life_time`` are
+    codes of the SA."""
 
     sgid: bytes
     dgid: bytes
@@ -37,29 +38,58 @@ class Path:
     def of(cls, record: bytes) -> Path:
         """From PathRecord's octets."""
         r = codec(PathRecord).unpack(record)
-        return cls(r["sgid"], r["dgid"], r["slid"], r["dlid"], r["pkey"], r["sl"], r["mtu"], r["rate"],
-                   r["packet_life_time"], r["hop_limit"], r["tclass"], r["flow_label"], record[: PathRecord.size])  # fmt: skip
+        return cls(
+            r["sgid"],
+            r["dgid"],
+            r["slid"],
+            r["dlid"],
+            r["pkey"],
+            r["sl"],
+            r["mtu"],
+            r["rate"],
+            r["packet_life_time"],
+            r["hop_limit"],
+            r["tclass"],
+            r["flow_label"],
+            record[: PathRecord.size],
+        )
 
     @classmethod
     def back(cls, req: dict) -> Path:
         """To the sender of this REQ: its primary path, seen from the receiver."""
         life_time = req["primary_local_ack_timeout"]
         return cls.made(
-            sgid=req["primary_remote_gid"], dgid=req["primary_local_gid"], slid=req["primary_remote_lid"],
-            dlid=req["primary_local_lid"], pkey=req["pkey"], sl=req["primary_sl"], mtu=req["path_mtu"],
-            rate=req["primary_packet_rate"], life_time=life_time - (life_time > 0),
-            hop_limit=req["primary_hop_limit"], tclass=req["primary_traffic_class"],
+            sgid=req["primary_remote_gid"],
+            dgid=req["primary_local_gid"],
+            slid=req["primary_remote_lid"],
+            dlid=req["primary_local_lid"],
+            pkey=req["pkey"],
+            sl=req["primary_sl"],
+            mtu=req["path_mtu"],
+            rate=req["primary_packet_rate"],
+            life_time=life_time - (life_time > 0),
+            hop_limit=req["primary_hop_limit"],
+            tclass=req["primary_traffic_class"],
             flow_label=req["primary_flow_label"],
-        )  # fmt: skip
+        )
 
     @classmethod
     def of_group(cls, m: dict, slid: int) -> Path:
         """To a multicast group, from a MCMemberRecord's fields."""
         return cls.made(
-            sgid=m["port_gid"], dgid=m["mgid"], slid=slid, dlid=m["mlid"], pkey=m["pkey"], sl=m["sl"], mtu=m["mtu"],
-            rate=m["rate"], life_time=m["packet_life_time"], hop_limit=m["hop_limit"], tclass=m["tclass"],
+            sgid=m["port_gid"],
+            dgid=m["mgid"],
+            slid=slid,
+            dlid=m["mlid"],
+            pkey=m["pkey"],
+            sl=m["sl"],
+            mtu=m["mtu"],
+            rate=m["rate"],
+            life_time=m["packet_life_time"],
+            hop_limit=m["hop_limit"],
+            tclass=m["tclass"],
             flow_label=m["flow_label"],
-        )  # fmt: skip
+        )
 
     @classmethod
     def made(cls, **fields: int | bytes) -> Path:
@@ -71,7 +101,8 @@ class Path:
 
 
 def ack_timeout(life_time: int) -> int:
-    """Local ACK Timeout for a path: there and back, and the adapter's delay, as an exponent (IBA 12.7.34)."""
+    """Local ACK Timeout for a path: there and back, and the adapter's delay, as an exponent (IBA
+    12.7.34)."""
     both = life_time + 1
     if both >= CA_ACK_DELAY:
         both += both - 1 <= CA_ACK_DELAY

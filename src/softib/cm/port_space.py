@@ -1,4 +1,5 @@
-"""Port spaces of rdma_cm in service IDs, and the Q_Key that each stands for (IBA annex A11; Linux cma.c)."""
+"""Port spaces of rdma_cm in service IDs, and the Q_Key that each stands for (IBA annex A11; Linux
+cma.c)."""
 
 from __future__ import annotations
 

@@ -12,13 +12,21 @@ from softib.iba.cm import CmAttr, RejectReason
 from softib.iba.mad_codec import cm_mad
 
 __all__ = [
-    "Rejection", "give_up", "refuse_service_id", "refuse_transport", "reject_rep", "reject_req", "take_rej",
-    "withdraw_rep", "withdraw_req",
-]  # fmt: skip
+    "Rejection",
+    "give_up",
+    "refuse_service_id",
+    "refuse_transport",
+    "reject_rep",
+    "reject_req",
+    "take_rej",
+    "withdraw_rep",
+    "withdraw_req",
+]
 
 
 class Rejection(NamedTuple):
-    """What a program rejects with; the default is what the kernel sends for a program that destroys its id or dies."""
+    """What a program rejects with; the default is what the kernel sends for a program that destroys
+    its id or dies."""
 
     reason: int = RejectReason.CONSUMER_DEFINED
     private_data: bytes = b""
@@ -45,8 +53,8 @@ def withdraw_rep(cm: Connections, e: Endpoint, rejection: Rejection | None) -> N
 
 
 def withdraw_req(cm: Connections, e: Endpoint, rejection: Rejection | None) -> None:
-    """As :func:`withdraw_rep`; where the id is destroyed, with the reason "timeout" and the NodeGUID: the peer has not sent
-    its comm ID yet."""
+    """As :func:`withdraw_rep`; where the id is destroyed, with the reason "timeout" and the
+    NodeGUID: the peer has not sent its comm ID yet."""
     _send_rej(cm, e, Received.NONE, rejection or Rejection(RejectReason.TIMEOUT))
 
 
@@ -67,6 +75,7 @@ def refuse_transport(cm: Connections, listener: Endpoint, m: Message) -> None:
 
 
 def take_rej(cm: Connections, e: Endpoint, m: Message) -> None:
-    """The peer refused, withdrew or gave up. A request that its program has not accepted ends silently."""
+    """The peer refused, withdrew or gave up. A request that its program has not accepted ends
+    silently."""
     if e.events_enabled:
         cm.report(e, Event.REJECTED, m.fields["reason"], m.fields)

@@ -1,7 +1,9 @@
-"""Release of connections (IBA 12.9.9): DREQ, DREP and the time for which packets of a dead connection may still travel.
+"""Release of connections (IBA 12.9.9): DREQ, DREP and the time for which packets of a dead
+connection may still travel.
 
-A DREQ stays behind the data that was sent before it: as long as the program that it is for has completions of the
-connection to take, it waits (:mod:`softib.live.rdma_cm.unread_completions`), at most ``Timing.unread_ms``.
+A DREQ stays behind the data that was sent before it: as long as the program that it is for has
+completions of the connection to take, it waits (:mod:`softib.live.rdma_cm.unread_completions`), at
+most ``Timing.unread_ms``.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ __all__ = [
     "take_held_dreq",
     "take_held_dreq_at_end",
     "timewait_over",
-]  # fmt: skip
+]
 
 CHECK_MS = 1
 """How often it is checked whether the program has taken its completions."""
@@ -70,7 +72,8 @@ def answer_dreq(cm: Connections, e: Endpoint, _: None) -> None:
 
 
 def take_held_dreq_at_end(cm: Connections, e: Endpoint, _: None) -> None:
-    """The program ends a connection whose DREQ was held back: it need not wait any more, and is answered."""
+    """The program ends a connection whose DREQ was held back: it need not wait any more, and is
+    answered."""
     take_held_dreq(cm, e, None)
     answer_dreq(cm, e, None)
 

@@ -1,4 +1,5 @@
-"""Messages that are not answered in time are sent again (IBA 12.9.8); an MRA asks the sender for patience (IBA 12.6.6)."""
+"""Messages that are not answered in time are sent again (IBA 12.9.8); an MRA asks the sender for
+patience (IBA 12.6.6)."""
 
 from __future__ import annotations
 

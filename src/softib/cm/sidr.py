@@ -1,4 +1,5 @@
-"""Resolution of service IDs (IBA 12.11): UD has no connection, only the question which QP serves an ID."""
+"""Resolution of service IDs (IBA 12.11): UD has no connection, only the question which QP serves an
+ID."""
 
 from __future__ import annotations
 
@@ -13,9 +14,16 @@ from softib.iba.cm import CmAttr, SidrStatus
 from softib.iba.mad_codec import cm_mad
 
 __all__ = [
-    "listener_connects", "refuse_unserved", "reject_sidr_req", "resend_sidr_rep", "send_sidr_rep", "send_sidr_req",
-    "sidr_unanswered", "take_sidr_rep", "take_sidr_req",
-]  # fmt: skip
+    "listener_connects",
+    "refuse_unserved",
+    "reject_sidr_req",
+    "resend_sidr_rep",
+    "send_sidr_rep",
+    "send_sidr_req",
+    "sidr_unanswered",
+    "take_sidr_rep",
+    "take_sidr_req",
+]
 
 
 def send_sidr_req(cm: Connections, e: Endpoint, request: Request) -> None:
@@ -46,9 +54,15 @@ def take_sidr_req(cm: Connections, e: Endpoint, m: Message) -> None:
 def _send_answer(cm: Connections, e: Endpoint, status: SidrStatus, p: Param) -> None:
     answered(e)
     e.last_mad = cm_mad(
-        CmAttr.SIDR_REP, e.peer_comm_id, request_id=e.peer_comm_id, status=status, qpn=p.qpn,
-        qkey=p.qkey or qkey_of(e.ps), service_id=e.service_id, private_data=p.private_data,
-    )  # fmt: skip
+        CmAttr.SIDR_REP,
+        e.peer_comm_id,
+        request_id=e.peer_comm_id,
+        status=status,
+        qpn=p.qpn,
+        qkey=p.qkey or qkey_of(e.ps),
+        service_id=e.service_id,
+        private_data=p.private_data,
+    )
     cm.post_pathless(e.port, e.peer_slid, e.last_mad)
 
 

@@ -1,4 +1,5 @@
-"""Time in communication management: how long answers may take, and the timers of endpoints. Time is an argument."""
+"""Time in communication management: how long answers may take, and the timers of endpoints. Time is
+an argument."""
 
 from __future__ import annotations
 
@@ -20,10 +21,12 @@ def code_ms(code: int) -> int:
 
 @dataclass(frozen=True)
 class Timing:
-    """``response``: how long an answer may take, 4.096 us * 2^n; ``retries``: how often a message is sent again
-    (CMA_CM_RESPONSE_TIMEOUT and CMA_MAX_CM_RETRIES of Linux, drivers/infiniband/core/cma.c); ``service_timeout``: what an
-    MRA asks for (CMA_CM_MRA_SETTING); ``early_ms``: how long a request waits for a listener at most; ``unread_ms``: how
-    long a DREQ waits at most until its receiver's program has taken the completions that were there before it."""
+    """``response``: how long an answer may take, 4.096 us * 2^n; ``retries``: how often a message
+    is sent again (CMA_CM_RESPONSE_TIMEOUT and CMA_MAX_CM_RETRIES of Linux,
+    drivers/infiniband/core/cma.c); ``service_timeout``: what an MRA asks for (CMA_CM_MRA_SETTING);
+    ``early_ms``: how long a request waits for a listener at most; ``unread_ms``: how long a DREQ
+    waits at most until its receiver's program has taken the completions that were there before it.
+    """
 
     response: int = 20
     retries: int = 15
@@ -52,7 +55,8 @@ class Timer(IntEnum):
 
 
 class Timers:
-    """Running timers, the first that ends in front. A timer that is started again or stopped leaves a dead entry."""
+    """Running timers, the first that ends in front. A timer that is started again or stopped leaves
+    a dead entry."""
 
     def __init__(self) -> None:
         self.now_ps = 0

@@ -1,12 +1,14 @@
 """The state machine of communication management as a table (IBA 12.9.7; SIDR 12.11).
 
-A row: in this state, on this input, where its guard holds, the action runs and the endpoint is in the next state. Of
-rows with the same state and input the first whose guard holds counts. What no row names changes nothing and is answered
-by nobody: a program's command in the wrong state, and a message that is not expected there, which IBA 12.9.8 drops
-(LAP and APR always: there are no alternate paths here).
+A row: in this state, on this input, where its guard holds, the action runs and the endpoint is in
+the next state. Of rows with the same state and input the first whose guard holds counts. What no
+row names changes nothing and is answered by nobody: a program's command in the wrong state, and a
+message that is not expected there, which IBA 12.9.8 drops (LAP and APR always: there are no
+alternate paths here).
 
-Every row says where its rule comes from; ``cm_…`` and ``ib_…`` are functions of Linux' drivers/infiniband/core/cm.c,
-whose answers to repeated and late messages are taken where the specification leaves a choice.
+Every row says where its rule comes from; ``cm_…`` and ``ib_…`` are functions of Linux'
+drivers/infiniband/core/cm.c, whose answers to repeated and late messages are taken where the
+specification leaves a choice.
 """
 
 from __future__ import annotations
@@ -54,8 +56,9 @@ Guard = Callable[[Connections, Endpoint, Any], bool]
 
 
 class Transition(NamedTuple):
-    """One row. ``action`` returns an endpoint that gets the same input next (the child of a listener), or None. It runs
-    in the ``next`` state; where that is IDLE, no message and no timer finds the endpoint any more."""
+    """One row. ``action`` returns an endpoint that gets the same input next (the child of a
+    listener), or None. It runs in the ``next`` state; where that is IDLE, no message and no timer
+    finds the endpoint any more."""
 
     state: State
     input: Input

@@ -1,8 +1,9 @@
 """Findings that are known already: a file of them, so that a check reports only what is new.
 
-The file is JSON, for people to read and for version control: one entry a finding, in a stable order. A finding is known by its
-code, its severity and its places (GUID and port number), not by its message, whose numbers change; a known one that has become
-worse is new. Equal ones are counted: a second of the same kind and place is new.
+The file is JSON, for people to read and for version control: one entry a finding, in a stable
+order. A finding is known by its code, its severity and its places (GUID and port number), not by
+its message, whose numbers change; a known one that has become worse is new. Equal ones are counted:
+a second of the same kind and place is new.
 """
 
 from __future__ import annotations
@@ -36,10 +37,15 @@ def fingerprint(finding: Finding) -> str:
 def write_baseline(findings: Sequence[Finding], path: str | Path) -> None:
     """Write ``findings`` as known. Raises :class:`InputError` where the file cannot be written."""
     rows = [
-        {"fingerprint": fingerprint(f), "code": f.code, "severity": f.severity.name.lower(),
-         "where": [str(p) for p in f.where], "message": f.message}
+        {
+            "fingerprint": fingerprint(f),
+            "code": f.code,
+            "severity": f.severity.name.lower(),
+            "where": [str(p) for p in f.where],
+            "message": f.message,
+        }
         for f in findings
-    ]  # fmt: skip
+    ]
     rows.sort(key=lambda row: (row["code"], row["where"], row["fingerprint"], row["message"]))
     write_text(path, json.dumps({KEY: VERSION, "findings": rows}, indent=1) + "\n")
 
@@ -63,7 +69,8 @@ def read_baseline(path: str | Path) -> Counter[str]:
 
 
 def new_findings(findings: Sequence[Finding], known: Counter[str]) -> tuple[list[Finding], int, int]:
-    """Findings that ``known`` does not hold, how many it does hold, and how many of it are resolved."""
+    """Findings that ``known`` does not hold, how many it does hold, and how many of it are
+    resolved."""
     left, new = Counter(known), []
     for f in findings:
         mark = fingerprint(f)

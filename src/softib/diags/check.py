@@ -35,13 +35,17 @@ from softib.plural import counted
 __all__ = ["CHECKS", "CODES", "check", "check_structure"]
 
 UNREADABLE_RECORDS = code(
-    "unreadable-records", Severity.WARNING, "records of a file (the source, a plan, a dump) could not be used as they stand",
-    "see the list of problems: file, line and reason of each")  # fmt: skip
+    "unreadable-records",
+    Severity.WARNING,
+    "records of a file (the source, a plan, a dump) could not be used as they stand",
+    "see the list of problems: file, line and reason of each",
+)
 
 
 @check_function
 def unreadable_records(c: Context) -> Iterator[Finding]:
-    """One finding for each file with problems of which no other check makes a finding; each of them is listed in addition to the findings."""
+    """One finding for each file with problems of which no other check makes a finding; each of them
+    is listed in addition to the findings."""
     files: dict[str, list[list[Any]]] = {}
     for group in alike(p for p in c.problems if not p.code):
         files.setdefault(group[0].file, []).append(group)
@@ -52,8 +56,16 @@ def unreadable_records(c: Context) -> Iterator[Finding]:
         which += (
             f"; {len(most)} like the first{place}" if 1 < len(most) < n else f"; the first{place}" if n > 1 else place
         )
-        yield finding(UNREADABLE_RECORDS, [], f"{counted(n, 'record')} of {file} could not be used as {which}: {most[0].reason}",
-                      {"problems": n, "file": file, "kinds": [{"first": str(g[0]), "lines": [p.line for p in g]} for g in groups]})  # fmt: skip
+        yield finding(
+            UNREADABLE_RECORDS,
+            [],
+            f"{counted(n, 'record')} of {file} could not be used as {which}: {most[0].reason}",
+            {
+                "problems": n,
+                "file": file,
+                "kinds": [{"first": str(g[0]), "lines": [p.line for p in g]} for g in groups],
+            },
+        )
 
 
 def check(
@@ -69,13 +81,16 @@ def check(
     records: frozenset[str] | None = None,
     structure: Structure | None = None,
 ) -> list[Finding]:
-    """All findings about ``fabric``, each fault once, the most severe first, else in the order of the checks.
+    """All findings about ``fabric``, each fault once, the most severe first, else in the order of
+    the checks.
 
-    ``problems`` of the reader; ``proof`` (``routing.verify.Proof``), ``quality`` (``routing.quality.Balance``) and the
-    ``graph`` that their rows belong to (None: rows are the fabric's switches); ``remedy``: what the tree needs for ftree
-    (``report.remedy.FtreeUnfit``); ``plan``: compare every cable (or what :func:`~softib.diags.cabling_plan.compare.compare` found);
-    ``sms``: subnet managers of a live fabric (else ``fabric.source.sms``); ``records`` overrides what the source recorded (after
-    bring-up: add ``lids``, ``states``); ``structure`` from :func:`~softib.diags.structure.recognise.recognise`, if at hand.
+    ``problems`` of the reader; ``proof`` (``routing.verify.Proof``), ``quality``
+    (``routing.quality.Balance``) and the ``graph`` that their rows belong to (None: rows are the
+    fabric's switches); ``remedy``: what the tree needs for ftree (``report.remedy.FtreeUnfit``);
+    ``plan``: compare every cable (or what :func:`~softib.diags.cabling_plan.compare.compare`
+    found); ``sms``: subnet managers of a live fabric (else ``fabric.source.sms``); ``records``
+    overrides what the source recorded (after bring-up: add ``lids``, ``states``); ``structure``
+    from :func:`~softib.diags.structure.recognise.recognise`, if at hand.
     """
     context = _context(
         fabric, records, structure, problems=problems, proof=proof, quality=quality, graph=graph, sms=sms, remedy=remedy

@@ -10,7 +10,8 @@ __all__ = ["Finding", "Location", "Severity"]
 
 
 class Severity(IntEnum):
-    """How bad: an ``error`` breaks traffic or management, a ``warning`` costs performance or safety."""
+    """How bad: an ``error`` breaks traffic or management, a ``warning`` costs performance or
+    safety."""
 
     INFO = 0
     WARNING = 1

@@ -15,46 +15,84 @@ from softib.iba.constants import LID_PERMISSIVE, LID_UCAST_MAX
 from softib.plural import counted, plural
 
 DUPLICATE_NODE_GUID = code(
-    "duplicate-node-guid", Severity.ERROR, "several nodes carry one NodeGUID",
-    "burn the right GUID into the node (flint, mlxburn); the subnet manager sees these nodes as one")  # fmt: skip
+    "duplicate-node-guid",
+    Severity.ERROR,
+    "several nodes carry one NodeGUID",
+    "burn the right GUID into the node (flint, mlxburn); the subnet manager sees these nodes as one",
+)
 DUPLICATE_PORT_GUID = code(
-    "duplicate-port-guid", Severity.ERROR, "ports of different nodes carry one PortGUID",
-    "burn the right GUID into the adapter; paths to this GUID lead to whichever node answered last")  # fmt: skip
+    "duplicate-port-guid",
+    Severity.ERROR,
+    "ports of different nodes carry one PortGUID",
+    "burn the right GUID into the adapter; paths to this GUID lead to whichever node answered last",
+)
 DUPLICATE_DESCRIPTION = code(
-    "duplicate-description", Severity.WARNING, "several nodes have the same NodeDescription",
-    "name each node (hostname service, `set NodeDescription`), or give a node-name-map")  # fmt: skip
+    "duplicate-description",
+    Severity.WARNING,
+    "several nodes have the same NodeDescription",
+    "name each node (hostname service, `set NodeDescription`), or give a node-name-map",
+)
 UNNAMED_NODES = code(
-    "unnamed-nodes", Severity.INFO, "many nodes carry the same description, mostly the maker's default",
-    "name them or give a node-name-map: messages, plans and pattern checks go by names")  # fmt: skip
+    "unnamed-nodes",
+    Severity.INFO,
+    "many nodes carry the same description, mostly the maker's default",
+    "name them or give a node-name-map: messages, plans and pattern checks go by names",
+)
 DUPLICATE_LID = code(
-    "duplicate-lid", Severity.ERROR, "two end ports own the same LID (LMC ranges counted)",
-    "look for two subnet managers; then let one of them reassign LIDs")  # fmt: skip
+    "duplicate-lid",
+    Severity.ERROR,
+    "two end ports own the same LID (LMC ranges counted)",
+    "look for two subnet managers; then let one of them reassign LIDs",
+)
 LID_ZERO = code(
-    "lid-zero", Severity.ERROR, "a linked end port has no LID",
-    "the subnet manager has not configured the port: is it reachable, is its state above INIT?")  # fmt: skip
+    "lid-zero",
+    Severity.ERROR,
+    "a linked end port has no LID",
+    "the subnet manager has not configured the port: is it reachable, is its state above INIT?",
+)
 LID_OUT_OF_RANGE = code(
-    "lid-out-of-range", Severity.ERROR, "a LID is no unicast LID (1 to 49151, IBA 4.1.3)",
-    "let the subnet manager reassign LIDs")  # fmt: skip
+    "lid-out-of-range",
+    Severity.ERROR,
+    "a LID is no unicast LID (1 to 49151, IBA 4.1.3)",
+    "let the subnet manager reassign LIDs",
+)
 ISOLATED_PART = code(
-    "isolated-part", Severity.ERROR, "a part of the fabric has no link to the largest part",
-    "find the missing uplinks of this part; a node alone may be switched off")  # fmt: skip
+    "isolated-part",
+    Severity.ERROR,
+    "a part of the fabric has no link to the largest part",
+    "find the missing uplinks of this part; a node alone may be switched off",
+)
 UNLINKED_HCA_PORT = code(
-    "unlinked-hca-port", Severity.WARNING, "an adapter's port has no link, while those of its kind have (or an adapter is listed without any)",
-    "check the cable and the transceiver, and that the switch port is enabled")  # fmt: skip
+    "unlinked-hca-port",
+    Severity.WARNING,
+    "an adapter's port has no link, while those of its kind have (or an adapter is listed without any)",
+    "check the cable and the transceiver, and that the switch port is enabled",
+)
 ONE_SIDED_RECORD = code(
-    "one-sided-record", Severity.WARNING, "only one end lists the cable",
-    "scan the fabric again; if it stays, one end's agent does not answer")  # fmt: skip
+    "one-sided-record",
+    Severity.WARNING,
+    "only one end lists the cable",
+    "scan the fabric again; if it stays, one end's agent does not answer",
+)
 DANGLING_RECORD = code(
-    "dangling-record", Severity.WARNING, "a record names a peer that is not in the source",
-    "scan the fabric again; the file may be cut off")  # fmt: skip
+    "dangling-record",
+    Severity.WARNING,
+    "a record names a peer that is not in the source",
+    "scan the fabric again; the file may be cut off",
+)
 SELF_LOOP_CABLE = code(
-    "self-loop-cable", Severity.WARNING, "both ends of a cable are on one node",
-    "remove the cable or the loopback plug; routing engines ignore it")  # fmt: skip
+    "self-loop-cable",
+    Severity.WARNING,
+    "both ends of a cable are on one node",
+    "remove the cable or the loopback plug; routing engines ignore it",
+)
 
 SCANS = ("ibnetdiscover", "ibsim", "lst", "db_csv")
-"""Formats in which a node stands because something reached it: one without a link is worth a finding."""
+"""Formats in which a node stands because something reached it: one without a link is worth a
+finding."""
 STATES_PORT_GUIDS = ("generated", "running", "db_csv")
-"""Sources that state the PortGUID of every port; the others name a CA's port only where a cable is in it."""
+"""Sources that state the PortGUID of every port; the others name a CA's port only where a cable is
+in it."""
 
 
 def _groups(values: np.ndarray, rows: np.ndarray) -> list[np.ndarray]:
@@ -95,9 +133,12 @@ def duplicate_guids(c: Context) -> Iterator[Finding]:
         reported.update(nodes.tolist())
         guid = f"{int(f.node_guid[nodes[0]]):#018x}"
         names = few(view.display_names[n] for n in nodes.tolist())
-        yield finding(DUPLICATE_NODE_GUID, _linked_locations(view, nodes.tolist()),
-                      f"NodeGUID {guid} is carried by {counted(len(nodes), 'node')}: {names}",
-                      {"guid": guid, "nodes": len(nodes), "linked_to": _neighbours(view, nodes.tolist())})  # fmt: skip
+        yield finding(
+            DUPLICATE_NODE_GUID,
+            _linked_locations(view, nodes.tolist()),
+            f"NodeGUID {guid} is carried by {counted(len(nodes), 'node')}: {names}",
+            {"guid": guid, "nodes": len(nodes), "linked_to": _neighbours(view, nodes.tolist())},
+        )
     # A CA's port without a link is in no record of a dump: its GUID is node GUID + portnum, which nobody stated.
     stated = f.is_switch[f.port_node] | (f.port_cable >= 0) | (f.source.format in STATES_PORT_GUIDS)
     owners = np.flatnonzero((~f.is_switch[f.port_node] | (f.port_num == 0)) & (f.port_guid != 0) & stated)
@@ -105,14 +146,19 @@ def duplicate_guids(c: Context) -> Iterator[Finding]:
         owners_of = set(f.port_node[ports].tolist())
         if len(owners_of) > 1 and not owners_of <= reported:
             guid = f"{int(f.port_guid[ports[0]]):#018x}"
-            yield finding(DUPLICATE_PORT_GUID, map(view.location, ports.tolist()),
-                          f"PortGUID {guid} is carried by {counted(len(ports), 'port')}: {few(str(view.location(p)) for p in ports.tolist())}",
-                          {"guid": guid, "ports": len(ports)})  # fmt: skip
+            yield finding(
+                DUPLICATE_PORT_GUID,
+                map(view.location, ports.tolist()),
+                f"PortGUID {guid} is carried by {counted(len(ports), 'port')}: "
+                f"{few(str(view.location(p)) for p in ports.tolist())}",
+                {"guid": guid, "ports": len(ports)},
+            )
 
 
 @check_function
 def duplicate_descriptions(c: Context) -> Iterator[Finding]:
-    """Equal NodeDescriptions of nodes of different systems; a maker's default shared by many is one finding."""
+    """Equal NodeDescriptions of nodes of different systems; a maker's default shared by many is one
+    finding."""
     view, f = c.view, c.view.fabric
     described = np.flatnonzero((f.node_desc[:, 0] != 0) & ~view.is_sharp)
     texts = np.ascontiguousarray(f.node_desc[described]).view("S64").reshape(-1)
@@ -127,15 +173,23 @@ def duplicate_descriptions(c: Context) -> Iterator[Finding]:
         what = "switches" if f.is_switch[nodes].all() else "adapters" if not f.is_switch[nodes].any() else "nodes"
         evidence: dict[str, Any] = {"description": text, "nodes": len(nodes)}
         if (len(nodes) > MANY and not host) or "Technologies" in text:
-            yield finding(UNNAMED_NODES, map(view.node_location, nodes.tolist()),
-                          f"{len(nodes)} {what} are all called {text!r}", evidence)  # fmt: skip
+            yield finding(
+                UNNAMED_NODES,
+                map(view.node_location, nodes.tolist()),
+                f"{len(nodes)} {what} are all called {text!r}",
+                evidence,
+            )
         else:
             guids = ", ".join(f"{int(g):#018x}" for g in f.node_guid[nodes])
             if host:
                 guids += f"; a host of such a name has {host.usual}"
             evidence["linked_to"] = _neighbours(view, nodes.tolist())
-            yield finding(DUPLICATE_DESCRIPTION, _linked_locations(view, nodes.tolist()),
-                          f"{len(nodes)} {what} are all called {text!r}: {guids}", evidence)  # fmt: skip
+            yield finding(
+                DUPLICATE_DESCRIPTION,
+                _linked_locations(view, nodes.tolist()),
+                f"{len(nodes)} {what} are all called {text!r}: {guids}",
+                evidence,
+            )
 
 
 @check_function
@@ -148,15 +202,25 @@ def lids(c: Context) -> Iterator[Finding]:
     ends = ends[~view.is_sharp[f.port_node[ends]] | (f.lid[ends] > 0)]
     lid = f.lid[ends].astype(np.int64)
     zero = ends[lid == 0].tolist()
-    yield from each_or_one(LID_ZERO, [([view.location(p)], f"{view.location(p)} has LID 0", {"lid": 0}) for p in zero],
-                           f"{len(zero)} of {len(ends)} end ports have LID 0", {"of": len(ends)}, count="ports")  # fmt: skip
+    yield from each_or_one(
+        LID_ZERO,
+        [([view.location(p)], f"{view.location(p)} has LID 0", {"lid": 0}) for p in zero],
+        f"{len(zero)} of {len(ends)} end ports have LID 0",
+        {"of": len(ends)},
+        count="ports",
+    )
     beyond: list[Each] = []
     for port in ends[lid > LID_UCAST_MAX].tolist():
         value = int(f.lid[port])
         why = ", the permissive LID: no subnet manager gave it one" if value == LID_PERMISSIVE else ""
         beyond.append(([view.location(port)], f"{view.location(port)} has LID {value}{why}", {"lid": value}))
-    yield from each_or_one(LID_OUT_OF_RANGE, beyond, f"{len(beyond)} of {len(ends)} end ports have LIDs that are no unicast LIDs",
-                           {"of": len(ends)}, count="ports")  # fmt: skip
+    yield from each_or_one(
+        LID_OUT_OF_RANGE,
+        beyond,
+        f"{len(beyond)} of {len(ends)} end ports have LIDs that are no unicast LIDs",
+        {"of": len(ends)},
+        count="ports",
+    )
     yield from _overlaps(view, ends[(lid > 0) & (lid <= LID_UCAST_MAX)])
 
 
@@ -207,9 +271,13 @@ def records(c: Context) -> Iterator[Finding]:
     reported = [p for p in c.problems if p.code == ONE_SIDED_RECORD]
     lines = [p.line for p in reported] if len(reported) == len(one_sided) else [0] * len(one_sided)
     several: list[Each] = [
-        ([view.location(a), view.location(b)], f"{view.link_name(a, b)}: only one end lists it{_at(line)}", {"line": line} if line else {})
+        (
+            [view.location(a), view.location(b)],
+            f"{view.link_name(a, b)}: only one end lists it{_at(line)}",
+            {"line": line} if line else {},
+        )
         for (a, b), line in zip(one_sided, lines, strict=True)
-    ]  # fmt: skip
+    ]
     yield from each_or_one(
         ONE_SIDED_RECORD,
         several,
@@ -227,8 +295,12 @@ def records(c: Context) -> Iterator[Finding]:
             else f"{view.link_name(a, b)}: a cable from a node to itself"
         )
         more = f"; {counted(times, 'node')} {plural(times, 'has', 'have')} one between these ports" if times > 1 else ""
-        yield finding(SELF_LOOP_CABLE, [view.location(p) for p in dict.fromkeys((a, b))], text + more,
-                      {"ports": sorted({*pair}), "nodes_alike": times, "loops": len(loops)})  # fmt: skip
+        yield finding(
+            SELF_LOOP_CABLE,
+            [view.location(p) for p in dict.fromkeys((a, b))],
+            text + more,
+            {"ports": sorted({*pair}), "nodes_alike": times, "loops": len(loops)},
+        )
 
 
 def _at(line: int) -> str:
@@ -251,7 +323,10 @@ def _dangling(c: Context, ports: list[int]) -> Iterator[Finding]:
             line = _at(rows[0][1].line if rows[0][1] else 0)
             single.append((where, f"{where[0]}: its peer is not in the source{line}", evidence))
         else:
-            text = f"{counted(len(rows), 'cable')} {plural(len(rows), 'leads', 'lead')} to {peer}, which is not in the source: {few(map(str, where))}"
+            text = (
+                f"{counted(len(rows), 'cable')} {plural(len(rows), 'leads', 'lead')} to {peer}, which is not in the "
+                f"source: {few(map(str, where))}"
+            )
             yield finding(DANGLING_RECORD, where, text, {"peer": peer, "cables": len(rows), **evidence})
     yield from each_or_one(
         DANGLING_RECORD,
@@ -280,8 +355,13 @@ def isolated_parts(c: Context) -> Iterator[Finding]:
     parts = np.split(order, np.cumsum(size)[:-1])
     smaller = [(r, p) for r, p in zip(roots.tolist(), parts, strict=True) if r != main]
     nodes = sum(len(p) for _, p in smaller)
-    yield from each_or_one(ISOLATED_PART, [_isolated(view, part, int(size.max())) for _, part in smaller],
-                           f"{counted(len(smaller), 'part')}, {counted(nodes, 'node')} in all, have no link to the largest part", {"nodes": nodes}, count="parts")  # fmt: skip
+    yield from each_or_one(
+        ISOLATED_PART,
+        [_isolated(view, part, int(size.max())) for _, part in smaller],
+        f"{counted(len(smaller), 'part')}, {counted(nodes, 'node')} in all, have no link to the largest part",
+        {"nodes": nodes},
+        count="parts",
+    )
 
 
 def _no_links(view: FabricView) -> Iterator[Finding]:
@@ -312,7 +392,8 @@ def _isolated(view: FabricView, part: np.ndarray, main: int) -> Each:
 
 @check_function
 def unlinked_hca_ports(c: Context) -> Iterator[Finding]:
-    """Adapter ports without a link where most ports of that number on that kind of adapter have one."""
+    """Adapter ports without a link where most ports of that number on that kind of adapter have
+    one."""
     view, f = c.view, c.view.fabric
     if "unlinked" not in view.records:
         yield from _unlinked_nodes(view)
@@ -331,9 +412,12 @@ def unlinked_hca_ports(c: Context) -> Iterator[Finding]:
     for want, ports in by_switch.items():
         if len(ports) > MANY:
             hint = f"; the pattern puts them on {view.display_names[want]}" if want >= 0 else ""
-            yield finding(UNLINKED_HCA_PORT, map(view.location, ports),
-                          f"{len(ports)} adapter ports have no link, {view.location(ports[0])} the first{hint}",
-                          {"expected": view.display_names[want] if want >= 0 else None, "ports": len(ports)})  # fmt: skip
+            yield finding(
+                UNLINKED_HCA_PORT,
+                map(view.location, ports),
+                f"{len(ports)} adapter ports have no link, {view.location(ports[0])} the first{hint}",
+                {"expected": view.display_names[want] if want >= 0 else None, "ports": len(ports)},
+            )
             continue
         for port in ports:
             where = [view.location(p) for p in (port, place_of.get(port, -1)) if p >= 0]
@@ -343,7 +427,8 @@ def unlinked_hca_ports(c: Context) -> Iterator[Finding]:
 
 
 def _unlinked_nodes(view: FabricView) -> Iterator[Finding]:
-    """Adapters that a scan lists without any link: it reached them, so a record of theirs is missing, or the link was removed."""
+    """Adapters that a scan lists without any link: it reached them, so a record of theirs is
+    missing, or the link was removed."""
     f = view.fabric
     cabled = np.bincount(f.port_node[f.port_cable >= 0], minlength=f.sizes.nodes) > 0
     lone = np.flatnonzero(view.is_host & ~cabled)
@@ -351,8 +436,13 @@ def _unlinked_nodes(view: FabricView) -> Iterator[Finding]:
         return
     evidence = {"listed": int(view.is_host.sum()), "unlinked": len(lone)}
     if len(lone) > MANY:
-        yield finding(UNLINKED_HCA_PORT, map(view.node_location, lone.tolist()),
-                      f"{counted(len(lone), 'adapter')} {plural(len(lone), 'is', 'are')} listed without any link, {view.display_names[int(lone[0])]} the first", evidence)  # fmt: skip
+        yield finding(
+            UNLINKED_HCA_PORT,
+            map(view.node_location, lone.tolist()),
+            f"{counted(len(lone), 'adapter')} {plural(len(lone), 'is', 'are')} listed without any link, "
+            f"{view.display_names[int(lone[0])]} the first",
+            evidence,
+        )
         return
     for node in lone.tolist():
         yield finding(

@@ -1,8 +1,9 @@
 """What a node's name says: its class and its numbers.
 
-``leaf-12`` is number (12,) of class ``leaf-#``; ``node-003 mlx5_2`` is (3, 2) of ``node-# mlx#_#`` once numbers that
-are the same everywhere in the class (the 5 of mlx5) are left out. Sites number their switches and hosts in the order
-in which they cable them; that is what makes a swapped pair visible without a plan.
+``leaf-12`` is number (12,) of class ``leaf-#``; ``node-003 mlx5_2`` is (3, 2) of ``node-# mlx#_#``
+once numbers that are the same everywhere in the class (the 5 of mlx5) are left out. Sites number
+their switches and hosts in the order in which they cable them; that is what makes a swapped pair
+visible without a plan.
 """
 
 from __future__ import annotations
@@ -22,15 +23,17 @@ MAX_NUMBER = 10**6
 LONGEST = 2**62
 MIN_MEMBERS = 2
 SPARSE = 64
-"""Numbers that reach this many times the members are taken by rank, which bounds memory and time."""
+"""Numbers that reach this many times the members are taken by rank, which bounds memory and time.
+"""
 
 
 @dataclass
 class NodeClass:
     """Nodes of one type whose names differ only in numbers.
 
-    ``numbers`` int64[members, k], each column starting at 0; ``span`` is one more than the largest of each column.
-    ``numbers @ stride`` is one code a member; ``order`` and ``codes`` find a member by it.
+    ``numbers`` int64[members, k], each column starting at 0; ``span`` is one more than the largest
+    of each column. ``numbers @ stride`` is one code a member; ``order`` and ``codes`` find a member
+    by it.
     """
 
     name: str
@@ -47,7 +50,8 @@ class NodeClass:
         return np.where(inside, self._find_code(numbers @ self.stride), -1)
 
     def renumbered(self, numbers: np.ndarray, nodes: np.ndarray) -> NodeClass:
-        """Rows ``nodes`` by other ``numbers`` >= 0, which several may share (then the first is found)."""
+        """Rows ``nodes`` by other ``numbers`` >= 0, which several may share (then the first is
+        found)."""
         return _ordered(self.name, nodes, numbers, numbers.max(axis=0) + 1)
 
     def _find_code(self, code: np.ndarray) -> np.ndarray:
@@ -86,7 +90,8 @@ def read_labels(view: FabricView) -> Labels:
 
 
 def make_class(template: str, nodes: np.ndarray, names: list[str]) -> NodeClass | None:
-    """The class of ``nodes`` named ``names``, which differ from ``template`` in numbers; None where these order nothing."""
+    """The class of ``nodes`` named ``names``, which differ from ``template`` in numbers; None where
+    these order nothing."""
     numbers = np.array([[min(int(x), LONGEST) for x in _NUMBER.findall(n)] for n in names], np.int64)
     numbers -= numbers.min(axis=0)
     numbers = numbers[:, (numbers.max(axis=0) > 0) & (numbers.max(axis=0) <= MAX_NUMBER)]

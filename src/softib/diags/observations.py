@@ -1,7 +1,8 @@
-"""What MADs, files and time series told about the ports of a fabric: what each counter rose by in each interval, and what each port said of itself.
+"""What MADs, files and time series told about the ports of a fabric: what each counter rose by in
+each interval, and what each port said of itself.
 
-Whoever collects (``softib.monitor``) writes this table, and the rules that find the bad cable read it and nothing else: no rule sees what was planted in
-a simulated fabric.
+Whoever collects (``softib.monitor``) writes this table, and the rules that find the bad cable read
+it and nothing else: no rule sees what was planted in a simulated fabric.
 """
 
 from __future__ import annotations
@@ -20,11 +21,13 @@ __all__ = ["Observations", "ObservedPorts"]
 class ObservedPorts:
     """``n`` ports, one row each, sorted by (``node_guid``, ``portnum``).
 
-    ``node_guid`` uint64; ``portnum`` int32; ``switch`` bool; ``node`` the NodeDescriptions; ``lid`` int32 (0: none); ``peer`` int32, the row of the port at the
-    other end of the cable (-1: none, or not observed); ``rate_gbps`` float64 of data, as PortInfo's width and speed give it (0: link down). ``text`` holds what else was
-    told, by name, as object arrays with "" where nothing was: ``firmware``, ``device`` (PSID or part of the board), ``vendor``,
-    ``module_vendor``, ``module_part``, ``module_serial``, ``cable_length`` (metres), ``cable_kind`` (medium, or active, optical, copper),
-    ``system`` (name of the system that the node is a part of), ``fec``.
+    ``node_guid`` uint64; ``portnum`` int32; ``switch`` bool; ``node`` the NodeDescriptions; ``lid``
+    int32 (0: none); ``peer`` int32, the row of the port at the other end of the cable (-1: none, or
+    not observed); ``rate_gbps`` float64 of data, as PortInfo's width and speed give it (0: link
+    down). ``text`` holds what else was told, by name, as object arrays with "" where nothing was:
+    ``firmware``, ``device`` (PSID or part of the board), ``vendor``, ``module_vendor``,
+    ``module_part``, ``module_serial``, ``cable_length`` (metres), ``cable_kind`` (medium, or
+    active, optical, copper), ``system`` (name of the system that the node is a part of), ``fec``.
     """
 
     node_guid: np.ndarray
@@ -44,15 +47,24 @@ class ObservedPorts:
 class Observations:
     """``k`` intervals of ``n`` ports.
 
-    ``begin_ns`` and ``end_ns``: int64[k, n], clock times of the two readings of each port (a reading that failed leaves begin = end). ``increase``: name of a counter, as the
-    fields of :class:`~softib.iba.perf_optional.PortCountersExtended`, :class:`~softib.iba.perf_optional.PortXmitDiscardDetails`, :class:`~softib.iba.perf_optional.PortRcvErrorDetails` and
-    :class:`~softib.iba.perf_extended_speeds.PortExtendedSpeedsCounters` are called -> uint64[k, n], in the unit of that field (``port_xmit_data``: words of four octets).
-    ``known``: the same names -> bool[k, n], False where no increase can be told (a device that was away or rebooted, a counter that stuck at its largest value or that somebody
-    cleared, an attribute that the device has not); ``increase`` is 0 there. ``level``: what is no counter -> float64[k, n] at the end of the interval, NaN where unknown:
-    ``temperature_c``, ``module_temperature_c``, ``state`` and ``physical_state`` (IBA PortInfo), ``rate_gbps``, ``best_gbps`` (what both ends support), ``pre_fec_ber``, ``tick_symbols`` (symbol times
-    of a tick of PortXmitWait, IBA 16.1.3.2), ``stuck_NAME`` (the counter stands at its largest value: 1, got there in the interval: 2, counts on: 0), ``lanes`` and ``lane_gbps`` (active lanes, and the signalling rate of one),
-    what modules measure and their alarm thresholds (:data:`softib.monitor.module_levels.MODULE_LEVELS`), ``fec_corrects`` (symbols of a codeword that the active code mends; counters ``fec_codewords_0`` …
-    ``fec_codewords_15`` are its histogram).
+    ``begin_ns`` and ``end_ns``: int64[k, n], clock times of the two readings of each port (a
+    reading that failed leaves begin = end). ``increase``: name of a counter, as the fields of
+    :class:`~softib.iba.perf_optional.PortCountersExtended`,
+    :class:`~softib.iba.perf_optional.PortXmitDiscardDetails`,
+    :class:`~softib.iba.perf_optional.PortRcvErrorDetails` and
+    :class:`~softib.iba.perf_extended_speeds.PortExtendedSpeedsCounters` are called -> uint64[k, n],
+    in the unit of that field (``port_xmit_data``: words of four octets). ``known``: the same names
+    -> bool[k, n], False where no increase can be told (a device that was away or rebooted, a
+    counter that stuck at its largest value or that somebody cleared, an attribute that the device
+    has not); ``increase`` is 0 there. ``level``: what is no counter -> float64[k, n] at the end of
+    the interval, NaN where unknown: ``temperature_c``, ``module_temperature_c``, ``state`` and
+    ``physical_state`` (IBA PortInfo), ``rate_gbps``, ``best_gbps`` (what both ends support),
+    ``pre_fec_ber``, ``tick_symbols`` (symbol times of a tick of PortXmitWait, IBA 16.1.3.2),
+    ``stuck_NAME`` (the counter stands at its largest value: 1, got there in the interval: 2, counts
+    on: 0), ``lanes`` and ``lane_gbps`` (active lanes, and the signalling rate of one), what modules
+    measure and their alarm thresholds (:data:`softib.monitor.module_levels.MODULE_LEVELS`),
+    ``fec_corrects`` (symbols of a codeword that the active code mends; counters ``fec_codewords_0``
+    … ``fec_codewords_15`` are its histogram).
     """
 
     ports: ObservedPorts
@@ -73,7 +85,8 @@ class Observations:
         if set(self.increase) != set(self.known):
             odd = sorted(set(self.increase) ^ set(self.known))[0]
             raise InputError(
-                f"observations: {odd} has no counterpart; each counter has an increase and a column that says where it is known"
+                f"observations: {odd} has no counterpart; each counter has an increase and a column that says where "
+                f"it is known"
             )
 
     @property
@@ -82,14 +95,16 @@ class Observations:
         return len(self.begin_ns)
 
     def seconds(self, counter: str) -> np.ndarray:
-        """Seconds that each port was observed for this counter (float64[n]): those of the intervals whose increase is known."""
+        """Seconds that each port was observed for this counter (float64[n]): those of the intervals
+        whose increase is known."""
         if counter not in self.known:
             return np.zeros(len(self.ports))
         spans = np.where(self.known[counter], self.end_ns - self.begin_ns, 0)
         return np.asarray(spans.sum(axis=0) / 1e9, np.float64)
 
     def total(self, counter: str) -> np.ndarray:
-        """What the counter rose by in all known intervals (uint64[n]); 0 for a counter that nobody told of."""
+        """What the counter rose by in all known intervals (uint64[n]); 0 for a counter that nobody
+        told of."""
         if counter not in self.increase:
             return np.zeros(len(self.ports), np.uint64)
         return np.asarray(self.increase[counter].sum(axis=0, dtype=np.uint64))

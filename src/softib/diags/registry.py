@@ -1,4 +1,5 @@
-"""The registry of checks and what they share: each check is a function from a :class:`Context` to findings."""
+"""The registry of checks and what they share: each check is a function from a :class:`Context` to
+findings."""
 
 from __future__ import annotations
 
@@ -47,7 +48,8 @@ class Context:
 
 @dataclass(frozen=True)
 class Code:
-    """One stable finding code: severity, what it means, what to do. ``docs/findings.md`` documents each."""
+    """One stable finding code: severity, what it means, what to do. ``docs/findings.md`` documents
+    each."""
 
     name: str
     severity: Severity
@@ -72,18 +74,26 @@ def check_function(function: Callable[[Context], Iterable[Finding]]) -> Callable
 
 
 MANY = 8
-"""From so many equal findings on, one finding: its message has the count, its places and evidence have all of them."""
+"""From so many equal findings on, one finding: its message has the count, its places and evidence
+have all of them."""
 
 Each = tuple[Sequence[Any], str, dict[str, Any]]
 """Places, message and evidence of one finding of several."""
 
 
 def each_or_one(
-    name: str, several: Sequence[Each], what: str, evidence: dict[str, Any] | None = None, *, most: int = MANY,
-    severity: Severity | None = None, count: str = "count",
-) -> Iterator[Finding]:  # fmt: skip
-    """A finding for each of ``several``; of more than ``most`` one that is ``what`` (a text with their number) and names the
-    first. It holds every place, and the message and evidence of each in ``evidence["each"]``."""
+    name: str,
+    several: Sequence[Each],
+    what: str,
+    evidence: dict[str, Any] | None = None,
+    *,
+    most: int = MANY,
+    severity: Severity | None = None,
+    count: str = "count",
+) -> Iterator[Finding]:
+    """A finding for each of ``several``; of more than ``most`` one that is ``what`` (a text with
+    their number) and names the first. It holds every place, and the message and evidence of each in
+    ``evidence["each"]``."""
     if len(several) <= most:
         for where, message, detail in several:
             yield finding(name, where, message, detail, severity=severity)
@@ -92,8 +102,13 @@ def each_or_one(
     each = [
         {"where": [str(p) for p in locations], "message": message, **detail} for locations, message, detail in several
     ]
-    yield finding(name, where, f"{what}; first: {several[0][1]}", {**(evidence or {}), count: len(several), "each": each},
-                  severity=severity)  # fmt: skip
+    yield finding(
+        name,
+        where,
+        f"{what}; first: {several[0][1]}",
+        {**(evidence or {}), count: len(several), "each": each},
+        severity=severity,
+    )
 
 
 def few(names: Iterable[str], most: int = 4) -> str:
@@ -103,12 +118,21 @@ def few(names: Iterable[str], most: int = 4) -> str:
 
 
 def finding(
-    name: str, where: Iterable[Any], message: str, evidence: dict[str, Any] | None = None, *,
-    severity: Severity | None = None, advice: str | None = None,
-) -> Finding:  # fmt: skip
+    name: str,
+    where: Iterable[Any],
+    message: str,
+    evidence: dict[str, Any] | None = None,
+    *,
+    severity: Severity | None = None,
+    advice: str | None = None,
+) -> Finding:
     """A finding of a declared code."""
     declared = CODES[name]
     return Finding(
-        name, declared.severity if severity is None else severity, tuple(where), message, evidence or {},
+        name,
+        declared.severity if severity is None else severity,
+        tuple(where),
+        message,
+        evidence or {},
         declared.advice if advice is None else advice,
-    )  # fmt: skip
+    )

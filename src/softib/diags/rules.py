@@ -1,15 +1,17 @@
 """Learns a rule ``target = f(numbers)`` from a column that a few faults have spoiled.
 
-Three shapes cover how topologies are wired and sites are numbered (trees, rails, grids, dragonflies):
+Three shapes cover how topologies are wired and sites are numbered (trees, rails, grids,
+dragonflies):
 
-* *sum of digits*: ``sum over numbers s of g_s(x_s)``, each ``g_s`` a mixed-radix ramp: host i is on leaf i // 32; spine
-  i of a pod meets core (i mod 4) * 4 + j;
+* *sum of digits*: ``sum over numbers s of g_s(x_s)``, each ``g_s`` a mixed-radix ramp: host i is on
+  leaf i // 32; spine i of a pod meets core (i mod 4) * 4 + j;
 * *around*: the same after ``(target - x_s) mod span``: the rings of a torus;
-* *all but itself*: the same after ``target - [target > x_s]``: all-to-all lines and groups, where a port list leaves the
-  own position out.
+* *all but itself*: the same after ``target - [target > x_s]``: all-to-all lines and groups, where a
+  port list leaves the own position out.
 
-Everything is a vote: steps between neighbouring members vote for the step, blocks vote for their value, and the rest
-votes for the constant. A rule is only as good as the share of members that it predicts; the caller decides.
+Everything is a vote: steps between neighbouring members vote for the step, blocks vote for their
+value, and the rest votes for the constant. A rule is only as good as the share of members that it
+predicts; the caller decides.
 """
 
 from __future__ import annotations
@@ -26,14 +28,17 @@ __all__ = ["fit_rule", "mode"]
 Back = Callable[[np.ndarray], np.ndarray]
 
 ENOUGH_VOTES = 4
-"""Votes for one step from which a table of steps is trusted as it is, without looking for its radix."""
+"""Votes for one step from which a table of steps is trusted as it is, without looking for its
+radix."""
 LEAST_LINES = 3
 """Lines of members of which two that agree outvote a fault."""
 LEVELLINGS = 4
-"""Each time the lines' offsets are right for more of them; a table that lacks one step is right for half."""
+"""Each time the lines' offsets are right for more of them; a table that lacks one step is right for
+half."""
 MAX_DIGITS = 6
 LEAST_GAIN = 1.5
-"""A richer rule must predict at least two members more than a poorer one: one alone may be the fault."""
+"""A richer rule must predict at least two members more than a poorer one: one alone may be the
+fault."""
 
 
 def mode(values: np.ndarray) -> tuple[int, int]:
@@ -46,7 +51,8 @@ def mode(values: np.ndarray) -> tuple[int, int]:
 
 
 def fit_rule(of: NodeClass, target: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, float]:
-    """Best rule for ``target`` int64[members], known where ``known``; returns (prediction for every member, share hit)."""
+    """Best rule for ``target`` int64[members], known where ``known``; returns (prediction for every
+    member, share hit)."""
     best, share = np.zeros(len(target), np.int64), -1.0
     least_gain = LEAST_GAIN / max(1, int(known.sum()))
     for values, back in _transforms(of, target):
@@ -78,7 +84,8 @@ def _skipping_self(x: np.ndarray, v: np.ndarray) -> np.ndarray:
 
 
 def _sum_of_digits(of: NodeClass, target: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """The sum of one function a number, each a plain slope where that is as good, else the voted steps."""
+    """The sum of one function a number, each a plain slope where that is as good, else the voted
+    steps."""
     count = of.numbers.shape[1]
     shapes = [_shapes(of, s, target, known) for s in range(count)]
     columns = [(plain[of.numbers[:, s]], rich[of.numbers[:, s]]) for s, (plain, rich) in enumerate(shapes)]
@@ -104,8 +111,8 @@ def _sum_of_digits(of: NodeClass, target: np.ndarray, known: np.ndarray) -> np.n
 
 
 def _shapes(of: NodeClass, s: int, target: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """``g_s`` by value of number s (int64[span]), twice: the slope that most neighbours have, and the steps voted one
-    by one and made regular."""
+    """``g_s`` by value of number s (int64[span]), twice: the slope that most neighbours have, and
+    the steps voted one by one and made regular."""
     span, x = int(of.span[s]), of.numbers[:, s]
     others = of.numbers @ of.stride - x * of.stride[s]
     rows = np.flatnonzero(known)
@@ -126,8 +133,9 @@ def _shapes(of: NodeClass, s: int, target: np.ndarray, known: np.ndarray) -> tup
 def _levelled(table: np.ndarray, line: np.ndarray, x: np.ndarray, target: np.ndarray) -> np.ndarray:
     """``table`` with the values that most lines agree on, where that predicts more members.
 
-    A fault spoils the steps on both of its sides, so that of three lines with two faults one step may have no majority
-    although each value has one. ``line``: which line (all other numbers equal) a member lies on.
+    A fault spoils the steps on both of its sides, so that of three lines with two faults one step
+    may have no majority although each value has one. ``line``: which line (all other numbers equal)
+    a member lies on.
     """
     row = np.unique(line, return_inverse=True)[1].reshape(-1)
     if int(row.max()) + 1 < LEAST_LINES:
@@ -156,7 +164,8 @@ def _mode_of_each(cell: np.ndarray, value: np.ndarray, cells: int) -> np.ndarray
 
 
 def _voted_steps(at: np.ndarray, gap: np.ndarray, step: np.ndarray, span: int) -> tuple[np.ndarray, np.ndarray]:
-    """(step from each value of a number to the next, votes for it). A gap in the numbers keeps the sum over the gap."""
+    """(step from each value of a number to the next, votes for it). A gap in the numbers keeps the
+    sum over the gap."""
     adjacent = gap == 1
     cell, value, count = _counted(at[adjacent], step[adjacent])
     by_count = np.argsort(count, kind="stable")  # later writes win: the most frequent step of each value
@@ -182,7 +191,8 @@ def _counted(cell: np.ndarray, value: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 
 def _ramp(y: np.ndarray, depth: int) -> tuple[np.ndarray, int]:
-    """Mixed-radix ramp nearest to ``y`` (slope b for R steps, again and again, blocks on a ramp of their own), digits used.
+    """Mixed-radix ramp nearest to ``y`` (slope b for R steps, again and again, blocks on a ramp of
+    their own), digits used.
 
     Each digit costs :data:`LEAST_GAIN` hits, so that no digit is bought for one faulty value.
     """
@@ -210,7 +220,8 @@ def _hits(y: np.ndarray, g: np.ndarray) -> int:
 
 
 def _radices(d: np.ndarray, b: int) -> list[int]:
-    """Candidate radices: the distances between breaks of the slope, the most frequent first; the first break too."""
+    """Candidate radices: the distances between breaks of the slope, the most frequent first; the
+    first break too."""
     breaks = np.flatnonzero(d != b)
     gaps, count = np.unique(np.diff(breaks), return_counts=True)
     ordered = gaps[np.argsort(-count, kind="stable")][:4].tolist()

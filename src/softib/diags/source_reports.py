@@ -1,4 +1,5 @@
-"""What the scanner that wrote the source complained of itself: ``WARNINGS_*`` and ``ERRORS_*`` sections of ibdiagnet."""
+"""What the scanner that wrote the source complained of itself: ``WARNINGS_*`` and ``ERRORS_*``
+sections of ibdiagnet."""
 
 from __future__ import annotations
 
@@ -9,8 +10,11 @@ from softib.diags.finding import Finding, Location, Severity
 from softib.diags.registry import Context, check_function, code, finding
 
 SOURCE_REPORTED = code(
-    "source-reported", Severity.INFO, "the program that wrote the source complained of these places (a warning where it said error)",
-    "its own words stand in the finding; softib has not looked itself")  # fmt: skip
+    "source-reported",
+    Severity.INFO,
+    "the program that wrote the source complained of these places (a warning where it said error)",
+    "its own words stand in the finding; softib has not looked itself",
+)
 
 
 @check_function
@@ -23,10 +27,18 @@ def source_reports(c: Context) -> Iterator[Finding]:
         where = list(dict.fromkeys(place for r in rows if (place := _place(c, r))))
         times = f" ({len(rows)} times, here the first)" if len(rows) > 1 else ""
         yield finding(
-            SOURCE_REPORTED, where, f"ibdiagnet's {severity}s, {check}: {event}{times}: {rows[0].summary}",
-            {"check": check, "event": event, "times": len(rows), "lines": [r.line for r in rows], "summaries": [r.summary for r in rows]},
+            SOURCE_REPORTED,
+            where,
+            f"ibdiagnet's {severity}s, {check}: {event}{times}: {rows[0].summary}",
+            {
+                "check": check,
+                "event": event,
+                "times": len(rows),
+                "lines": [r.line for r in rows],
+                "summaries": [r.summary for r in rows],
+            },
             severity=Severity.WARNING if severity == "error" else Severity.INFO,
-        )  # fmt: skip
+        )
 
 
 def _place(c: Context, r: Any) -> Location | None:

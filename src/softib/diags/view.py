@@ -1,6 +1,7 @@
 """What every check looks at, computed once: names, roles, cables with both ends, rates.
 
-A check judges only what the source recorded (``Source.records``). Generated fabrics record their hardware.
+A check judges only what the source recorded (``Source.records``). Generated fabrics record their
+hardware.
 """
 
 from __future__ import annotations
@@ -27,8 +28,10 @@ _HCA_NAME = re.compile(
     rf"^(?P<host>\S+?)(?:\s+(?P<hca>[A-Za-z][A-Za-z0-9]*(?:[_-][A-Za-z]+)*[_-]?\d[A-Za-z0-9]*)|[_-]+(?P<joined>{_FAMILY}(?:[_-]bond)?[_-]?\d+|ib(?:\d+|[ps]\d+\w*)))\s*$",
     re.IGNORECASE,
 )
-"""What a host's adapter calls itself: ``host mlx5_0``, ``node-12 ibp11s0f0``, ``host HCA-1`` (any word with a number behind a space), or ``gpu-01-hca-2`` (behind a hyphen only what is
-called as adapters are: the last part of ``dgx-host-0001`` is the host's). :func:`adapter_of` gives both parts."""
+"""What a host's adapter calls itself: ``host mlx5_0``, ``node-12 ibp11s0f0``, ``host HCA-1`` (any
+word with a number behind a space), or ``gpu-01-hca-2`` (behind a hyphen only what is called as
+adapters are: the last part of ``dgx-host-0001`` is the host's). :func:`adapter_of` gives both
+parts."""
 
 
 def adapter_of(name: str) -> tuple[str, str] | None:
@@ -43,7 +46,8 @@ for _bit, _lanes in LANES_BY_BIT.items():
 
 
 class FabricView:
-    """Read-only columns of a fabric for the checks. ``records`` overrides what the source says it recorded."""
+    """Read-only columns of a fabric for the checks. ``records`` overrides what the source says it
+    recorded."""
 
     def __init__(self, fabric: Fabric, records: frozenset[str] | None = None):
         self.fabric = fabric
@@ -125,7 +129,8 @@ class FabricView:
 
     @cached_property
     def to_hosts(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(row of :attr:`cable`, host port, switch port) of every cable between a CA (no SHARP node) and a switch."""
+        """(row of :attr:`cable`, host port, switch port) of every cable between a CA (no SHARP
+        node) and a switch."""
         a_host = self.is_host[self.node_a] & self.is_switch[self.node_b]
         b_host = self.is_host[self.node_b] & self.is_switch[self.node_a]
         rows = np.flatnonzero(a_host | b_host)

@@ -1,6 +1,7 @@
 """Makes a :class:`Fabric` from blocks of nodes and links, given as columns.
 
-Generators add thousands of nodes with one call; readers collect records first and add them in one call too::
+Generators add thousands of nodes with one call; readers collect records first and add them in one
+call too::
 
     b = FabricBuilder("pod")
     leaf = b.nodes(4, NodeType.SWITCH, 36, desc=[f"leaf-{i}" for i in range(4)], speed="EDR")
@@ -43,7 +44,8 @@ class NodeColumns(TypedDict, total=False):
     desc: Sequence[str] | None
     """NodeDescriptions."""
     node_guid: Any
-    """A 0 in a column of GUIDs, vendors or devices: the source does not state it (:mod:`softib.fabric.identity` does)."""
+    """A 0 in a column of GUIDs, vendors or devices: the source does not state it
+    (:mod:`softib.fabric.identity` does)."""
     sys_guid: Any
     vendor_id: Any
     device_id: Any
@@ -61,9 +63,18 @@ class NodeColumns(TypedDict, total=False):
 
 
 NODE_DEFAULTS: dict[str, Any] = {
-    "desc": None, "node_guid": None, "sys_guid": None, "vendor_id": MELLANOX, "device_id": None, "revision": 0,
-    "speed": "EDR", "lanes": 4, "pkey_cap": 0, "external_pkey_cap": 0, "guid_cap": 0,
-}  # fmt: skip
+    "desc": None,
+    "node_guid": None,
+    "sys_guid": None,
+    "vendor_id": MELLANOX,
+    "device_id": None,
+    "revision": 0,
+    "speed": "EDR",
+    "lanes": 4,
+    "pkey_cap": 0,
+    "external_pkey_cap": 0,
+    "guid_cap": 0,
+}
 
 
 class LinkColumns(TypedDict, total=False):
@@ -81,12 +92,18 @@ class LinkColumns(TypedDict, total=False):
 
 
 LINK_DEFAULTS: dict[str, Any] = {
-    "speed": 0, "lanes": 0, "length_m": np.nan, "medium": CableMedium.UNKNOWN, "ber": 0.0, "listed": 2,
-}  # fmt: skip
+    "speed": 0,
+    "lanes": 0,
+    "length_m": np.nan,
+    "medium": CableMedium.UNKNOWN,
+    "ber": 0.0,
+    "listed": 2,
+}
 
 
 def _with_defaults(given: Any, defaults: dict[str, Any]) -> dict[str, Any]:
-    """``defaults`` with what is given in their place. Raises TypeError for another name, as Python does."""
+    """``defaults`` with what is given in their place. Raises TypeError for another name, as Python
+    does."""
     if unknown := given.keys() - defaults.keys():
         raise TypeError(f"no column {', '.join(sorted(unknown))}; there are {', '.join(defaults)}")
     return {**defaults, **given}
@@ -107,8 +124,8 @@ class FabricBuilder:
     ) -> np.ndarray:
         """Add ``count`` nodes and return their indices (int32[count]).
 
-        GUIDs, if not given, are unique and deterministic; the part, if not given, is one of the nodes' speed. Raises
-        :class:`TopologyError` for more ports than a switch can have.
+        GUIDs, if not given, are unique and deterministic; the part, if not given, is one of the
+        nodes' speed. Raises :class:`TopologyError` for more ports than a switch can have.
         """
         index = np.arange(self.n_nodes, self.n_nodes + count, dtype=np.int32)
         if count and int(np.max(nports)) > MAX_SWITCH_PORTS:
@@ -128,10 +145,16 @@ class FabricBuilder:
         return index
 
     def links(self, node_a: Any, portnum_a: Any, node_b: Any, portnum_b: Any, **columns: Unpack[LinkColumns]) -> None:
-        """Add cables between (node, portnum) pairs. ``node_b`` -1 is a record whose peer is unknown."""
+        """Add cables between (node, portnum) pairs. ``node_b`` -1 is a record whose peer is
+        unknown."""
         given = _with_defaults(columns, LINK_DEFAULTS)
-        given |= {"node_a": node_a, "portnum_a": portnum_a, "node_b": node_b, "portnum_b": portnum_b,
-                  "speed": speed_codes(given["speed"])}  # fmt: skip
+        given |= {
+            "node_a": node_a,
+            "portnum_a": portnum_a,
+            "node_b": node_b,
+            "portnum_b": portnum_b,
+            "speed": speed_codes(given["speed"]),
+        }
         arrays = {k: np.atleast_1d(np.asarray(v)) for k, v in given.items()}
         n = max(len(v) for v in arrays.values()) if all(len(v) for v in arrays.values()) else 0
         self._links.append({k: np.broadcast_to(v, (n,)) if n else v[:0] for k, v in arrays.items()})
@@ -141,10 +164,13 @@ class FabricBuilder:
         self._port_guids.append(tuple(np.atleast_1d(np.asarray(v)) for v in (node, portnum, guid)))  # type: ignore[arg-type]
 
     def build(self) -> Fabric:
-        """Make the fabric, powered on. Raises :class:`TopologyError` when two cables are in one port."""
+        """Make the fabric, powered on. Raises :class:`TopologyError` when two cables are in one
+        port."""
         node = _concat(self._nodes, (*_NODE_COLUMNS, *_TABLES, "speed", "lanes", "desc"))
-        link = _concat(self._links, ("node_a", "portnum_a", "node_b", "portnum_b", "speed", "lanes",
-                                     "length_m", "medium", "ber", "listed"))  # fmt: skip
+        link = _concat(
+            self._links,
+            ("node_a", "portnum_a", "node_b", "portnum_b", "speed", "lanes", "length_m", "medium", "ber", "listed"),
+        )
         is_sw = node["node_type"] == NodeType.SWITCH
         rows = node["node_nports"].astype(np.int64) + is_sw
         first = np.concatenate([[0], np.cumsum(rows)])
@@ -170,17 +196,30 @@ class FabricBuilder:
         f.power_on()
         return f
 
-    def _sizes(self, node: dict[str, np.ndarray], rows: np.ndarray, is_sw: np.ndarray,
-               pkeys: np.ndarray, guids: np.ndarray, cables: int) -> Sizes:  # fmt: skip
+    def _sizes(
+        self,
+        node: dict[str, np.ndarray],
+        rows: np.ndarray,
+        is_sw: np.ndarray,
+        pkeys: np.ndarray,
+        guids: np.ndarray,
+        cables: int,
+    ) -> Sizes:
         nports = node["node_nports"].astype(np.int64)
         most = int(nports[is_sw].max()) if is_sw.any() else 0
         return Sizes(
-            nodes=self.n_nodes, ports=int(rows.sum()), switches=int(is_sw.sum()), cables=cables,
-            pkeys=int(pkeys.sum()), guids=int(guids.sum()),
+            nodes=self.n_nodes,
+            ports=int(rows.sum()),
+            switches=int(is_sw.sum()),
+            cables=cables,
+            pkeys=int(pkeys.sum()),
+            guids=int(guids.sum()),
             sl2vl_rows=int(nports[~is_sw].sum()) + int((rows[is_sw] ** 2).sum()),
-            lft_cap=self.lft_cap, mlids=self.mlids, mft_positions=max(1, -(-(most + 1) // 16)),
+            lft_cap=self.lft_cap,
+            mlids=self.mlids,
+            mft_positions=max(1, -(-(most + 1) // 16)),
             sharps=len(_sharps(node["desc"].reshape(-1, 64), is_sw)),
-        )  # fmt: skip
+        )
 
     def _place_guids(self, f: Fabric) -> None:
         on_switch = f.is_switch[f.port_node]
@@ -196,8 +235,11 @@ def _table_lengths(
     on_switch = (node["node_type"] == NodeType.SWITCH)[port_node]
     external = on_switch & (portnum > 0)
     stated, enforced, guids = (node[n].astype(np.int64)[port_node] for n in _TABLES)
-    pkeys = np.where(external, np.where(enforced > 0, enforced, SWITCH_PKEYS),
-                     np.where(stated > 0, stated, np.where(on_switch, SWITCH_PKEYS, CA_PKEYS)))  # fmt: skip
+    pkeys = np.where(
+        external,
+        np.where(enforced > 0, enforced, SWITCH_PKEYS),
+        np.where(stated > 0, stated, np.where(on_switch, SWITCH_PKEYS, CA_PKEYS)),
+    )
     usual = np.where(on_switch, SWITCH_GUIDS, CA_GUIDS)
     return pkeys, np.where(external, 0, np.maximum(guids, usual))
 
@@ -231,7 +273,8 @@ def _sharps(desc: np.ndarray, is_sw: np.ndarray) -> np.ndarray:
 
 
 def _aggregation_nodes(f: Fabric) -> None:
-    """Rows of the aggregation nodes, and how many trees each holds: as the switch at the other end of its cable says."""
+    """Rows of the aggregation nodes, and how many trees each holds: as the switch at the other end
+    of its cable says."""
     f.sharp_node[:] = _sharps(f.node_desc, f.is_switch)
     f.sharp_of_node[f.sharp_node] = np.arange(f.sizes.sharps)
     has_port = f.node_nports[f.sharp_node] > 0

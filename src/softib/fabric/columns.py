@@ -4,23 +4,27 @@ Rows are addressed by dense indices. The words are kept apart everywhere:
 
 * ``node`` = row of the node arrays; ``switch`` = row of the switch arrays (``switch_of_node``);
 * ``portnum`` = number of a port on its node (0 = management port of a switch);
-* ``port`` = row of the port arrays: ``port = node_base[node] + portnum``. A switch has rows for 0…NumPorts, a CA
-  for 1…NumPorts (its ``node_base`` is one less than its first row, so the same sum holds).
+* ``port`` = row of the port arrays: ``port = node_base[node] + portnum``. A switch has rows for
+  0…NumPorts, a CA for 1…NumPorts (its ``node_base`` is one less than its first row, so the same sum
+  holds).
 
-What MADs write as whole attributes (PortInfo, SwitchInfo, NodeDescription, SL2VL, VLArb, LFT) is kept as the **wire
-image**, so an agent's Get is a copy and no bit is lost; read and write single fields through the declaration,
-``PortInfo.lid.get(fabric.port_info)``. What the hardware *is* (GUIDs, peers, cables) is native columns.
+What MADs write as whole attributes (PortInfo, SwitchInfo, NodeDescription, SL2VL, VLArb, LFT) is
+kept as the **wire image**, so an agent's Get is a copy and no bit is lost; read and write single
+fields through the declaration, ``PortInfo.lid.get(fabric.port_info)``. What the hardware *is*
+(GUIDs, peers, cables) is native columns.
 
-``writer`` says which part may change a column of a running fabric: ``hardware`` (the builder, faults), ``mad`` (the SMA),
-``engine`` (whatever moves data, and the PMA's clear).
+``writer`` says which part may change a column of a running fabric: ``hardware`` (the builder,
+faults), ``mad`` (the SMA), ``engine`` (whatever moves data, and the PMA's clear).
 
-Memory a CA port: about 1 KB; a port of a 64-port switch: about 1.6 KB + its share of the LFT (48 KiB a switch).
-The :data:`LAZY_COLUMNS` add at most 2.9 KB a port: optional PerfMgt counters 1744 octets, sampling and other PerfMgt settings 219,
-congestion control 636, modules and FEC 336; 128 KiB a switch for adaptive routing; 368 KiB an aggregation node. They are zeroed
-pages that cost no memory until something writes them (counters by VL, SL or lane, a congestion manager's settings).
+Memory a CA port: about 1 KB; a port of a 64-port switch: about 1.6 KB + its share of the LFT (48
+KiB a switch). The :data:`LAZY_COLUMNS` add at most 2.9 KB a port: optional PerfMgt counters 1744
+octets, sampling and other PerfMgt settings 219, congestion control 636, modules and FEC 336; 128
+KiB a switch for adaptive routing; 368 KiB an aggregation node. They are zeroed pages that cost no
+memory until something writes them (counters by VL, SL or lane, a congestion manager's settings).
 
-``sharp`` = row of the arrays of aggregation nodes (``sharp_of_node``). QPs of such a node are numbered from 1; the QP of a
-tree's edge says in ``sharp_qp`` which LID is at the other end (:mod:`softib.fabric.sharp_trees` follows them).
+``sharp`` = row of the arrays of aggregation nodes (``sharp_of_node``). QPs of such a node are
+numbered from 1; the QP of a tree's edge says in ``sharp_qp`` which LID is at the other end
+(:mod:`softib.fabric.sharp_trees` follows them).
 """
 
 from __future__ import annotations
@@ -165,14 +169,16 @@ COLUMNS: tuple[Column, ...] = (
         np.uint64,
         ("ports", BINS),
         "engine",
-        "codewords that arrived by how many symbols RS-FEC corrected in them, 0 to 15; 0 is counted from the first time that somebody asks",
+        "codewords that arrived by how many symbols RS-FEC corrected in them, 0 to 15; 0 is counted from the first "
+        "time that somebody asks",
     ),
     _C(
         "module_info",
         np.uint8,
         ("ports", 208),
         "hardware",
-        "what the module in the port measures and is: page 3 of register PDDR, power in microwatts; zeros = nothing is known",
+        "what the module in the port measures and is: page 3 of register PDDR, power in microwatts; zeros = nothing "
+        "is known",
     ),
     _C("op_code", np.uint8, ("ports", 3), "mad", "opcode that 0x17, 0x19, 0x1a count on this port: BTH.opcode"),
     _C("sample_control", np.uint8, ("ports", 72), "mad", "end ports: PortSamplesControl as last set, wire image"),
@@ -232,7 +238,8 @@ COLUMNS: tuple[Column, ...] = (
         np.uint8,
         ("switches", 64),
         "mad",
-        "ARInfo, wire image of what a Set wrote (ar_enabled, by_sl_en, enable_by_sl_mask, by_transport_disable, no_fallback, fr_enabled, "
+        "ARInfo, wire image of what a Set wrote (ar_enabled, by_sl_en, enable_by_sl_mask, by_transport_disable, "
+        "no_fallback, fr_enabled, "
         "group_top, ageing_time_value); zeros = no adaptive routing",
     ),
     _C(
@@ -247,7 +254,8 @@ COLUMNS: tuple[Column, ...] = (
         np.uint16,
         ("switches", "lft_cap"),
         "mad",
-        "by LID: state << 14 | group; states 0 BOUNDED (a flow keeps its port), 1 FREE (each packet), 2 STATIC (lft alone). "
+        "by LID: state << 14 | group; states 0 BOUNDED (a flow keeps its port), 1 FREE (each packet), 2 STATIC (lft "
+        "alone). "
         "An empty group means the port of lft",
     ),
     # -- aggregation nodes --
@@ -285,13 +293,27 @@ COLUMNS: tuple[Column, ...] = (
 COLUMN_BY_NAME = {c.name: c for c in COLUMNS}
 
 LAZY_COLUMNS = frozenset(
-    c.name for c in COLUMNS
+    c.name
+    for c in COLUMNS
     if c.name.startswith(("cc_", "sample_", "ar_"))
     or (c.name.startswith("sharp_") and c.writer == "mad")
-    or c.name in ("detail_counters", "vl_counters", "sl_counters", "lane_counters", "op_code", "class_traps",
-                  "port_info_ext", "fec_histogram", "module_info", "vport_base", "virtualization")
-)  # fmt: skip
-"""Columns that most fabrics never write; copying or clearing a fabric should not allocate their pages."""
+    or c.name
+    in (
+        "detail_counters",
+        "vl_counters",
+        "sl_counters",
+        "lane_counters",
+        "op_code",
+        "class_traps",
+        "port_info_ext",
+        "fec_histogram",
+        "module_info",
+        "vport_base",
+        "virtualization",
+    )
+)
+"""Columns that most fabrics never write; copying or clearing a fabric should not allocate their
+pages."""
 
 Arrays = namedtuple("Arrays", [c.name for c in COLUMNS])  # type: ignore[misc]
 """All columns as one value that a kernel takes: ``f.port_peer``, ``f.lft`` …"""

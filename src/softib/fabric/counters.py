@@ -1,7 +1,8 @@
-"""What ports count: the dtypes of the counter columns of a fabric (:mod:`softib.fabric.columns`), by PerfMgt's names.
+"""What ports count: the dtypes of the counter columns of a fabric (:mod:`softib.fabric.columns`),
+by PerfMgt's names.
 
-Each is a column with one row a port. Every port has :data:`COUNTERS` (176 octets); pages of the others exist where
-something was counted (:data:`softib.fabric.columns.LAZY_COLUMNS`).
+Each is a column with one row a port. Every port has :data:`COUNTERS` (176 octets); pages of the
+others exist where something was counted (:data:`softib.fabric.columns.LAZY_COLUMNS`).
 """
 
 from __future__ import annotations
@@ -32,46 +33,76 @@ COUNTER_NAMES = (
     "port_multicast_xmit_pkts",
     "port_multicast_rcv_pkts",
 )
-"""PerfMgt names (IBA 16.1.3.5 and 16.1.4.11). Data in 4-octet words, wait in ticks, the rest in events."""
+"""PerfMgt names (IBA 16.1.3.5 and 16.1.4.11). Data in 4-octet words, wait in ticks, the rest in
+events."""
 
 COUNTERS = np.dtype([(name, np.uint64) for name in COUNTER_NAMES])
 
-DETAIL_COUNTERS = np.dtype([
-    (name, np.uint64)
-    for name in (
-        # PortRcvErrorDetails, PortXmitDiscardDetails
-        "port_local_physical_errors", "port_malformed_packet_errors", "port_buffer_overrun_errors",
-        "port_dlid_mapping_errors", "port_vl_mapping_errors", "port_looping_errors",
-        "port_inactive_discards", "port_neighbor_mtu_discards", "port_sw_lifetime_limit_discards",
-        "port_sw_hoq_lifetime_limit_discards",
-        # PortOpRcvCounters, PortFlowCtlCounters
-        "port_op_rcv_pkts", "port_op_rcv_data", "port_xmit_flow_pkts", "port_rcv_flow_pkts",
-        # PortRcvConCtrl, PortXmitConCtrl
-        "port_pkt_rcv_fecn", "port_pkt_rcv_becn", "port_xmit_time_cong",
-    )
-])  # fmt: skip
-"""Optional counters of a port (136 octets), PerfMgt names (IBA 16.1.4, A10); data in 4-octet words, time in ticks."""
+DETAIL_COUNTERS = np.dtype(
+    [
+        (name, np.uint64)
+        for name in (
+            # PortRcvErrorDetails, PortXmitDiscardDetails
+            "port_local_physical_errors",
+            "port_malformed_packet_errors",
+            "port_buffer_overrun_errors",
+            "port_dlid_mapping_errors",
+            "port_vl_mapping_errors",
+            "port_looping_errors",
+            "port_inactive_discards",
+            "port_neighbor_mtu_discards",
+            "port_sw_lifetime_limit_discards",
+            "port_sw_hoq_lifetime_limit_discards",
+            # PortOpRcvCounters, PortFlowCtlCounters
+            "port_op_rcv_pkts",
+            "port_op_rcv_data",
+            "port_xmit_flow_pkts",
+            "port_rcv_flow_pkts",
+            # PortRcvConCtrl, PortXmitConCtrl
+            "port_pkt_rcv_fecn",
+            "port_pkt_rcv_becn",
+            "port_xmit_time_cong",
+        )
+    ]
+)
+"""Optional counters of a port (136 octets), PerfMgt names (IBA 16.1.4, A10); data in 4-octet words,
+time in ticks."""
 
-VL_COUNTERS = np.dtype([
-    (name, np.uint64, (16,))
-    for name in (
-        "port_vl_op_packets", "port_vl_op_data", "port_vl_xmit_flow_ctl_update_errors", "port_vl_xmit_wait",
-        "sw_port_vl_congestion", "port_vl_xmit_time_cong",
-    )
-])  # fmt: skip
-"""Optional counters by VL (768 octets a port): packets and words of the opcode that is counted (``op_code``), late
-flow-control updates, ticks without credit, packets that met congestion, ticks in congestion."""
+VL_COUNTERS = np.dtype(
+    [
+        (name, np.uint64, (16,))
+        for name in (
+            "port_vl_op_packets",
+            "port_vl_op_data",
+            "port_vl_xmit_flow_ctl_update_errors",
+            "port_vl_xmit_wait",
+            "sw_port_vl_congestion",
+            "port_vl_xmit_time_cong",
+        )
+    ]
+)
+"""Optional counters by VL (768 octets a port): packets and words of the opcode that is counted
+(``op_code``), late flow-control updates, ticks without credit, packets that met congestion, ticks
+in congestion."""
 
-SL_COUNTERS = np.dtype([
-    (name, np.uint64, (16,)) for name in ("xmit_data_sl", "rcv_data_sl", "port_sl_rcv_fecn", "port_sl_rcv_becn")
-])  # fmt: skip
-"""Optional counters by SL (512 octets a port): words sent and received, packets received with FECN and BECN."""
+SL_COUNTERS = np.dtype(
+    [(name, np.uint64, (16,)) for name in ("xmit_data_sl", "rcv_data_sl", "port_sl_rcv_fecn", "port_sl_rcv_becn")]
+)
+"""Optional counters by SL (512 octets a port): words sent and received, packets received with FECN
+and BECN."""
 
-LANE_COUNTERS = np.dtype([
-    ("sync_header_error_counter", np.uint64), ("unknown_block_counter", np.uint64),
-    ("error_detection_counter", np.uint64, (12,)), ("fec_correctable_block_ctr", np.uint64, (12,)),
-    ("fec_uncorrectable_block_ctr", np.uint64, (12,)), ("port_fec_correctable_block_ctr", np.uint64),
-    ("port_fec_uncorrectable_block_ctr", np.uint64), ("port_fec_corrected_symbol_ctr", np.uint64),
-])  # fmt: skip
-"""Counters of extended speeds by lane (328 octets a port): PortExtendedSpeedsCounters. With RS-FEC active,
-``fec_correctable_block_ctr`` counts corrected *symbols* of each lane (libibmad's RSFEC field table)."""
+LANE_COUNTERS = np.dtype(
+    [
+        ("sync_header_error_counter", np.uint64),
+        ("unknown_block_counter", np.uint64),
+        ("error_detection_counter", np.uint64, (12,)),
+        ("fec_correctable_block_ctr", np.uint64, (12,)),
+        ("fec_uncorrectable_block_ctr", np.uint64, (12,)),
+        ("port_fec_correctable_block_ctr", np.uint64),
+        ("port_fec_uncorrectable_block_ctr", np.uint64),
+        ("port_fec_corrected_symbol_ctr", np.uint64),
+    ]
+)
+"""Counters of extended speeds by lane (328 octets a port): PortExtendedSpeedsCounters. With RS-FEC
+active, ``fec_correctable_block_ctr`` counts corrected *symbols* of each lane (libibmad's RSFEC
+field table)."""

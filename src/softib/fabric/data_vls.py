@@ -1,7 +1,9 @@
-"""How many data VLs the ports of a fabric have: PortInfo's VLCap and the entries of its arbitration tables.
+"""How many data VLs the ports of a fabric have: PortInfo's VLCap and the entries of its arbitration
+tables.
 
-Adapters and switches of NVIDIA since FDR report VL0-7 (:data:`softib.fabric.power_up.VL_CAP`), and so does every device here unless
-its fabric says otherwise. The architecture has up to 15 (IBA 7.6.1), and so had QLogic's.
+Adapters and switches of NVIDIA since FDR report VL0-7 (:data:`softib.fabric.power_up.VL_CAP`), and
+so does every device here unless its fabric says otherwise. The architecture has up to 15 (IBA
+7.6.1), and so had QLogic's.
 """
 
 from __future__ import annotations
@@ -20,10 +22,12 @@ FEWEST_ENTRIES = 8
 
 
 def set_data_vls(fabric: Fabric, count: int) -> None:
-    """Give every port that has VLs ``count`` data VLs, in place: before a manager configures the fabric, as if built so.
+    """Give every port that has VLs ``count`` data VLs, in place: before a manager configures the
+    fabric, as if built so.
 
-    A port arbitrates among its VLs by tables that have an entry for each at least (IBA 7.6.9: a table is as long as it says). A port 0
-    keeps what it has: it queues nothing. Raises :class:`InputError` for a count that no code of VLCap means.
+    A port arbitrates among its VLs by tables that have an entry for each at least (IBA 7.6.9: a
+    table is as long as it says). A port 0 keeps what it has: it queues nothing. Raises
+    :class:`InputError` for a count that no code of VLCap means.
     """
     code = CODE_OF_DATA_VLS.get(count)
     if code is None:

@@ -1,7 +1,8 @@
-"""Which port of a fabric a program or a subnet manager sits on where nobody says, and which port of a named node.
+"""Which port of a fabric a program or a subnet manager sits on where nobody says, and which port of
+a named node.
 
-One rule for all verbs: what ``softib report`` brings a fabric up from, what ``softib up``'s manager runs on, and where
-``softib run`` puts a program.
+One rule for all verbs: what ``softib report`` brings a fabric up from, what ``softib up``'s manager
+runs on, and where ``softib run`` puts a program.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ __all__ = ["default_port", "port_on"]
 def default_port(fabric: Fabric) -> int:
     """Row of the port that is taken where no node is named: the first cabled port of a host.
 
-    Where no host has a cable it is port 0 of the first cabled switch, then the first cabled port, then the first adapter or node.
-    Raises :class:`InputError` on a fabric without nodes.
+    Where no host has a cable it is port 0 of the first cabled switch, then the first cabled port,
+    then the first adapter or node. Raises :class:`InputError` on a fabric without nodes.
     """
     if not fabric.sizes.nodes:
         raise InputError("the fabric has no node that a program or a subnet manager could sit on")
@@ -34,7 +35,8 @@ def default_port(fabric: Fabric) -> int:
 
 
 def port_on(fabric: Fabric, node: int, portnum: int | None = None) -> int:
-    """Row of the port of ``node`` that has a QP0: port 0 of a switch, ``portnum`` of a CA (None: its first cabled one).
+    """Row of the port of ``node`` that has a QP0: port 0 of a switch, ``portnum`` of a CA (None:
+    its first cabled one).
 
     Raises :class:`InputError` for a node or port that there is none of.
     """

@@ -1,14 +1,15 @@
 """What changed between two fabrics.
 
-Nodes are the same when their NodeGUIDs are, else when their descriptions are, each where it names one node on each side:
-so a replaced switch is one device with another GUID, and two designs or a plan and what was built match by name. A node
-that has no GUID of a device in one of the two (generated ones only count) that has another name is known by its place: most of its cables lead
-from the same ports to the same ports of nodes that match. What is then compared: descriptions, kinds and port
-counts of nodes; cables, as pairs of ports; speed and width of cables that are in both; LIDs of ports that are in both,
-where both sources record LIDs.
+Nodes are the same when their NodeGUIDs are, else when their descriptions are, each where it names
+one node on each side: so a replaced switch is one device with another GUID, and two designs or a
+plan and what was built match by name. A node that has no GUID of a device in one of the two
+(generated ones only count) that has another name is known by its place: most of its cables lead
+from the same ports to the same ports of nodes that match. What is then compared: descriptions,
+kinds and port counts of nodes; cables, as pairs of ports; speed and width of cables that are in
+both; LIDs of ports that are in both, where both sources record LIDs.
 
-A cable is *moved* where it left one end in place: that port now leads elsewhere. A port that moved at both ends is a
-cable removed and one added.
+A cable is *moved* where it left one end in place: that port now leads elsewhere. A port that moved
+at both ends is a cable removed and one added.
 """
 
 from __future__ import annotations
@@ -29,15 +30,26 @@ from softib.iba.smp import PortInfo
 __all__ = ["KINDS", "Change", "diff", "named_alike"]
 
 KINDS = (
-    "node-added", "node-removed", "node-renamed", "node-guid", "node-type", "node-ports", "cable-added",
-    "cable-removed", "cable-moved", "cable-speed", "cable-width", "lid",
-)  # fmt: skip
+    "node-added",
+    "node-removed",
+    "node-renamed",
+    "node-guid",
+    "node-type",
+    "node-ports",
+    "cable-added",
+    "cable-removed",
+    "cable-moved",
+    "cable-speed",
+    "cable-width",
+    "lid",
+)
 """Every kind of change, in the order :func:`diff` gives them."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """One thing that differs. ``where`` are ports (``leaf-3[40]``) or nodes; ``before`` and ``after`` the two values."""
+    """One thing that differs. ``where`` are ports (``leaf-3[40]``) or nodes; ``before`` and
+    ``after`` the two values."""
 
     kind: str
     where: tuple[str, ...]
@@ -50,12 +62,18 @@ class Change:
 
     def to_json(self) -> dict[str, Any]:
         """As ``softib diff --json`` prints it."""
-        return {"kind": self.kind, "where": list(self.where), "before": self.before, "after": self.after,
-                "message": self.message}  # fmt: skip
+        return {
+            "kind": self.kind,
+            "where": list(self.where),
+            "before": self.before,
+            "after": self.after,
+            "message": self.message,
+        }
 
 
 def diff(a: Fabric, b: Fabric) -> list[Change]:
-    """Changes that lead from ``a`` to ``b``, by kind, then in the order of ``a`` (additions: of ``b``)."""
+    """Changes that lead from ``a`` to ``b``, by kind, then in the order of ``a`` (additions: of
+    ``b``)."""
     to_b = _matched_nodes(a, b)
     changes = [*_nodes(a, b, to_b), *_cables(a, b, to_b), *_lids(a, b, to_b)]
     return sorted(changes, key=lambda c: KINDS.index(c.kind))
@@ -68,7 +86,8 @@ def _matched_nodes(a: Fabric, b: Fabric) -> np.ndarray:
 
 
 def named_alike(a: Fabric, b: Fabric) -> np.ndarray:
-    """int32[a's nodes]: the node of ``b`` of the same GUID or name, -1 = none. Cables prove nothing here: two designs share many."""
+    """int32[a's nodes]: the node of ``b`` of the same GUID or name, -1 = none. Cables prove nothing
+    here: two designs share many."""
     names = [[_plain(n) for n in f.node_names()] for f in (a, b)]
     number = {name: i + 1 for i, name in enumerate(dict.fromkeys([*names[0], *names[1]]))}
     by_name = [np.array([number[n] for n in ns], np.uint64) for ns in names]
@@ -86,7 +105,8 @@ def named_alike(a: Fabric, b: Fabric) -> np.ndarray:
 
 
 def _by_place(a: Fabric, b: Fabric, to_b: np.ndarray) -> np.ndarray:
-    """``to_b`` with renamed nodes, outwards from nodes that match; where none of a renamed part's neighbours does, from equal generated GUIDs."""
+    """``to_b`` with renamed nodes, outwards from nodes that match; where none of a renamed part's
+    neighbours does, from equal generated GUIDs."""
     nameless = (_real_guids(a) == 0, _real_guids(b) == 0)
     to_b = _outwards(a, b, to_b, nameless)
     left = [(to_b < 0) & nameless[0], nameless[1].copy()]
@@ -225,7 +245,8 @@ def _cables(a: Fabric, b: Fabric, to_b: np.ndarray) -> Iterator[Change]:
 
 
 def _lost(a: Fabric, b: Fabric, cable: int, port_b: np.ndarray, kept_b: np.ndarray, moved_b: np.ndarray) -> Change:
-    """A cable of ``a`` that is not in ``b``: moved where one of its ports now holds a cable nobody else claims."""
+    """A cable of ``a`` that is not in ``b``: moved where one of its ports now holds a cable nobody
+    else claims."""
     ends = _ends(a, cable)
     was = " - ".join(ends)
     for p in a.cable_port[cable].tolist():
@@ -236,8 +257,13 @@ def _lost(a: Fabric, b: Fabric, cable: int, port_b: np.ndarray, kept_b: np.ndarr
             stays = b.port_name(at)
             old_peer = next((e for e in ends if e != a.port_name(p)), ends[-1])
             new_peer = next((e for e in _ends(b, new) if e != stays), stays)
-            return Change("cable-moved", (stays, old_peer, new_peer), was, " - ".join(_ends(b, new)),
-                          f"{stays} leads to {new_peer}, before to {old_peer}")  # fmt: skip
+            return Change(
+                "cable-moved",
+                (stays, old_peer, new_peer),
+                was,
+                " - ".join(_ends(b, new)),
+                f"{stays} leads to {new_peer}, before to {old_peer}",
+            )
     return Change("cable-removed", ends, was, "", f"cable {was} is gone")
 
 

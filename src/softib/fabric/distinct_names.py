@@ -1,4 +1,5 @@
-"""Names that tell every node from the others: several nodes may have one NodeDescription, or two that people take for one."""
+"""Names that tell every node from the others: several nodes may have one NodeDescription, or two
+that people take for one."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ _SEPARATORS = re.compile(r"[\s\-_.:;,/]+")
 
 
 def distinct_names(f: Fabric) -> list[str]:
-    """Name of each node, with the GUID behind it where another node's name is equal or differs only in case or separators."""
+    """Name of each node, with the GUID behind it where another node's name is equal or differs only
+    in case or separators."""
     names = f.node_names()
     alike = [_SEPARATORS.sub(" ", name.casefold()).strip() for name in names]
     times = Counter(alike)

@@ -1,9 +1,10 @@
 """Forward error correction of ports: what PortInfoExtended reads, of devices that advertise it.
 
-The attribute is optional. Adapters and switches of the NDR generation advertise it: in an ibdiagnet dump of a cluster of
-2023 CapabilityMask2 is 0x432 on every ConnectX-7 and 0x43a or 0x43b on every Quantum-2. So devices that support HDR or
-faster (:data:`ADVERTISED_FROM`), whose lanes know no link without FEC, do; older ones do after :func:`advertise_fec`.
-OpenSM 3.3.23 does not ask for it; perfquery and smpquery do, and show what RS-FEC counts only then.
+The attribute is optional. Adapters and switches of the NDR generation advertise it: in an ibdiagnet
+dump of a cluster of 2023 CapabilityMask2 is 0x432 on every ConnectX-7 and 0x43a or 0x43b on every
+Quantum-2. So devices that support HDR or faster (:data:`ADVERTISED_FROM`), whose lanes know no link
+without FEC, do; older ones do after :func:`advertise_fec`. OpenSM 3.3.23 does not ask for it;
+perfquery and smpquery do, and show what RS-FEC counts only then.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ RS_ACTIVE = 2
 
 
 def advertise_fec(fabric: Fabric, from_speed: str = "SDR") -> None:
-    """Set CapabilityMask2 bit 1 on all end ports of devices that support ``from_speed`` or faster, and fill
-    PortInfoExtended of all their ports from their speeds.
+    """Set CapabilityMask2 bit 1 on all end ports of devices that support ``from_speed`` or faster,
+    and fill PortInfoExtended of all their ports from their speeds.
 
-    Every mode that a generation allows is supported and enabled; RS-FEC is active on PAM4 links (HDR and faster), none
-    on slower ones. XDR has no field in the attribute.
+    Every mode that a generation allows is supported and enabled; RS-FEC is active on PAM4 links
+    (HDR and faster), none on slower ones. XDR has no field in the attribute.
     """
     info, image = fabric.port_info, PortInfoExtended.zeros(fabric.sizes.ports)
     on_switch = fabric.is_switch[fabric.port_node]

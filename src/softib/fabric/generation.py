@@ -1,4 +1,5 @@
-"""The same fabric with links of another generation: the graph, names and tables stay, speeds change."""
+"""The same fabric with links of another generation: the graph, names and tables stay, speeds
+change."""
 
 from __future__ import annotations
 
@@ -16,13 +17,17 @@ __all__ = ["at_generation", "main_generation"]
 
 STEPS = np.array([s.code for s in SPEED_BY_NAME.values() if s.name != "FDR10"])
 """Speed codes from one generation to the next."""
-OF_SPEEDS = {"HDR": CapMask2.LINK_WIDTH_2X | CapMask2.LINK_SPEED_HDR, "NDR": CapMask2.LINK_SPEED_NDR,
-             "XDR": CapMask2.EXTENDED_SPEEDS2 | CapMask2.LINK_SPEED_XDR}  # fmt: skip
+OF_SPEEDS = {
+    "HDR": CapMask2.LINK_WIDTH_2X | CapMask2.LINK_SPEED_HDR,
+    "NDR": CapMask2.LINK_SPEED_NDR,
+    "XDR": CapMask2.EXTENDED_SPEEDS2 | CapMask2.LINK_SPEED_XDR,
+}
 """What CapabilityMask2 of an end port says from each generation on (IBA 14.2.5.6)."""
 
 
 def main_generation(fabric: Fabric) -> str:
-    """The generation that most adapters' links run at. Raises :class:`InputError` where none has a link of known speed."""
+    """The generation that most adapters' links run at. Raises :class:`InputError` where none has a
+    link of known speed."""
     on_ca = ~fabric.is_switch[fabric.port_node] & fabric.linked
     codes = active_speed_codes(fabric.port_info, fabric.port_mlnx_speed)[on_ca]
     if not (codes > 0).any():
@@ -31,8 +36,9 @@ def main_generation(fabric: Fabric) -> str:
 
 
 def at_generation(fabric: Fabric, name: str) -> Fabric:
-    """A copy in which the links that most adapters have run at ``name``; links that were some generations slower or faster stay so many away
-    (SDR and GDR are the ends). Widths, cables and lengths stay. Raises :class:`UnknownName` for no generation."""
+    """A copy in which the links that most adapters have run at ``name``; links that were some
+    generations slower or faster stay so many away (SDR and GDR are the ends). Widths, cables and
+    lengths stay. Raises :class:`UnknownName` for no generation."""
     target, made = speed_named(name), fabric.copy()
     place = lambda code: np.searchsorted(STEPS, code, side="right") - 1
     shift = int(place(target.code)) - int(place(SPEED_BY_NAME[main_generation(fabric)].code))

@@ -14,15 +14,16 @@ DEVICE = re.compile(r"(?:mlx\d+|mthca|qib|hfi1|ib[ps]\w*|ibdev)_?\d+[\w.-]*")
 
 
 def device_name(fabric: Fabric, node: int) -> str:
-    """The adapter's name on its host, the second of the two parts of its description (``node-001 mlx5_3``); empty where
-    it has none."""
+    """The adapter's name on its host, the second of the two parts of its description (``node-001
+    mlx5_3``); empty where it has none."""
     parts = fabric.node_name(node).split(" ")
     return parts[1] if len(parts) == 2 and DEVICE.fullmatch(parts[1]) else ""
 
 
 def host_of(fabric: Fabric, node: int) -> list[int]:
-    """The CAs of the host that ``node`` is in: those whose description begins with the same host name, or that have its
-    SystemImageGUID. A switch, a router and a SHARP aggregation node are alone."""
+    """The CAs of the host that ``node`` is in: those whose description begins with the same host
+    name, or that have its SystemImageGUID. A switch, a router and a SHARP aggregation node are
+    alone."""
     f = fabric
     hosts = f.is_host
     if not hosts[node]:

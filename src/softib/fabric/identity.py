@@ -1,18 +1,20 @@
-"""What a node reads of itself where its source does not say: generic values, given in this one place.
+"""What a node reads of itself where its source does not say: generic values, given in this one
+place.
 
-No device answers VendorID 0, DeviceID 0 or NodeGUID 0 (IBA 14.2.5.3), and programs are right to refuse them (rdma-core's
-own tests do). A netlist of ibsim names none of the three. What stands in:
+No device answers VendorID 0, DeviceID 0 or NodeGUID 0 (IBA 14.2.5.3), and programs are right to
+refuse them (rdma-core's own tests do). A netlist of ibsim names none of the three. What stands in:
 
 =================  ==============================================================================================
 NodeGUID           generated, unlike every GUID that the source states (:func:`generated_guids`)
 SystemImageGUID    the NodeGUID: the node is a system of its own
 VendorID           :data:`softib.iba.devices.MELLANOX`
-DeviceID           of Mellanox: the part of the fastest speed known of the node, ConnectX-3 and SwitchX (every speed up to
-                   FDR) where that is slower or unknown; of any other vendor: :data:`GENERIC_PART`
+DeviceID           of Mellanox: the part of the fastest speed known of the node, ConnectX-3 and SwitchX (every
+                   speed up to FDR) where that is slower or unknown; of any other vendor: :data:`GENERIC_PART`
 Revision           0, which real parts read
 =================  ==============================================================================================
 
-``Fabric.node_stated`` keeps which of them the source did state; a judgement must not rest on the others.
+``Fabric.node_stated`` keeps which of them the source did state; a judgement must not rest on the
+others.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ from softib.iba.rates import SPEED_BY_CODE, SPEED_BY_NAME
 __all__ = ["GENERIC_PART", "GUID_BASE", "Stated", "complete", "default_device", "generated_guids"]
 
 GUID_BASE = 0x0250F1B000000000
-"""Generated NodeGUIDs: a locally administered EUI-64 prefix; node i gets ``GUID_BASE + (i << 8)``."""
+"""Generated NodeGUIDs: a locally administered EUI-64 prefix; node i gets ``GUID_BASE + (i << 8)``.
+"""
 _GUID_STEP = np.uint64(1 << 40)
 
 GENERIC_PART = 1
@@ -55,24 +58,33 @@ def generated_guids(index: np.ndarray, stated: Any = ()) -> np.ndarray:
 
 
 def complete(node: dict[str, np.ndarray]) -> np.ndarray:
-    """Put what stands in over each 0 of ``node`` (columns of :meth:`FabricBuilder.nodes`, changed in place).
+    """Put what stands in over each 0 of ``node`` (columns of :meth:`FabricBuilder.nodes`, changed
+    in place).
 
-    Returns :class:`Stated` by node (uint8). Of a node whose ``device_id`` is below 0 the generator leaves the choice of
-    the part to softib: it is a part of the node's generation, and counts as stated.
+    Returns :class:`Stated` by node (uint8). Of a node whose ``device_id`` is below 0 the generator
+    leaves the choice of the part to softib: it is a part of the node's generation, and counts as
+    stated.
     """
     count = len(node["node_type"])
     guid, sys_guid = node["node_guid"].astype(np.uint64), node["sys_guid"].astype(np.uint64)
     vendor, device = node["vendor_id"].astype(np.int64), node["device_id"].astype(np.int64)
     stated = np.zeros(count, np.uint8)
-    for bit, value in ((Stated.NODE_GUID, guid), (Stated.SYS_GUID, sys_guid), (Stated.VENDOR, vendor),
-                       (Stated.DEVICE, device)):  # fmt: skip
+    for bit, value in (
+        (Stated.NODE_GUID, guid),
+        (Stated.SYS_GUID, sys_guid),
+        (Stated.VENDOR, vendor),
+        (Stated.DEVICE, device),
+    ):
         stated |= np.where(value != 0, np.uint8(bit), np.uint8(0))
     missing = np.flatnonzero(guid == 0)
     guid[missing] = generated_guids(missing, guid)
     vendor[vendor == 0] = MELLANOX
     chosen = default_device(node["node_type"], node["speed"])
-    generic = np.where(node["speed"] < SPEED_BY_NAME["FDR"].code,
-                       default_device(node["node_type"], np.full(count, SPEED_BY_NAME["FDR"].code)), chosen)  # fmt: skip
+    generic = np.where(
+        node["speed"] < SPEED_BY_NAME["FDR"].code,
+        default_device(node["node_type"], np.full(count, SPEED_BY_NAME["FDR"].code)),
+        chosen,
+    )
     device = np.where(device < 0, chosen, np.where(device > 0, device, generic))
     unknown = (stated & (Stated.DEVICE | Stated.VENDOR)) == Stated.VENDOR
     device[unknown & (vendor != MELLANOX)] = GENERIC_PART

@@ -1,4 +1,5 @@
-"""The LIDs that a fabric's ports have already: which of them a subnet manager can let stand (IBA 4.1.3)."""
+"""The LIDs that a fabric's ports have already: which of them a subnet manager can let stand (IBA
+4.1.3)."""
 
 from __future__ import annotations
 
@@ -17,24 +18,27 @@ __all__ = ["common_lmc", "unmanaged_ends", "valid_lids"]
 
 
 def valid_lids(fabric: Fabric) -> tuple[np.ndarray, np.ndarray]:
-    """``(ports, which)``: the rows of all end ports, and bool[ports] of those whose LIDs are unicast, aligned to their LMC and
-    nobody else's (of several owners of one LID the first keeps it)."""
+    """``(ports, which)``: the rows of all end ports, and bool[ports] of those whose LIDs are
+    unicast, aligned to their LMC and nobody else's (of several owners of one LID the first keeps
+    it)."""
     ports = fabric.end_ports()
     return ports, may_stand(fabric.lid[ports], fabric.lmc[ports])
 
 
 def common_lmc(fabric: Fabric) -> int:
-    """The LMC that most CA ports with a LID have, 0 where none has one: what the subnet was given before."""
+    """The LMC that most CA ports with a LID have, 0 where none has one: what the subnet was given
+    before."""
     ports = fabric.end_ports()
     ports = ports[~fabric.is_switch[fabric.port_node[ports]] & (fabric.lid[ports] > 0)]
     return int(np.bincount(fabric.lmc[ports], minlength=1).argmax()) if len(ports) else 0
 
 
 def unmanaged_ends(fabric: Fabric) -> np.ndarray:
-    """bool[ports]: end ports at switches that no manager has programmed while it has programmed others.
+    """bool[ports]: end ports at switches that no manager has programmed while it has programmed
+    others.
 
-    The switch's LinearFDBTop is 0, and none of its links got beyond INIT: no path led there from the manager's port. What
-    LIDs such ports hold are those of another time.
+    The switch's LinearFDBTop is 0, and none of its links got beyond INIT: no path led there from
+    the manager's port. What LIDs such ports hold are those of another time.
     """
     f = fabric
     bare = SwitchInfo.linear_fdb_top.get(f.switch_info) == 0

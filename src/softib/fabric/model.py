@@ -21,10 +21,12 @@ __all__ = ["Fabric", "Reported", "Source"]
 
 @dataclass(frozen=True)
 class Reported:
-    """What the tool that wrote the source complained of itself (sections WARNINGS_* and ERRORS_* of a .db_csv).
+    """What the tool that wrote the source complained of itself (sections WARNINGS_* and ERRORS_* of
+    a .db_csv).
 
-    ``severity``: ``warning`` or ``error``; ``check``: the rest of the section's name; ``scope``: CLUSTER, SYSTEM, NODE,
-    PORT …; ``node`` -1 where the fabric has no such node; ``portnum`` of a PORT, else None; ``line`` of the file.
+    ``severity``: ``warning`` or ``error``; ``check``: the rest of the section's name; ``scope``:
+    CLUSTER, SYSTEM, NODE, PORT …; ``node`` -1 where the fabric has no such node; ``portnum`` of a
+    PORT, else None; ``line`` of the file.
     """
 
     severity: str
@@ -39,14 +41,17 @@ class Reported:
 
 @dataclass
 class Source:
-    """Where a fabric came from, and what of it the source *records* (a check judges only what was recorded).
+    """Where a fabric came from, and what of it the source *records* (a check judges only what was
+    recorded).
 
-    ``records`` is a subset of ``lids``, ``lmcs``, ``states``, ``speeds``, ``capabilities``, ``lfts``, ``sm``,
-    ``lengths``, ``unlinked`` (ports without a cable are listed too), ``counters``, ``temperatures``, ``fec``,
-    ``firmware``, ``ber`` (the file states bit error ratios of cables; never of a fabric that runs, where they show in counters).
-    Which identities it states of each node: ``Fabric.node_stated``.
-    ``system_links`` is the number of links between systems in a ``.topo`` file, None elsewhere.
-    ``reported`` is what the tool that wrote the source complained of. ``sms`` are the subnet managers that the source lists: dicts with ``node``, ``portnum``, ``priority``, ``state``.
+    ``records`` is a subset of ``lids``, ``lmcs``, ``states``, ``speeds``, ``capabilities``,
+    ``lfts``, ``sm``, ``lengths``, ``unlinked`` (ports without a cable are listed too),
+    ``counters``, ``temperatures``, ``fec``, ``firmware``, ``ber`` (the file states bit error ratios
+    of cables; never of a fabric that runs, where they show in counters). Which identities it states
+    of each node: ``Fabric.node_stated``. ``system_links`` is the number of links between systems in
+    a ``.topo`` file, None elsewhere. ``reported`` is what the tool that wrote the source complained
+    of. ``sms`` are the subnet managers that the source lists: dicts with ``node``, ``portnum``,
+    ``priority``, ``state``.
     """
 
     format: str = "generated"
@@ -61,8 +66,9 @@ class Source:
 class Fabric:
     """An InfiniBand fabric as arrays. Every column of ``COLUMNS`` is an attribute of the same name.
 
-    ``port_label`` and ``node_system`` hold the few texts that files carry in addition to the wire fields: the label printed
-    on a switch port (``1/1/1``), and the system (chassis) a node belongs to.
+    ``port_label`` and ``node_system`` hold the few texts that files carry in addition to the wire
+    fields: the label printed on a switch port (``1/1/1``), and the system (chassis) a node belongs
+    to.
     """
 
     node_type: np.ndarray
@@ -148,7 +154,8 @@ class Fabric:
     sl2vl: np.ndarray
 
     def __init__(self, sizes: Sizes, name: str = "", allocate: Callable[..., np.ndarray] = np.zeros):
-        """Zeroed arrays of ``sizes``. ``allocate(shape, dtype)`` is where a running fabric puts its shared mapping."""
+        """Zeroed arrays of ``sizes``. ``allocate(shape, dtype)`` is where a running fabric puts its
+        shared mapping."""
         self.name = name
         self.sizes = sizes
         self.source = Source()
@@ -202,8 +209,9 @@ class Fabric:
         return [self.node_name(i) for i in range(self.sizes.nodes)]
 
     def find_node(self, name: str) -> int:
-        """The node that ``name`` means (:class:`softib.fabric.node_finder.NodeFinder`, which answers many names quicker).
-        Raises :class:`UnknownName` and :class:`InputError` with the candidates."""
+        """The node that ``name`` means (:class:`softib.fabric.node_finder.NodeFinder`, which
+        answers many names quicker). Raises :class:`UnknownName` and :class:`InputError` with the
+        candidates."""
         from softib.fabric.node_finder import NodeFinder
 
         return NodeFinder(self).node(name)
@@ -242,11 +250,13 @@ class Fabric:
     # -- life --
 
     def power_on(self, keep_lids: bool = False) -> None:
-        """Put every configuration that MADs write to its power-up default; cabled ports train to INIT.
+        """Put every configuration that MADs write to its power-up default; cabled ports train to
+        INIT.
 
         LIDs 0, no routes, the default partition alone, LinkUp/Init where a cable with both ends is
-        (:mod:`softib.fabric.power_cycle`). With ``keep_lids`` ports hold the LIDs and LMCs that they have, as those do whose
-        subnet manager restarts, where these are valid and nobody else's; the next manager lets them stand (IBA 14.4.3).
+        (:mod:`softib.fabric.power_cycle`). With ``keep_lids`` ports hold the LIDs and LMCs that
+        they have, as those do whose subnet manager restarts, where these are valid and nobody
+        else's; the next manager lets them stand (IBA 14.4.3).
         """
         from softib.fabric.power_cycle import reset
 
@@ -271,4 +281,7 @@ class Fabric:
 
     def __repr__(self) -> str:
         s = self.sizes
-        return f"<Fabric {self.name!r}: {counted(s.switches, 'switch')}, {s.nodes - s.switches} CAs, {counted(s.cables, 'cable')}>"
+        return (
+            f"<Fabric {self.name!r}: {counted(s.switches, 'switch')}, {s.nodes - s.switches} CAs, "
+            f"{counted(s.cables, 'cable')}>"
+        )

@@ -1,4 +1,5 @@
-"""Names in the order in which people count: ``node-2`` before ``node-10``, as schedulers sort hosts."""
+"""Names in the order in which people count: ``node-2`` before ``node-10``, as schedulers sort
+hosts."""
 
 from __future__ import annotations
 

@@ -1,8 +1,10 @@
-"""The node, or the port, that a name means: one rule for fabric files, faults, managers and programs.
+"""The node, or the port, that a name means: one rule for fabric files, faults, managers and
+programs.
 
-The first of these that a node answers to: its whole description; the first word of it, which is a host's or a switch's
-name; its GUID (hexadecimal, with or without 0x, or as ibnetdiscover writes it: ``H-…``, ``S-…``); a description that a
-client cut at 31 bytes. No other prefix counts: ``leaf-1`` must not mean ``leaf-10`` where it is misspelt.
+The first of these that a node answers to: its whole description; the first word of it, which is a
+host's or a switch's name; its GUID (hexadecimal, with or without 0x, or as ibnetdiscover writes it:
+``H-…``, ``S-…``); a description that a client cut at 31 bytes. No other prefix counts: ``leaf-1``
+must not mean ``leaf-10`` where it is misspelt.
 """
 
 from __future__ import annotations
@@ -27,14 +29,15 @@ SHOWN = 3
 
 
 def split_port(place: str) -> tuple[str, int] | None:
-    """Return the node and the port number of ``leaf-3[40]``, ``leaf-3:40`` or ``leaf-3/40``; None where ``place`` names no port."""
+    """Return the node and the port number of ``leaf-3[40]``, ``leaf-3:40`` or ``leaf-3/40``; None
+    where ``place`` names no port."""
     hit = _PORT.fullmatch(place.strip())
     return None if hit is None else (hit[1], int(hit[2] or hit[3]))
 
 
 class NodeFinder:
-    """The names of a fabric's nodes, indexed once. Names are those at that time: a Set(NodeDescription) later moves
-    nobody."""
+    """The names of a fabric's nodes, indexed once. Names are those at that time: a
+    Set(NodeDescription) later moves nobody."""
 
     def __init__(self, fabric: Fabric):
         self.fabric = fabric
@@ -54,7 +57,8 @@ class NodeFinder:
         return self._index
 
     def rows(self, name: str) -> list[int]:
-        """Every node that ``name`` means. Raises :class:`UnknownName` with the nearest names where there is none."""
+        """Every node that ``name`` means. Raises :class:`UnknownName` with the nearest names where
+        there is none."""
         names = self._names()
         found = names.get(name) or self._hosts.get(name) or self._by_guid(name)
         if not found and len(name.encode("utf-8", "replace")) == CUT:
@@ -71,8 +75,8 @@ class NodeFinder:
         return rows
 
     def node(self, name: str) -> int:
-        """The one node that ``name`` means. Raises :class:`UnknownName`, and :class:`InputError` with the candidates where
-        it means several."""
+        """The one node that ``name`` means. Raises :class:`UnknownName`, and :class:`InputError`
+        with the candidates where it means several."""
         rows = self.rows(name)
         if len(rows) > 1:
             raise self._ambiguous(name, rows)
@@ -94,8 +98,9 @@ class NodeFinder:
         )
 
     def port(self, place: str) -> int:
-        """Port row of ``place``: empty (the default host), a name or GUID, or either with a port (:func:`split_port`). Raises as
-        :meth:`adapter`, and :class:`InputError` if the port does not exist."""
+        """Port row of ``place``: empty (the default host), a name or GUID, or either with a port
+        (:func:`split_port`). Raises as :meth:`adapter`, and :class:`InputError` if the port does
+        not exist."""
         if not place:
             return default_port(self.fabric)
         split = split_port(place)
@@ -104,7 +109,8 @@ class NodeFinder:
         return self.port_on(self.adapter(split[0]), split[1])
 
     def end(self, place: str) -> int:
-        """Port row at which packets to ``place`` end: as :meth:`port`, and port 0 of a switch whichever of its ports is named. Raises as that."""
+        """Port row at which packets to ``place`` end: as :meth:`port`, and port 0 of a switch
+        whichever of its ports is named. Raises as that."""
         split = split_port(place)
         if split is None or place in self._names() or place in self._hosts:
             return self.port(place)
@@ -122,6 +128,6 @@ class NodeFinder:
 
 
 def port_named(fabric: Fabric, node: str | None) -> int:
-    """Row of the port of the node called ``node``; of the default host where nobody names one (None). Raises as
-    :meth:`NodeFinder.adapter`."""
+    """Row of the port of the node called ``node``; of the default host where nobody names one
+    (None). Raises as :meth:`NodeFinder.adapter`."""
     return default_port(fabric) if node is None else port_on(fabric, NodeFinder(fabric).adapter(node))

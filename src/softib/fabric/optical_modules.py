@@ -1,7 +1,10 @@
-"""Optical modules: what a healthy one measures, what fibre takes of its light, and the bit errors that too little light makes.
+"""Optical modules: what a healthy one measures, what fibre takes of its light, and the bit errors
+that too little light makes.
 
-A receiver limited by thermal noise makes errors with probability erfc(Q / sqrt 2) / 2, and Q is proportional to the optical power that arrives (Agrawal, Fiber-Optic
-Communication Systems, 4.5 and 4.6). The low alarm of its power is taken for its sensitivity: there the link makes as many errors as its code is specified for.
+A receiver limited by thermal noise makes errors with probability erfc(Q / sqrt 2) / 2, and Q is
+proportional to the optical power that arrives (Agrawal, Fiber-Optic Communication Systems, 4.5 and
+4.6). The low alarm of its power is taken for its sensitivity: there the link makes as many errors
+as its code is specified for.
 """
 
 from __future__ import annotations
@@ -30,7 +33,8 @@ __all__ = ["bit_errors", "dbm", "fibre_loss_db", "fit_modules", "microwatts"]
 
 OPTICAL = (CableMedium.AOC, CableMedium.MULTIMODE, CableMedium.SINGLEMODE)
 TX_DBM, CONNECTORS_DB = 0.0, 1.0
-"""What a lane sends, and what two connectors take (our choice of a usual module; IEEE 802.3 allows 1.5 dB for all connectors of a short multimode link)."""
+"""What a lane sends, and what two connectors take (our choice of a usual module; IEEE 802.3 allows
+1.5 dB for all connectors of a short multimode link)."""
 LOSS_DB_PER_KM = {CableMedium.AOC: 3.0, CableMedium.MULTIMODE: 3.0, CableMedium.SINGLEMODE: 0.5}
 """ISO/IEC 11801: 3.0 dB/km at 850 nm on OM3 to OM5; 0.4 to 0.5 dB/km at 1310 nm."""
 LENGTH_M = 10.0
@@ -38,9 +42,11 @@ LENGTH_M = 10.0
 TEMPERATURE_C, SPREAD_C = 45.0, 8
 TEMPERATURES_C, VOLTAGES_V, BIAS_MA = (-5.0, 75.0), (2.97, 3.63), (3.0, 12.0)
 TX_DBM_ALARM, RX_DBM_ALARM = (-7.0, 5.0), (-8.0, 5.0)
-"""Low and high alarms as modules of short reach state them; 3.3 V plus or minus 10 % is SFF-8636's."""
+"""Low and high alarms as modules of short reach state them; 3.3 V plus or minus 10 % is SFF-8636's.
+"""
 NRZ_LIMIT, PAM4_LIMIT = 1e-12, 2.4e-4
-"""Bit error ratio at the sensitivity: IBA volume 2 of links without FEC; IEEE 802.3 before RS(544,514)."""
+"""Bit error ratio at the sensitivity: IBA volume 2 of links without FEC; IEEE 802.3 before
+RS(544,514)."""
 
 
 def microwatts(power_dbm: float) -> float:
@@ -70,7 +76,8 @@ def bit_errors(received_dbm: float, low_alarm_dbm: float, pam4: bool) -> float:
 
 
 def fit_modules(f: Fabric) -> None:
-    """Put healthy modules into the ports of optical cables that have none yet (``module_info``); temperatures differ from port to port by its number."""
+    """Put healthy modules into the ports of optical cables that have none yet (``module_info``);
+    temperatures differ from port to port by its number."""
     optical = np.isin(f.cable_medium, OPTICAL)
     if not optical.any():
         return

@@ -1,8 +1,8 @@
 """Plugging cables in a fabric at rest: every array that knows of a cable is changed together.
 
-What a port reports of its link (PortInfo's active speed and width, NeighborMTU, states) follows from what both ends
-support, exactly as :mod:`softib.fabric.builder` writes it. A fabric that is up (arrays in a shared mapping) is not
-changed here: rows of cables are added and deleted.
+What a port reports of its link (PortInfo's active speed and width, NeighborMTU, states) follows
+from what both ends support, exactly as :mod:`softib.fabric.builder` writes it. A fabric that is up
+(arrays in a shared mapping) is not changed here: rows of cables are added and deleted.
 """
 
 from __future__ import annotations
@@ -42,9 +42,14 @@ def supported_speed_codes(fabric: Fabric, ports: Any) -> np.ndarray:
     code = np.zeros(np.shape(ports), np.int64)
     for s in SPEEDS:
         column, bit = (
-            (ext2, s.ext2_bit) if s.ext2_bit else (ext, s.ext_bit) if s.ext_bit
-            else (mlnx[..., 0], s.mlnx_bit) if s.mlnx_bit else (plain, s.speed_bit)
-        )  # fmt: skip
+            (ext2, s.ext2_bit)
+            if s.ext2_bit
+            else (ext, s.ext_bit)
+            if s.ext_bit
+            else (mlnx[..., 0], s.mlnx_bit)
+            if s.mlnx_bit
+            else (plain, s.speed_bit)
+        )
         code = np.where((column & bit) > 0, s.code, code)
     return code
 
@@ -74,9 +79,11 @@ def set_active(fabric: Fabric, ports: Any, codes: Any, lanes: Any) -> None:
 
 
 def train(fabric: Fabric, ports: Any) -> None:
-    """Bring ``ports`` to what link training would reach: the best that both ends support, or nothing without a peer.
+    """Bring ``ports`` to what link training would reach: the best that both ends support, or
+    nothing without a peer.
 
-    States change only where a port gained or lost its link: Init (Active where the source records states) or Down.
+    States change only where a port gained or lost its link: Init (Active where the source records
+    states) or Down.
     """
     rows = np.atleast_1d(np.asarray(ports, np.int64))
     up = fabric.port_peer[rows] >= 0
@@ -96,7 +103,8 @@ def train(fabric: Fabric, ports: Any) -> None:
 
 
 def plug(fabric: Fabric, cable: int, a: int, b: int) -> None:
-    """Put the ends of ``cable`` into ports ``a`` and ``b`` (-1: the peer is unknown), which must be free, and train them."""
+    """Put the ends of ``cable`` into ports ``a`` and ``b`` (-1: the peer is unknown), which must be
+    free, and train them."""
     for port in (a, b):
         if port >= 0 and fabric.port_cable[port] not in (-1, cable):
             raise InputError(
@@ -110,7 +118,8 @@ def plug(fabric: Fabric, cable: int, a: int, b: int) -> None:
 
 
 def unplug(fabric: Fabric, cable: int) -> None:
-    """Take both ends of ``cable`` out of their ports; its row stays until :func:`delete_cables` (or a new plug)."""
+    """Take both ends of ``cable`` out of their ports; its row stays until :func:`delete_cables` (or
+    a new plug)."""
     ends = [int(p) for p in dict.fromkeys(fabric.cable_port[cable].tolist()) if p >= 0]
     fabric.port_cable[ends], fabric.port_peer[ends] = -1, -1
     train(fabric, ends)
@@ -118,8 +127,13 @@ def unplug(fabric: Fabric, cable: int) -> None:
 
 def add_cable(fabric: Fabric, a: int, b: int) -> int:
     """A new cable of unknown medium and length between two free ports; returns its row."""
-    new = {"cable_port": [[-1, -1]], "cable_length_m": [np.nan], "cable_medium": [CableMedium.UNKNOWN], "cable_ber": [0.0],
-           "cable_listed": [2]}  # fmt: skip
+    new = {
+        "cable_port": [[-1, -1]],
+        "cable_length_m": [np.nan],
+        "cable_medium": [CableMedium.UNKNOWN],
+        "cable_ber": [0.0],
+        "cable_listed": [2],
+    }
     for name in _CABLE_COLUMNS:
         column = getattr(fabric, name)
         setattr(fabric, name, np.concatenate([column, np.asarray(new[name], column.dtype)]))

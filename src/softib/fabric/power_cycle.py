@@ -1,9 +1,9 @@
-"""What a power cycle leaves of a fabric or of one switch: what the hardware is, and the power-up value of all that MADs
-write.
+"""What a power cycle leaves of a fabric or of one switch: what the hardware is, and the power-up
+value of all that MADs write.
 
-IBA 14.2.5 gives the power-up values ("initialization" of each component); where it leaves them to the vendor they are
-those of :mod:`softib.fabric.power_up` and :mod:`softib.fabric.builder`. What cables carry (active width and speed)
-and what devices are called stays: neither is a manager's.
+IBA 14.2.5 gives the power-up values ("initialization" of each component); where it leaves them to
+the vendor they are those of :mod:`softib.fabric.power_up` and :mod:`softib.fabric.builder`. What
+cables carry (active width and speed) and what devices are called stays: neither is a manager's.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ LIFE_TIME = 16
 
 
 def reset(f: Fabric, keep_lids: bool = False) -> None:
-    """Put every configuration that MADs write to its power-up value, valid LIDs aside if they are kept; cabled ports train
-    to INIT (IBA 7.2.7)."""
+    """Put every configuration that MADs write to its power-up value, valid LIDs aside if they are
+    kept; cabled ports train to INIT (IBA 7.2.7)."""
     everywhere = np.arange(f.sizes.ports)
     ports, valid = valid_lids(f)
     kept = ports[valid & keep_lids]
@@ -46,9 +46,26 @@ def reset(f: Fabric, keep_lids: bool = False) -> None:
     f.lft[...], f.mft[...], f.pkeys[...], f.guids[...] = 255, 0, 0, 0
     _default_entries(f, everywhere)
     f.sl2vl[...] = POWER_UP_SL2VL
-    for column in (f.op_code, f.sample_control, f.sample_ps, f.class_traps, f.cc_key_info, f.cc_port_setting,
-                   f.cc_ca_setting, f.cc_table, f.cc_switch_setting, f.vl_arb, f.ar_info, f.ar_group, f.ar_lft,
-                   f.sharp_qp_used, f.sharp_qp, f.sharp_tree, f.sharp_child, f.sharp_quota):  # fmt: skip
+    for column in (
+        f.op_code,
+        f.sample_control,
+        f.sample_ps,
+        f.class_traps,
+        f.cc_key_info,
+        f.cc_port_setting,
+        f.cc_ca_setting,
+        f.cc_table,
+        f.cc_switch_setting,
+        f.vl_arb,
+        f.ar_info,
+        f.ar_group,
+        f.ar_lft,
+        f.sharp_qp_used,
+        f.sharp_qp,
+        f.sharp_tree,
+        f.sharp_child,
+        f.sharp_quota,
+    ):
         if column.any():  # or pages that nobody wrote would come to life
             column[...] = 0
     if f.sizes.vports:
@@ -59,7 +76,8 @@ def reset(f: Fabric, keep_lids: bool = False) -> None:
 
 
 def forget(f: Fabric, node: int) -> None:
-    """Switch ``node`` has lost its power: its configuration and counters are as right after power-up, its links down.
+    """Switch ``node`` has lost its power: its configuration and counters are as right after
+    power-up, its links down.
 
     Raises :class:`InputError` for a node that is no switch.
     """
@@ -90,7 +108,8 @@ def forget(f: Fabric, node: int) -> None:
 
 
 def _aggregation_node_of(f: Fabric, rows: np.ndarray) -> np.ndarray:
-    """Rows of the aggregation nodes that sit in the switch of ports ``rows``: they lose their power with it."""
+    """Rows of the aggregation nodes that sit in the switch of ports ``rows``: they lose their power
+    with it."""
     peers = f.port_peer[rows]
     sharp = f.sharp_of_node[f.port_node[peers[peers >= 0]]]
     return sharp[sharp >= 0]
@@ -101,10 +120,28 @@ def _port_info(f: Fabric, rows: np.ndarray) -> None:
     P, info, up = PortInfo, f.port_info, f.linked[rows]
     port0 = f.is_switch[f.port_node[rows]] & (f.port_num[rows] == 0)
     external = f.is_switch[f.port_node[rows]] & ~port0
-    for field in (P.mkey, P.lid, P.master_sm_lid, P.mkey_lease_period, P.mkey_protect, P.lmc, P.master_sm_sl, P.init_type,
-                  P.vl_high_limit, P.init_type_reply, P.vl_stall_count, P.partition_enforcement_inbound,
-                  P.partition_enforcement_outbound, P.filter_raw_inbound, P.filter_raw_outbound, P.mkey_violations,
-                  P.pkey_violations, P.qkey_violations, P.client_reregister, P.mcast_pkey_trap_suppression):  # fmt: skip
+    for field in (
+        P.mkey,
+        P.lid,
+        P.master_sm_lid,
+        P.mkey_lease_period,
+        P.mkey_protect,
+        P.lmc,
+        P.master_sm_sl,
+        P.init_type,
+        P.vl_high_limit,
+        P.init_type_reply,
+        P.vl_stall_count,
+        P.partition_enforcement_inbound,
+        P.partition_enforcement_outbound,
+        P.filter_raw_inbound,
+        P.filter_raw_outbound,
+        P.mkey_violations,
+        P.pkey_violations,
+        P.qkey_violations,
+        P.client_reregister,
+        P.mcast_pkey_trap_suppression,
+    ):
         field.set(info, 0, rows)
     mine = info[rows]
     P.gid_prefix.set(info, DEFAULT_GID_PREFIX, rows)
@@ -135,8 +172,13 @@ def _link_states(f: Fabric, rows: np.ndarray, linked: np.ndarray) -> None:
 
 def _switches(f: Fabric, rows: np.ndarray) -> None:
     S, info = SwitchInfo, f.switch_info
-    for field in (S.linear_fdb_top, S.default_port, S.default_mcast_primary_port, S.default_mcast_not_primary_port,
-                  S.mcast_fdb_top):  # fmt: skip
+    for field in (
+        S.linear_fdb_top,
+        S.default_port,
+        S.default_mcast_primary_port,
+        S.default_mcast_not_primary_port,
+        S.mcast_fdb_top,
+    ):
         field.set(info, 0, rows)
     S.life_time_value.set(info, LIFE_TIME, rows)
 

@@ -17,16 +17,30 @@ if TYPE_CHECKING:
     from softib.fabric.model import Fabric
 
 CA_CAP_MASK = (
-    CapMask.TRAP | CapMask.SL_MAPPING | CapMask.SYS_IMAGE_GUID | CapMask.EXTENDED_SPEEDS | CapMask.CAP_MASK2
-    | CapMask.COMM_MGMT | CapMask.VENDOR_CLASS | CapMask.CAP_MASK_NOTICE | CapMask.CLIENT_REREGISTER
+    CapMask.TRAP
+    | CapMask.SL_MAPPING
+    | CapMask.SYS_IMAGE_GUID
+    | CapMask.EXTENDED_SPEEDS
+    | CapMask.CAP_MASK2
+    | CapMask.COMM_MGMT
+    | CapMask.VENDOR_CLASS
+    | CapMask.CAP_MASK_NOTICE
+    | CapMask.CLIENT_REREGISTER
     | CapMask.OTHER_LOCAL_CHANGES
-)  # fmt: skip
+)
 SWITCH_CAP_MASK = (
-    CapMask.TRAP | CapMask.SL_MAPPING | CapMask.SYS_IMAGE_GUID | CapMask.EXTENDED_SPEEDS | CapMask.CAP_MASK2
-    | CapMask.VENDOR_CLASS | CapMask.CAP_MASK_NOTICE | CapMask.CLIENT_REREGISTER | CapMask.MCAST_FDB_TOP
+    CapMask.TRAP
+    | CapMask.SL_MAPPING
+    | CapMask.SYS_IMAGE_GUID
+    | CapMask.EXTENDED_SPEEDS
+    | CapMask.CAP_MASK2
+    | CapMask.VENDOR_CLASS
+    | CapMask.CAP_MASK_NOTICE
+    | CapMask.CLIENT_REREGISTER
+    | CapMask.MCAST_FDB_TOP
     | CapMask.OTHER_LOCAL_CHANGES
     | CapMask.PKEY_EXT_PORT_TRAP  # set in 0xe550d848, what every Quantum-2 of an ibdiagnet dump of 2023 reads
-)  # fmt: skip
+)
 VL_CAP = 4  # VL0-7: what NVIDIA parts since FDR report
 MTU_4096 = 5
 MCAST_FDB_CAP = 1024
@@ -60,7 +74,8 @@ def _bit_of(attribute: str) -> np.ndarray:
 def port_info_image(
     f: Fabric, supported: np.ndarray, lanes: np.ndarray, active: np.ndarray, active_lanes: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """PortInfo (``uint8[ports, 64]``) and Mellanox speeds (``uint8[ports, 3]``) of ports at power-up.
+    """PortInfo (``uint8[ports, 64]``) and Mellanox speeds (``uint8[ports, 3]``) of ports at
+    power-up.
 
     ``supported`` and ``active`` are speed codes, ``lanes`` counts; 0 active means no link.
     """
@@ -70,8 +85,9 @@ def port_info_image(
     external = on_switch & ~port0
     P = PortInfo
     cap = np.where(port0, SWITCH_CAP_MASK, np.where(external, 0, CA_CAP_MASK))
-    cap2 = int(CapMask2.SET_NODE_DESC) | np.where(supported >= SPEED_BY_NAME["HDR"].code,
-           CapMask2.LINK_WIDTH_2X | CapMask2.LINK_SPEED_HDR, 0)  # fmt: skip
+    cap2 = int(CapMask2.SET_NODE_DESC) | np.where(
+        supported >= SPEED_BY_NAME["HDR"].code, CapMask2.LINK_WIDTH_2X | CapMask2.LINK_SPEED_HDR, 0
+    )
     cap2 = cap2 | np.where(supported >= SPEED_BY_NAME["NDR"].code, CapMask2.LINK_SPEED_NDR, 0)
     xdr = CapMask2.EXTENDED_SPEEDS2 | CapMask2.LINK_SPEED_XDR
     cap2 = cap2 | np.where(supported >= SPEED_BY_NAME["XDR"].code, xdr, 0)
@@ -125,13 +141,16 @@ def write_speeds(info: np.ndarray, supported: np.ndarray, active: np.ndarray) ->
     P.link_speed_active.set(info, np.where(is_ext, 4, np.where(plain > 0, plain, 1)))
     P.link_speed_ext_active.set(info, _bit_of("ext_bit")[active])
     P.link_speed_ext2_active.set(info, _bit_of("ext2_bit")[active] & 3)
-    mlnx = np.stack([_bits_up_to("mlnx_bit")[supported] & 1, _bits_up_to("mlnx_bit")[supported] & 1,
-                     _bit_of("mlnx_bit")[active]], axis=1)  # fmt: skip
+    mlnx = np.stack(
+        [_bits_up_to("mlnx_bit")[supported] & 1, _bits_up_to("mlnx_bit")[supported] & 1, _bit_of("mlnx_bit")[active]],
+        axis=1,
+    )
     return mlnx.astype(np.uint8)
 
 
 def active_speed_codes(info: np.ndarray, mlnx: np.ndarray) -> np.ndarray:
-    """Speed code of each port from its PortInfo image and Mellanox speeds (inverse of the writers above)."""
+    """Speed code of each port from its PortInfo image and Mellanox speeds (inverse of the writers
+    above)."""
     P = PortInfo
     code = np.zeros(info.shape[:-1], np.uint8)
     plain, ext, ext2 = (

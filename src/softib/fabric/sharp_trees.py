@@ -1,4 +1,5 @@
-"""Aggregation trees as the tables of aggregation nodes have them: QPs followed to the node at their other end."""
+"""Aggregation trees as the tables of aggregation nodes have them: QPs followed to the node at their
+other end."""
 
 from __future__ import annotations
 
@@ -20,8 +21,9 @@ ROOT, ABSENT = -1, -2
 
 @dataclass(frozen=True)
 class SharpTree:
-    """One tree. ``parent`` int32[sharps]: row of each aggregation node's parent, ROOT or ABSENT. ``osts``, ``buffers``
-    (octets) and ``payload`` (octets of an operation): the smallest quota on any of its nodes, 0 = none is set."""
+    """One tree. ``parent`` int32[sharps]: row of each aggregation node's parent, ROOT or ABSENT.
+    ``osts``, ``buffers`` (octets) and ``payload`` (octets of an operation): the smallest quota on
+    any of its nodes, 0 = none is set."""
 
     tree: int
     parent: np.ndarray
@@ -32,7 +34,8 @@ class SharpTree:
 
 
 def inside_switches(fabric: Fabric) -> np.ndarray:
-    """bool[ports]: ports of the links between switches and their aggregation nodes, which are inside the switch: no cable, and no limit."""
+    """bool[ports]: ports of the links between switches and their aggregation nodes, which are
+    inside the switch: no cable, and no limit."""
     found = np.zeros(fabric.sizes.ports, bool)
     ports = fabric.node_base[fabric.sharp_node] + 1
     found[ports] = True
@@ -41,8 +44,9 @@ def inside_switches(fabric: Fabric) -> np.ndarray:
 
 
 def sharp_trees(fabric: Fabric) -> list[SharpTree]:
-    """Enabled trees, ascending. A parent counts where the child's QP is enabled and leads to the LID of an aggregation node
-    whose tree of that ID is enabled; a node whose QP leads nowhere is a ROOT of its own."""
+    """Enabled trees, ascending. A parent counts where the child's QP is enabled and leads to the
+    LID of an aggregation node whose tree of that ID is enabled; a node whose QP leads nowhere is a
+    ROOT of its own."""
     f = fabric
     if not f.sharp_tree.any():
         return []

@@ -1,7 +1,9 @@
-"""Virtual ports of adapters (SR-IOV functions of Mellanox HCAs): what a host's port has beside itself.
+"""Virtual ports of adapters (SR-IOV functions of Mellanox HCAs): what a host's port has beside
+itself.
 
-Virtual port 0 is the physical function: its GUID is the PortGUID and its LID the port's. Each of the others has a virtual HCA of its own,
-with one port. Attributes are in :mod:`softib.iba.vports`; agents answer them (``agents/kernels/vports``).
+Virtual port 0 is the physical function: its GUID is the PortGUID and its LID the port's. Each of
+the others has a virtual HCA of its own, with one port. Attributes are in :mod:`softib.iba.vports`;
+agents answer them (``agents/kernels/vports``).
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ __all__ = ["MOST_FUNCTIONS", "give_virtual_ports", "plan_virtual_ports", "power_
 MOST_FUNCTIONS = 255
 """Virtual functions of a port: an octet of their GUIDs counts them."""
 LOCALLY_ADMINISTERED, INDEX_AT = 0x0200_0000_0000_0000, 40
-"""A GUID of a function is its port's with the bit of locally administered ones, the index in the last octet of the OUI."""
+"""A GUID of a function is its port's with the bit of locally administered ones, the index in the
+last octet of the OUI."""
 
 
 def vport_count(fabric: Fabric, port: int) -> int:
@@ -39,8 +42,9 @@ def _head(fabric: Fabric, ports: np.ndarray) -> np.ndarray:
 
 
 def plan_virtual_ports(fabric: Fabric, wanted: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
-    """(functions int64[ports], whether they require LIDs bool[ports]) of a file's ``virtual_ports``: by name of a host, ``*`` and ``?`` fit any; the last
-    line that fits counts. Raises :class:`InputError` for a name that fits no host; its ``parameter`` is the name."""
+    """(functions int64[ports], whether they require LIDs bool[ports]) of a file's
+    ``virtual_ports``: by name of a host, ``*`` and ``?`` fit any; the last line that fits counts.
+    Raises :class:`InputError` for a name that fits no host; its ``parameter`` is the name."""
     functions, lids = np.zeros(fabric.sizes.ports, np.int64), np.zeros(fabric.sizes.ports, bool)
     hosts = np.flatnonzero(fabric.is_host)
     names = [fabric.node_name(int(node)) for node in hosts]
@@ -58,8 +62,9 @@ def plan_virtual_ports(fabric: Fabric, wanted: dict[str, Any]) -> tuple[np.ndarr
 
 
 def give_virtual_ports(fabric: Fabric, functions: np.ndarray, lid_required: np.ndarray) -> None:
-    """Give ports ``functions`` (int64[ports]) virtual functions each, all of them in use, in place of those that were there: before a manager configures the
-    fabric, as if built so. ``lid_required`` bool[ports]: the subnet manager gives each a LID of its own.
+    """Give ports ``functions`` (int64[ports]) virtual functions each, all of them in use, in place
+    of those that were there: before a manager configures the fabric, as if built so.
+    ``lid_required`` bool[ports]: the subnet manager gives each a LID of its own.
 
     Raises :class:`InputError` beyond :data:`MOST_FUNCTIONS`.
     """
@@ -109,7 +114,8 @@ def give_virtual_ports(fabric: Fabric, functions: np.ndarray, lid_required: np.n
 
 
 def power_up_vports(fabric: Fabric) -> None:
-    """What MADs write of virtual ports is as at power-up: those in use wait for a manager, with the default partition and without a LID."""
+    """What MADs write of virtual ports is as at power-up: those in use wait for a manager, with the
+    default partition and without a LID."""
     info, used = fabric.vport_info, fabric.vport_enabled > 0
     VPortInfo.vport_state.set(info, np.where(used, PortState.INIT, PortState.DOWN))
     for field in (

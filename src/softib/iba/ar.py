@@ -1,12 +1,16 @@
-"""Adaptive routing of Mellanox' switches: vendor attributes of the subnet management class (0xff20 … 0xffbd).
+"""Adaptive routing of Mellanox' switches: vendor attributes of the subnet management class (0xff20
+… 0xffbd).
 
-IDs and the layouts of data are those of NVIDIA's OpenSM (``iba/ib_types.h`` and ``opensm/osm_advanced_routing.h``, GPL or
-BSD); the bits of ``CapabilityMaskSMP`` those of mstflint (GPL or BSD). That header does not say how AttributeModifier chooses a
-block of groups, nor the order of bits in a port mask; both are softib's own and stand beside the structures.
+IDs and the layouts of data are those of NVIDIA's OpenSM (``iba/ib_types.h`` and
+``opensm/osm_advanced_routing.h``, GPL or BSD); the bits of ``CapabilityMaskSMP`` those of mstflint
+(GPL or BSD). That header does not say how AttributeModifier chooses a block of groups, nor the
+order of bits in a port mask; both are softib's own and stand beside the structures.
 
-A switch forwards a packet to a LID by its AR table: by the port alone (``STATIC``), by any port of the LID's group for each
-packet (``FREE``) or once for each flow (``BOUNDED``). A group without a port that is up leaves the port of the table. With ``fr_enabled`` a port of the table that
-is down gives way to one of the LID's group, ``STATIC`` or not (local repair): what the bit does in hardware is not public.
+A switch forwards a packet to a LID by its AR table: by the port alone (``STATIC``), by any port of
+the LID's group for each packet (``FREE``) or once for each flow (``BOUNDED``). A group without a
+port that is up leaves the port of the table. With ``fr_enabled`` a port of the table that is down
+gives way to one of the LID's group, ``STATIC`` or not (local repair): what the bit does in hardware
+is not public.
 """
 
 from __future__ import annotations
@@ -26,7 +30,8 @@ __all__ = [
 ]
 
 AR_GROUPS = 1024
-"""Groups of softib's switches (GroupCap; the field could say 4095). Group 0 stays empty: it is what a table of zeros names."""
+"""Groups of softib's switches (GroupCap; the field could say 4095). Group 0 stays empty: it is what
+a table of zeros names."""
 AR_LFT_BLOCK = 16
 """LIDs of an ARLinearForwardingTable block."""
 AR_GROUP_BLOCK = 2
@@ -43,7 +48,8 @@ CAPABILITY_MODIFIER = 4
 
 
 class CapabilityMaskSMP(Structure, size=64, attr=0xFF17, section="Mellanox GeneralInfo, AttributeModifier 4; mstflint"):
-    """Which vendor attributes of the subnet management class a device has (first word; bit 0 is the lowest)."""
+    """Which vendor attributes of the subnet management class a device has (first word; bit 0 is the
+    lowest)."""
 
     _reserved0 = reserved(22)
     is_extended_port_info_supported = field(1, "bit 9: MlnxExtPortInfo")
@@ -73,7 +79,8 @@ class ARInfo(Structure, size=64, attr=0xFF20, section="NVIDIA OpenSM ib_types.h,
     rn_xmit_enabled = field(1, "routing notifications are sent")
     fr_enabled = field(
         1,
-        "(set) fast recovery; softib's own meaning: where the port of the table is down, a port of the LID's group that is up is taken",
+        "(set) fast recovery; softib's own meaning: where the port of the table is down, a port of the LID's group "
+        "that is up is taken",
     )
     fr_supported = field(1, "fast recovery")
     frn_supported = field(1, "fault routing notification")
@@ -100,8 +107,9 @@ class ARInfo(Structure, size=64, attr=0xFF20, section="NVIDIA OpenSM ib_types.h,
 
 
 class ARGroupTable(Structure, size=64, attr=0xFF21, section="NVIDIA OpenSM ib_types.h, ib_ar_group_table_t"):
-    """Two port masks of 256 bits. softib's own: AttributeModifier is the block, which holds groups 2 block and 2 block + 1; a
-    mask is a big-endian number whose bit p is port p, as the masks of SwitchCongestionSetting are."""
+    """Two port masks of 256 bits. softib's own: AttributeModifier is the block, which holds groups
+    2 block and 2 block + 1; a mask is a big-endian number whose bit p is port p, as the masks of
+    SwitchCongestionSetting are."""
 
     sub_group_0 = array(32, 8, "ports of group 2 block")
     sub_group_1 = array(32, 8, "ports of group 2 block + 1")
@@ -118,12 +126,14 @@ class ARLinearForwardingTableEntry(Structure, size=4, section="NVIDIA OpenSM ib_
 
 
 class ARLinearForwardingTable(Structure, size=64, attr=0xFF23, section="NVIDIA OpenSM ib_types.h, ib_ar_lft_t"):
-    """A block of 16 LIDs, ARLinearForwardingTableEntry each; AttributeModifier is the block (bits 0-23)."""
+    """A block of 16 LIDs, ARLinearForwardingTableEntry each; AttributeModifier is the block (bits
+    0-23)."""
 
     entry = array(AR_LFT_BLOCK, 32, "ARLinearForwardingTableEntry")
 
 
 class ARGroupTableCopy(Structure, size=64, attr=0xFFBD, section="NVIDIA OpenSM ib_types.h, ib_ar_group_copy_t"):
-    """Copy group AttributeModifier[11:0] to ranges of groups: 16 entries of (last, first), 0 and 0 is no range. Set only."""
+    """Copy group AttributeModifier[11:0] to ranges of groups: 16 entries of (last, first), 0 and 0
+    is no range. Set only."""
 
     entry = array(AR_GROUP_COPY_ENTRIES, 32, "last group (16 bits), first group (16)")

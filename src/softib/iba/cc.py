@@ -1,7 +1,7 @@
 """Congestion control attributes (IBA annex A10.4.3), declared once.
 
-Class 0x21, class version 2. The CC_Key is at octet 24 of the MAD, the attribute at octet 64, except CongestionLog,
-which begins at octet 32 and takes the log area too.
+Class 0x21, class version 2. The CC_Key is at octet 24 of the MAD, the attribute at octet 64, except
+CongestionLog, which begins at octet 32 and takes the log area too.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ CC_LOG_AT = 32
 CCT_BLOCK = 64
 """Entries of a CongestionControlTable block; AttributeModifier is the block."""
 SWITCH_PORT_BLOCK = 48
-"""Ports of a SwitchPortCongestionSetting block, as ibccquery and ibccconfig ask: all of the 192 octets. (OpenSM's
-header declares 32, but its congestion manager never sends the attribute.)"""
+"""Ports of a SwitchPortCongestionSetting block, as ibccquery and ibccconfig ask: all of the 192
+octets. (OpenSM's header declares 32, but its congestion manager never sends the attribute.)"""
 
 
 class CongestionInfo(Structure, size=4, attr=0x11, section="A10.4.3.3"):
@@ -79,7 +79,8 @@ class CongestionLogEventSwitch(Structure, size=12, section="A10.4.3.5"):
 
 
 class CongestionLogCA(Structure, size=224, attr=0x13, section="A10.4.3.5"):
-    """The last 13 flows of a CA port that reached their threshold; entries are CongestionLogEventCA."""
+    """The last 13 flows of a CA port that reached their threshold; entries are
+    CongestionLogEventCA."""
 
     log_type = field(8, "2")
     congestion_flags = field(8, "unused in CA logs")

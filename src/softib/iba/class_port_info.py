@@ -1,4 +1,5 @@
-"""ClassPortInfo, which every class of general services answers (IBA 13.4.8.1). It begins at octet 64 of the MAD."""
+"""ClassPortInfo, which every class of general services answers (IBA 13.4.8.1). It begins at octet
+64 of the MAD."""
 
 from __future__ import annotations
 

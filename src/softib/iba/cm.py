@@ -1,4 +1,5 @@
-"""Communication management MADs (IBA 12.6), declared once. All of them begin at octet 24 of the MAD.
+"""Communication management MADs (IBA 12.6), declared once. All of them begin at octet 24 of the
+MAD.
 
 Octets beyond what the specification names (GIDs, private data) are arrays of octets.
 """
@@ -10,9 +11,23 @@ from enum import IntEnum
 from softib.iba.structure import Structure, array, field, reserved
 
 __all__ = [
-    "CLASS_VERSION", "DREP", "DREQ", "MESSAGES", "MRA", "REJ", "REP", "REQ", "RTU", "SIDR_REP", "SIDR_REQ", "CmAttr",
-    "CmaHeader", "RejectReason", "SidrStatus", "Transport",
-]  # fmt: skip
+    "CLASS_VERSION",
+    "DREP",
+    "DREQ",
+    "MESSAGES",
+    "MRA",
+    "REJ",
+    "REP",
+    "REQ",
+    "RTU",
+    "SIDR_REP",
+    "SIDR_REQ",
+    "CmAttr",
+    "CmaHeader",
+    "RejectReason",
+    "SidrStatus",
+    "Transport",
+]
 
 CLASS_VERSION = 2
 """Of the communication management class (IBA 16.7.1)."""
@@ -211,7 +226,8 @@ class SIDR_REP(Structure, size=232, attr=0x18, section="12.11.2"):
 
 
 class CmaHeader(Structure, size=36, section="A11.3"):
-    """First octets of the private data of REQ and SIDR_REQ: IP addresses of the connection (annex A11)."""
+    """First octets of the private data of REQ and SIDR_REQ: IP addresses of the connection (annex
+    A11)."""
 
     version = field(8, "0")
     ip_version = field(4, "4 or 6")

@@ -185,11 +185,13 @@ class CapMask(IntFlag):
 
 
 SM_SUPPORTS_EXTENDED_SPEEDS = 1 << 31
-"""AttributeModifier of PortInfo: who asks, or sets, knows the components of extended speeds (IBA 14.2.5.6, SMSupportExtendedSpeeds)."""
+"""AttributeModifier of PortInfo: who asks, or sets, knows the components of extended speeds (IBA
+14.2.5.6, SMSupportExtendedSpeeds)."""
 
 
 class CapMask2(IntFlag):
-    """PortInfo.CapabilityMask2 (IBA 14.2.5.6; from bit 10 on as Linux' ``include/rdma/ib_mad.h`` numbers them)."""
+    """PortInfo.CapabilityMask2 (IBA 14.2.5.6; from bit 10 on as Linux' ``include/rdma/ib_mad.h``
+    numbers them)."""
 
     SET_NODE_DESC = 1 << 0
     PORT_INFO_EXT = 1 << 1

@@ -1,6 +1,5 @@
-# mypy: ignore-errors
-"""The variant CRC of InfiniBand packets (IBA 7.8.2): x^16 + x^12 + x^3 + x + 1, least significant bit first, seed and
-final inversion all ones."""
+"""The variant CRC of InfiniBand packets (IBA 7.8.2): x^16 + x^12 + x^3 + x + 1, least significant
+bit first, seed and final inversion all ones."""
 
 import numpy as np
 
@@ -22,7 +21,8 @@ TABLE = _table()
 
 @kernel(_nrt=False)
 def vcrcs(packets, out):
-    """Write the VCRC of each row of ``packets`` (uint8[n, size]) to its row of ``out`` (uint8[n, 2]) as it is sent."""
+    """Write the VCRC of each row of ``packets`` (uint8[n, size]) to its row of ``out`` (uint8[n,
+    2]) as it is sent."""
     for r in range(packets.shape[0]):
         crc = np.int64(0xFFFF)
         for i in range(packets.shape[1]):

@@ -1,4 +1,5 @@
-"""What NodeInfo tells of a part: lookups by DeviceID over :mod:`softib.iba.catalogue`, and how an aggregation node is known."""
+"""What NodeInfo tells of a part: lookups by DeviceID over :mod:`softib.iba.catalogue`, and how an
+aggregation node is known."""
 
 from __future__ import annotations
 
@@ -10,11 +11,13 @@ from softib.iba.catalogue import ADAPTER_OF, PART_BY_ID, SWITCH_OF, SWITCHES
 from softib.iba.constants import NodeType
 
 DEVICES = PART_BY_ID
-"""DeviceID → part; ``generation`` is its fastest 4x speed, ``kind`` ``ca`` or ``switch``, ``ports`` physical ports."""
+"""DeviceID → part; ``generation`` is its fastest 4x speed, ``kind`` ``ca`` or ``switch``, ``ports``
+physical ports."""
 
 
 def _first_id(generation: str, parts: dict[str, Any]) -> int:
-    """DeviceID of the part that stands for a generation: of the fastest one that has a DeviceID, where that one has none yet."""
+    """DeviceID of the part that stands for a generation: of the fastest one that has a DeviceID,
+    where that one has none yet."""
     ids = parts[generation].device_ids
     return int(ids[0] if ids else [p.device_ids[0] for p in parts.values() if p.device_ids][-1])
 
@@ -35,13 +38,15 @@ AGGREGATION_NODE_ID = 0xCF09
 AGGREGATION_NODE_DESC = "Mellanox Technologies Aggregation Node"
 """NodeDescription of the same."""
 AGGREGATION_NODE = b"Aggregation Node"
-"""Part of the NodeDescription of a SHARP aggregation node: a CA inside a switch, on the port behind its last external
-one (41 of Quantum, 65 of Quantum-2). It computes for others and runs no program."""
+"""Part of the NodeDescription of a SHARP aggregation node: a CA inside a switch, on the port behind
+its last external one (41 of Quantum, 65 of Quantum-2). It computes for others and runs no program.
+"""
 
 
 def is_host(node_type: np.ndarray, node_desc: np.ndarray) -> np.ndarray:
-    """bool[nodes]: nodes on which programs run, and nothing else is a host anywhere in softib: channel adapters, without SHARP
-    aggregation nodes (firmware inside a switch) and without routers (which forward between subnets)."""
+    """bool[nodes]: nodes on which programs run, and nothing else is a host anywhere in softib:
+    channel adapters, without SHARP aggregation nodes (firmware inside a switch) and without routers
+    (which forward between subnets)."""
     return (node_type == NodeType.CA) & ~is_aggregation_node(node_desc)
 
 

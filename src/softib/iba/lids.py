@@ -1,4 +1,5 @@
-"""LIDs that ports have already, and which of them may stand (IBA 4.1.3: unicast, aligned to their LMC, owned once)."""
+"""LIDs that ports have already, and which of them may stand (IBA 4.1.3: unicast, aligned to their
+LMC, owned once)."""
 
 from __future__ import annotations
 
@@ -11,8 +12,9 @@ __all__ = ["blocks_of", "may_stand"]
 
 
 def may_stand(lid: np.ndarray, lmc: np.ndarray) -> np.ndarray:
-    """bool[ports]: the port may keep its block of 2^LMC LIDs from base ``lid`` on. Of several owners of one LID the first keeps it; a
-    block stays only whole, so an owner that lost one of its LIDs has none."""
+    """bool[ports]: the port may keep its block of 2^LMC LIDs from base ``lid`` on. Of several
+    owners of one LID the first keeps it; a block stays only whole, so an owner that lost one of its
+    LIDs has none."""
     lid, size = lid.astype(np.int64), 1 << lmc.astype(np.int64)
     good: np.ndarray = (lid > 0) & (lid % size == 0) & (lid + size - 1 <= LID_UCAST_MAX)
     rows = np.flatnonzero(good)

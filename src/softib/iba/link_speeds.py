@@ -1,7 +1,8 @@
 """Link speeds and widths: the one table of them, for Python (:mod:`softib.iba.rates`) and for C.
 
-``softib.preload.build`` runs this file by its path while the package is being built, and writes a C header from it, so it imports
-the standard library alone. Sources: IBA 5.6 and 14.2.5.6. Latencies of devices are in :mod:`softib.iba.catalogue`.
+``softib.preload.build`` runs this file by its path while the package is being built, and writes a C
+header from it, so it imports the standard library alone. Sources: IBA 5.6 and 14.2.5.6. Latencies
+of devices are in :mod:`softib.iba.catalogue`.
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ from dataclasses import dataclass
 class LinkSpeed:
     """One generation of lanes.
 
-    ``lane_gbps`` is the signalling rate of one lane, ``lane_data_gbps`` what is left after encoding.
-    ``speed_bit`` is the bit in PortInfo.LinkSpeed* (0: none), ``ext_bit`` in LinkSpeedExt*, ``ext2_bit`` in
-    LinkSpeedExt2*, ``mlnx_bit`` in the Mellanox ExtendedPortInfo. ``pam4`` lanes carry two bits a symbol and
-    need forward error correction. ``kernel_rate`` is a lane's rate in 100 Mb/s as Linux rounds it (drivers/infiniband/core/sysfs.c, ``rate_show``; ``ib_port_attr_to_speed_info``).
+    ``lane_gbps`` is the signalling rate of one lane, ``lane_data_gbps`` what is left after
+    encoding. ``speed_bit`` is the bit in PortInfo.LinkSpeed* (0: none), ``ext_bit`` in
+    LinkSpeedExt*, ``ext2_bit`` in LinkSpeedExt2*, ``mlnx_bit`` in the Mellanox ExtendedPortInfo.
+    ``pam4`` lanes carry two bits a symbol and need forward error correction. ``kernel_rate`` is a
+    lane's rate in 100 Mb/s as Linux rounds it (drivers/infiniband/core/sysfs.c, ``rate_show``;
+    ``ib_port_attr_to_speed_info``).
     """
 
     name: str
@@ -43,7 +46,8 @@ SPEEDS: tuple[LinkSpeed, ...] = (
     LinkSpeed("XDR", 9, 212.5, 200.0, ext2_bit=1, pam4=True, kernel_rate=2000),
     LinkSpeed("GDR", 10, 425.0, 400.0, ext2_bit=2, pam4=True, kernel_rate=4000),
 )
-"""Slowest first. ``code`` is softib's dense number (0 = unknown): a larger code is a faster lane."""
+"""Slowest first. ``code`` is softib's dense number (0 = unknown): a larger code is a faster lane.
+"""
 
 WIDTH_BITS = {1: 1, 4: 2, 8: 4, 12: 8, 2: 16}
 """Lanes → bit of PortInfo.LinkWidth* (IBA 14.2.5.6)."""

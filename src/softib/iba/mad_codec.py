@@ -1,7 +1,8 @@
-"""Communication management and SA MADs as octets, one at a time, from their declarations in ``iba``.
+"""Communication management and SA MADs as octets, one at a time, from their declarations in
+``iba``.
 
-One Python integer holds the structure: a connection costs five of these, and NumPy's cost for each field would be ten
-times as much.
+One Python integer holds the structure: a connection costs five of these, and NumPy's cost for each
+field would be ten times as much.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ class Codec:
             self._fields[f.name] = (bits - f.offset - f.width, (1 << f.width) - 1, octets)
 
     def pack(self, **values: Any) -> bytes:
-        """Its octets; values beyond a field's width lose their high bits, octets are padded with zeros."""
+        """Its octets; values beyond a field's width lose their high bits, octets are padded with
+        zeros."""
         whole = 0
         for name, value in values.items():
             shift, mask, octets = self._fields[name]
@@ -70,8 +72,18 @@ class Head:
     __slots__ = _NAMES
 
     def __init__(self, mad: bytes):
-        (self.base, self.klass, self.version, self.method, self.status, self.specific, self.tid, self.attr,
-         self._reserved, self.modifier) = _HEAD.unpack_from(mad)  # fmt: skip
+        (
+            self.base,
+            self.klass,
+            self.version,
+            self.method,
+            self.status,
+            self.specific,
+            self.tid,
+            self.attr,
+            self._reserved,
+            self.modifier,
+        ) = _HEAD.unpack_from(mad)
 
 
 def head_of(klass: int, version: int, method: int, tid: int, attr: int, modifier: int = 0) -> bytes:

@@ -1,4 +1,5 @@
-"""MADs as the packets that cables carry: LRH, BTH, DETH, the MAD, invariant and variant CRC (IBA 7.7, 9.2, 9.3, 7.8)."""
+"""MADs as the packets that cables carry: LRH, BTH, DETH, the MAD, invariant and variant CRC (IBA
+7.7, 9.2, 9.3, 7.8)."""
 
 from __future__ import annotations
 
@@ -26,12 +27,13 @@ GSI_QKEY = 0x80010000
 PSN_MASK = QP_MASK = 0xFFFFFF
 
 
-def mad_packets(mad: np.ndarray, slid: Any, dlid: Any, sl: Any, pkey: Any, sqp: Any, dqp: Any,
-                first_psn: int = 0, vl: Any = 0) -> np.ndarray:  # fmt: skip
+def mad_packets(
+    mad: np.ndarray, slid: Any, dlid: Any, sl: Any, pkey: Any, sqp: Any, dqp: Any, first_psn: int = 0, vl: Any = 0
+) -> np.ndarray:
     """uint8[n, 290]: each row of ``mad`` (uint8[n, 256]) as one packet without GRH, CRCs computed.
 
-    SMPs travel on VL15 with SL 0 between QPs 0 (IBA 13.5.1), other MADs on ``vl``. The addresses are scalars or columns.
-    PSNs count from ``first_psn``.
+    SMPs travel on VL15 with SL 0 between QPs 0 (IBA 13.5.1), other MADs on ``vl``. The addresses
+    are scalars or columns. PSNs count from ``first_psn``.
     """
     n = len(mad)
     is_smp = np.isin(mad[:, MadHeader.mgmt_class.byte], (MgmtClass.SUBN_LID, MgmtClass.SUBN_DR))
@@ -40,12 +42,16 @@ def mad_packets(mad: np.ndarray, slid: Any, dlid: Any, sl: Any, pkey: Any, sqp: 
     dest_qp, src_qp = (np.where(is_smp, 0, np.asarray(qp, np.uint32) & QP_MASK) for qp in (dqp, sqp))
     headers = (
         LRH.pack(
-            vl=np.where(is_smp, SMP_VL, vl), sl=np.where(is_smp, 0, np.asarray(sl) & 15), lnh=int(LNH.BTH),
-            dlid=np.asarray(dlid), pkt_len=PKT_LEN, slid=np.asarray(slid),
+            vl=np.where(is_smp, SMP_VL, vl),
+            sl=np.where(is_smp, 0, np.asarray(sl) & 15),
+            lnh=int(LNH.BTH),
+            dlid=np.asarray(dlid),
+            pkt_len=PKT_LEN,
+            slid=np.asarray(slid),
         ),
         BTH.pack(opcode=UD_SEND_ONLY, pkey=np.where(is_smp, DEFAULT_PKEY, pkey), dest_qp=dest_qp, psn=psn),
         DETH.pack(qkey=np.where(is_smp, 0, GSI_QKEY), src_qp=src_qp),
-    )  # fmt: skip
+    )
     out[:, :MAD_AT] = np.concatenate(headers, axis=1)
     out[:, MAD_AT:ICRC_AT] = mad
     for row in out:

@@ -1,7 +1,7 @@
 """Mellanox' vendor class 0x0a, as far as infiniband-diags' ``vendstat`` publishes it.
 
-Class version 1; data begin at octet 24 of the MAD (vendor range 1), where the first eight octets stay empty.
-Attributes without a public layout (0x91 on) are not here.
+Class version 1; data begin at octet 24 of the MAD (vendor range 1), where the first eight octets
+stay empty. Attributes without a public layout (0x91 on) are not here.
 """
 
 from __future__ import annotations
@@ -27,14 +27,21 @@ IS3_DEVICE_ID = 47396
 """InfiniScale III, whose configuration space holds PortXmitWait."""
 IS3_PORTS = 24
 XMIT_WAIT_ADDRESS, XMIT_WAIT_STEP = 0x10013C, 0x1000
-"""PortXmitWait of lane group k = 1…24 is at ADDRESS + k * STEP; group 1 is port 4, and after port 24 comes port 1."""
+"""PortXmitWait of lane group k = 1…24 is at ADDRESS + k * STEP; group 1 is port 4, and after port
+24 comes port 1."""
 
 EXT_FW_DEVICES = (
-    (0x0245, 0x0245), (0xC738, 0xC73B), (0xCB20, 0xCB20), (0xCF08, 0xCF08), (0xD2F0, 0xD2F0), (0x01B3, 0x01B3),
-    (0x1003, 0x101B), (0xA2D2, 0xA2D2),
-)  # fmt: skip
-"""DeviceIDs (first, last) whose GeneralInfo has the extended firmware version in the middle: SwitchX, Switch-IB,
-Quantum, InfiniScale IV, ConnectX-3 to -6, BlueField."""
+    (0x0245, 0x0245),
+    (0xC738, 0xC73B),
+    (0xCB20, 0xCB20),
+    (0xCF08, 0xCF08),
+    (0xD2F0, 0xD2F0),
+    (0x01B3, 0x01B3),
+    (0x1003, 0x101B),
+    (0xA2D2, 0xA2D2),
+)
+"""DeviceIDs (first, last) whose GeneralInfo has the extended firmware version in the middle:
+SwitchX, Switch-IB, Quantum, InfiniScale IV, ConnectX-3 to -6, BlueField."""
 
 
 class GeneralInfo(Structure, size=108, attr=0x17, section="vendstat: IS3 general information"):
@@ -65,7 +72,8 @@ class GeneralInfo(Structure, size=108, attr=0x17, section="vendstat: IS3 general
 
 
 class GeneralInfoExt(Structure, size=28, section="vendstat: IS4 extended firmware information"):
-    """Follows ``ini_file_version`` on the devices of EXT_FW_DEVICES and moves the software version back."""
+    """Follows ``ini_file_version`` on the devices of EXT_FW_DEVICES and moves the software version
+    back."""
 
     major = field(32, "firmware version")
     minor = field(32, "firmware version")
@@ -73,7 +81,8 @@ class GeneralInfoExt(Structure, size=28, section="vendstat: IS4 extended firmwar
 
 
 class ConfigSpaceRecord(Structure, size=12, attr=CONFIG_SPACE_ACCESS, section="vendstat: config space access"):
-    """One of up to 18 records behind the eight empty octets; AttributeModifier is 2 << 22 | records << 16."""
+    """One of up to 18 records behind the eight empty octets; AttributeModifier is 2 << 22 | records
+    << 16."""
 
     address = field(32, "register")
     data = field(32, "its value")

@@ -1,8 +1,11 @@
-"""Registers of Mellanox devices that a Get of vendor class 0x0a reads: modules, and the histogram of what RS-FEC corrected.
+"""Registers of Mellanox devices that a Get of vendor class 0x0a reads: modules, and the histogram
+of what RS-FEC corrected.
 
-AccessRegisterGMP (attribute 0x51) carries a register: AttributeModifier is its number, the first eight octets of the attribute are a key, the next four say which
-block of :data:`BLOCK_SIZE` octets, then the register follows. Source of the attribute, numbers and layouts: mstflint (``mtcr_ib_ofed.c``, ``reg_ids.h``,
-``register_access_table.adb``), of what the module's fields mean SFF-8636 and CMIS.
+AccessRegisterGMP (attribute 0x51) carries a register: AttributeModifier is its number, the first
+eight octets of the attribute are a key, the next four say which block of :data:`BLOCK_SIZE` octets,
+then the register follows. Source of the attribute, numbers and layouts: mstflint
+(``mtcr_ib_ofed.c``, ``reg_ids.h``, ``register_access_table.adb``), of what the module's fields mean
+SFF-8636 and CMIS.
 """
 
 from __future__ import annotations
@@ -25,7 +28,8 @@ __all__ = [
 
 ACCESS_REGISTER = 0x51
 CAPABILITY_AT, CAPABLE = 136, 1 << 20
-"""Octet of GeneralInfo (class 0x0a) that holds the capability mask, and its bit for this attribute."""
+"""Octet of GeneralInfo (class 0x0a) that holds the capability mask, and its bit for this attribute.
+"""
 REGISTER_AT = 36
 """Octet of the MAD at which the register begins."""
 BLOCK_SIZE = 220
@@ -38,7 +42,8 @@ HISTOGRAM_GROUP = 0x23
 KP4, LOW_LATENCY, KR4 = 1, 2, 3
 """PPHCR.active_hist_type: RS(544,514); RS(272,257+1); RS(528,514)."""
 BINS = 16
-"""Bins of a histogram that has one for each number of symbols that RS(544,514) corrects, 0 to 15."""
+"""Bins of a histogram that has one for each number of symbols that RS(544,514) corrects, 0 to 15.
+"""
 
 
 class PortRegister(Structure, size=8, section="mstflint: ppcnt_reg, pddr_reg, pphcr"):
@@ -56,7 +61,8 @@ class PortRegister(Structure, size=8, section="mstflint: ppcnt_reg, pddr_reg, pp
 
 
 class ModuleInfo(Structure, size=208, section="mstflint: pddr_module_info"):
-    """Page 3 of PDDR: what the module in a port is and measures (SFF-8636 / CMIS). Optical power as ``module_info_ext`` of the request says; all zeros: no module told anything."""
+    """Page 3 of PDDR: what the module in a port is and measures (SFF-8636 / CMIS). Optical power as
+    ``module_info_ext`` of the request says; all zeros: no module told anything."""
 
     cable_technology = field(8, "SFF-8636 byte 147")
     _reserved0 = reserved(24)
@@ -94,7 +100,8 @@ MODULE_LANES = 8
 
 
 class FecHistogram(Structure, size=168, section="mstflint: ppcnt_rs_fec_histograms_counters"):
-    """Group 0x23 of PPCNT: codewords by how many symbols RS-FEC corrected in them; bins as :class:`HistogramRanges` says."""
+    """Group 0x23 of PPCNT: codewords by how many symbols RS-FEC corrected in them; bins as
+    :class:`HistogramRanges` says."""
 
     hist = array(21, 64, "codewords")
 

@@ -1,6 +1,7 @@
 """Notices and what each trap says (IBA 13.4.8.2 and 14.2.5.1).
 
-``Notice`` is the attribute as an SMP carries it; its ``data_details`` hold one of the ``Trap…`` structures below.
+``Notice`` is the attribute as an SMP carries it; its ``data_details`` hold one of the ``Trap…``
+structures below.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ __all__ = [
 
 
 class Notice(Structure, size=64, attr=0x02, section="13.4.8.2"):
-    """Something happened. (A subnet administrator's copy has the issuer's GID behind these 64 octets.)"""
+    """Something happened. (A subnet administrator's copy has the issuer's GID behind these 64
+    octets.)"""
 
     is_generic = field(1, "1: the trap number is the specification's")
     type = field(7, "0 fatal, 1 urgent, 2 security, 3 subnet management, 4 informational")

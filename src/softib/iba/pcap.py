@@ -1,9 +1,12 @@
-"""Captures that Wireshark reads: the one writer of files whose records are InfiniBand packets from the LRH to the VCRC.
+"""Captures that Wireshark reads: the one writer of files whose records are InfiniBand packets from
+the LRH to the VCRC.
 
-Two containers: *pcap* with nanoseconds (magic 0xa1b23c4d), of one stream of packets, and *pcapng*, which names the port of each
-packet and says in which direction it passed (draft-ietf-opsawg-pcapng). In both the link type is 197 = LINKTYPE_ERF, whose records of
-type 21 hold InfiniBand packets behind 16 bytes: time, type, flags, lengths (Endace's Extensible Record Format). The plain link type
-247 = LINKTYPE_INFINIBAND stands in the tcpdump project's list, but Wireshark (4.0) does not read it.
+Two containers: *pcap* with nanoseconds (magic 0xa1b23c4d), of one stream of packets, and *pcapng*,
+which names the port of each packet and says in which direction it passed
+(draft-ietf-opsawg-pcapng). In both the link type is 197 = LINKTYPE_ERF, whose records of type 21
+hold InfiniBand packets behind 16 bytes: time, type, flags, lengths (Endace's Extensible Record
+Format). The plain link type 247 = LINKTYPE_INFINIBAND stands in the tcpdump project's list, but
+Wireshark (4.0) does not read it.
 """
 
 from __future__ import annotations
@@ -58,11 +61,25 @@ def _record(packet_size: int) -> np.dtype:
 
 @cache
 def _block(packet_size: int) -> np.dtype:
-    """An Enhanced Packet Block of pcapng that holds one record of ERF, and the packet's direction as its option."""
-    head = [("block", "<u4"), ("size", "<u4"), ("interface", "<u4"), ("high", "<u4"), ("low", "<u4"), ("captured", "<u4"),
-            ("length", "<u4")]  # fmt: skip
-    tail = [("pad", "u1", (-packet_size % 4,)), ("option", "<u2"), ("option_size", "<u2"), ("direction", "<u4"), ("end", "<u4"),
-            ("size_again", "<u4")]  # fmt: skip
+    """An Enhanced Packet Block of pcapng that holds one record of ERF, and the packet's direction
+    as its option."""
+    head = [
+        ("block", "<u4"),
+        ("size", "<u4"),
+        ("interface", "<u4"),
+        ("high", "<u4"),
+        ("low", "<u4"),
+        ("captured", "<u4"),
+        ("length", "<u4"),
+    ]
+    tail = [
+        ("pad", "u1", (-packet_size % 4,)),
+        ("option", "<u2"),
+        ("option_size", "<u2"),
+        ("direction", "<u4"),
+        ("end", "<u4"),
+        ("size_again", "<u4"),
+    ]
     return np.dtype([*head, *_ERF, ("packet", "u1", (packet_size,)), *tail])
 
 
@@ -76,8 +93,8 @@ def _fill_erf(records: np.ndarray, packets: np.ndarray, ns: np.ndarray) -> None:
 
 
 def pcap_records(packets: np.ndarray, ns: Any) -> np.ndarray:
-    """Records (a structured array) of ``packets`` (uint8[n, size]) sent at ``ns``, nanoseconds since 1970: one number for
-    all, or int64[n]. Write its bytes behind :data:`FILE_HEADER`."""
+    """Records (a structured array) of ``packets`` (uint8[n, size]) sent at ``ns``, nanoseconds
+    since 1970: one number for all, or int64[n]. Write its bytes behind :data:`FILE_HEADER`."""
     n, size = packets.shape
     records = np.zeros(n, _record(size))
     records["s"], records["ns"] = np.divmod(np.asarray(ns, np.uint64), np.uint64(NS_PER_S))
@@ -86,8 +103,8 @@ def pcap_records(packets: np.ndarray, ns: Any) -> np.ndarray:
 
 
 def pcapng_blocks(packets: np.ndarray, ns: Any, interface: Any, direction: Any) -> np.ndarray:
-    """Enhanced Packet Blocks of ``packets`` (uint8[n, size]) at ``ns``; ``interface`` and ``direction`` (:data:`INBOUND`,
-    :data:`OUTBOUND`) are numbers or columns."""
+    """Enhanced Packet Blocks of ``packets`` (uint8[n, size]) at ``ns``; ``interface`` and
+    ``direction`` (:data:`INBOUND`, :data:`OUTBOUND`) are numbers or columns."""
     n, size = packets.shape
     blocks = np.zeros(n, _block(size))
     at = np.asarray(ns, np.uint64)
@@ -119,8 +136,9 @@ def _option(code: int, value: bytes) -> bytes:
 
 
 class PcapFile:
-    """A capture that is being written, as pcap: packets of one size at a time. Each call raises :class:`InputError`, one line, where the file
-    cannot be written; after :meth:`close` or :meth:`abandon` they do nothing."""
+    """A capture that is being written, as pcap: packets of one size at a time. Each call raises
+    :class:`InputError`, one line, where the file cannot be written; after :meth:`close` or
+    :meth:`abandon` they do nothing."""
 
     def __init__(self, path: str | os.PathLike[str]):
         self.path = Path(path)
@@ -191,8 +209,9 @@ class PcapngFile(PcapFile):
         interface: np.ndarray,
         direction: np.ndarray,
     ) -> None:
-        """Packets of several sizes in the order of the columns ``ns``, ``interface`` and ``direction``. Each group: rows of the columns, and
-        their packets (uint8[rows, size]); together the groups have each row once."""
+        """Packets of several sizes in the order of the columns ``ns``, ``interface`` and
+        ``direction``. Each group: rows of the columns, and their packets (uint8[rows, size]);
+        together the groups have each row once."""
         size = np.zeros(len(ns), np.int64)
         for rows, packets in groups:
             size[rows] = _block(packets.shape[1]).itemsize

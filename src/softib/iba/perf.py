@@ -1,7 +1,9 @@
-"""Performance management (IBA 16.1): what an agent can, and its mandatory attributes: samples and PortCounters.
+"""Performance management (IBA 16.1): what an agent can, and its mandatory attributes: samples and
+PortCounters.
 
-All attributes of the class begin at octet 64 of the MAD. Data counters are in 4-octet words, wait and congestion times in ticks, everything else in
-events. Counter names are the specification's. The optional attributes: :mod:`softib.iba.perf_optional`, :mod:`softib.iba.perf_extended_speeds`,
+All attributes of the class begin at octet 64 of the MAD. Data counters are in 4-octet words, wait
+and congestion times in ticks, everything else in events. Counter names are the specification's. The
+optional attributes: :mod:`softib.iba.perf_optional`, :mod:`softib.iba.perf_extended_speeds`,
 :mod:`softib.iba.perf_congestion`.
 """
 
@@ -22,7 +24,8 @@ __all__ = [
 ]
 
 ALL_PORTS = 255
-"""PortSelect of "all ports at once", where ClassPortInfo.CapabilityMask has bit 8 (IBA 16.1.3.5)."""
+"""PortSelect of "all ports at once", where ClassPortInfo.CapabilityMask has bit 8 (IBA 16.1.3.5).
+"""
 
 
 class CapMask(IntFlag):
@@ -55,8 +58,9 @@ class SampleStatus(IntEnum):
 class PortSamplesControl(Structure, attr=0x10, section="16.1.3.2"):
     """Which counters are sampled, when and for how long.
 
-    ``tick``: Linux' qib driver reports 0, 1, 3 at SDR, DDR, QDR for a fixed 4 ns clock: multiples of ten bit times.
-    ``counter_select`` 1 to 5: PortXmitData, PortRcvData, PortXmitPkts, PortRcvPkts, PortXmitWait (16.1.3.3).
+    ``tick``: Linux' qib driver reports 0, 1, 3 at SDR, DDR, QDR for a fixed 4 ns clock: multiples
+    of ten bit times. ``counter_select`` 1 to 5: PortXmitData, PortRcvData, PortXmitPkts,
+    PortRcvPkts, PortXmitWait (16.1.3.3).
     """
 
     op_code = field(8, "what kind of sampling")
@@ -92,7 +96,8 @@ class PortSamplesResult(Structure, size=64, attr=0x11, section="16.1.3.4"):
 
 
 class PortCounters(Structure, size=44, attr=0x12, section="16.1.3.5"):
-    """Mandatory counters; each stops at its largest value. A Set clears those whose bit is in CounterSelect."""
+    """Mandatory counters; each stops at its largest value. A Set clears those whose bit is in
+    CounterSelect."""
 
     _reserved0 = reserved(8)
     port_select = field(8, "portnum, 255 = all")

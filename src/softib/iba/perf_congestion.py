@@ -1,4 +1,5 @@
-"""Performance management of congestion: notices and times by VL and SL (IBA annex A10, attributes 0x30 to 0x37)."""
+"""Performance management of congestion: notices and times by VL and SL (IBA annex A10, attributes
+0x30 to 0x37)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Errors by lane of links with 64b/66b blocks, and what FEC mends (IBA 16.1.4; ClassPortInfo.CapabilityMask bit 14)."""
+"""Errors by lane of links with 64b/66b blocks, and what FEC mends (IBA 16.1.4;
+ClassPortInfo.CapabilityMask bit 14)."""
 
 from __future__ import annotations
 
@@ -10,8 +11,8 @@ __all__ = ["PortExtendedSpeedsCounters"]
 class PortExtendedSpeedsCounters(Structure, size=152, attr=0x1F, section="16.1.4"):
     """Errors of 64b/66b lanes (FDR and EDR), and of RS-FEC.
 
-    CounterSelect counts the counters in this order. With RS-FEC active, ``fec_correctable_block_ctr`` counts corrected
-    symbols of each lane.
+    CounterSelect counts the counters in this order. With RS-FEC active,
+    ``fec_correctable_block_ctr`` counts corrected symbols of each lane.
     """
 
     _reserved0 = reserved(8)

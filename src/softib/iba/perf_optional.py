@@ -1,7 +1,8 @@
-"""Optional attributes of performance management (IBA 16.1.4): counters of 64 bits, causes of errors, counters by opcode and by VL, flow control.
+"""Optional attributes of performance management (IBA 16.1.4): counters of 64 bits, causes of
+errors, counters by opcode and by VL, flow control.
 
-ClassPortInfo says which counters PortCountersExtended has (:class:`softib.iba.perf.CapMask`). It has no bit for the others: an agent that lacks one
-answers with status 0x0C (IBA 13.4.7).
+ClassPortInfo says which counters PortCountersExtended has (:class:`softib.iba.perf.CapMask`). It
+has no bit for the others: an agent that lacks one answers with status 0x0C (IBA 13.4.7).
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ __all__ = [
 
 
 class PortCountersExtended(Structure, size=184, attr=0x1D, section="16.1.4.11"):
-    """The same in 64 bits. Everything from ``symbol_error_counter`` on exists where CapabilityMask2 bit 1 says so."""
+    """The same in 64 bits. Everything from ``symbol_error_counter`` on exists where CapabilityMask2
+    bit 1 says so."""
 
     _reserved0 = reserved(8)
     port_select = field(8, "portnum, 255 = all")

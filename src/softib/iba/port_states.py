@@ -1,4 +1,5 @@
-"""The port state machine as a table: what Set(PortInfo) may ask for in each state (IBA 7.2.7 and 14.2.5.6)."""
+"""The port state machine as a table: what Set(PortInfo) may ask for in each state (IBA 7.2.7 and
+14.2.5.6)."""
 
 from __future__ import annotations
 
@@ -33,5 +34,5 @@ def _table() -> np.ndarray:
 
 
 STATE_AFTER_SET = _table()
-"""uint8[16, 16]: PortState after a Set, by present state and requested state; ``INVALID`` where it is refused.
-DOWN as a result means: the link goes down and trains anew."""
+"""uint8[16, 16]: PortState after a Set, by present state and requested state; ``INVALID`` where it
+is refused. DOWN as a result means: the link goes down and trains anew."""

@@ -1,7 +1,7 @@
 """Link widths, speeds and what they carry.
 
-A *speed* is named by its generation (``"EDR"``), a *width* by its lanes. The table itself is :mod:`softib.iba.link_speeds`, which the
-preload libraries are built from, too.
+A *speed* is named by its generation (``"EDR"``), a *width* by its lanes. The table itself is
+:mod:`softib.iba.link_speeds`, which the preload libraries are built from, too.
 """
 
 from __future__ import annotations

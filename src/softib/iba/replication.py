@@ -1,10 +1,13 @@
-"""Replication between subnet managers: vendor class 0x0d (IBA 13.4.4 leaves 0x09 to 0x0f to vendors).
+"""Replication between subnet managers: vendor class 0x0d (IBA 13.4.4 leaves 0x09 to 0x0f to
+vendors).
 
-IBA 14.4 lets managers elect a master and says nothing of what a standby knows of it. **Class, attributes and layouts here are
-softib's own**: no other manager speaks them. Class version 1, GMPs on QP 1, no RMPP. Octets 24-31 are the SM_Key.
+IBA 14.4 lets managers elect a master and says nothing of what a standby knows of it. **Class,
+attributes and layouts here are softib's own**: no other manager speaks them. Class version 1, GMPs
+on QP 1, no RMPP. Octets 24-31 are the SM_Key.
 
-A standby asks its master with Get(ReplicaState) where it stands; the master sends its records with Set(ReplicaRecords), all of them
-once and then what changed, each MAD with the next sequence number, and the standby acknowledges each.
+A standby asks its master with Get(ReplicaState) where it stands; the master sends its records with
+Set(ReplicaRecords), all of them once and then what changed, each MAD with the next sequence number,
+and the standby acknowledges each.
 """
 
 from __future__ import annotations
@@ -28,7 +31,8 @@ HEAD_AT, RECORDS_AT = 24, 56
 RECORD_OCTETS = 256 - RECORDS_AT
 """Octets of records in one MAD."""
 STATE_ATTR, RECORDS_ATTR = 0x10, 0x11
-"""Attribute IDs of ReplicaState and ReplicaRecords. Both have a :class:`ReplicaHead`; records follow it in the second."""
+"""Attribute IDs of ReplicaState and ReplicaRecords. Both have a :class:`ReplicaHead`; records
+follow it in the second."""
 
 
 class ReplicaFlag(IntEnum):

@@ -1,8 +1,10 @@
-"""Subnet administration: its MAD header, its records, and which bit of a component mask means what (IBA 15.2).
+"""Subnet administration: its MAD header, its records, and which bit of a component mask means what
+(IBA 15.2).
 
-``COMPONENTS[Record][bit]`` is the name of the field that component-mask bit ``bit`` selects, None where the component is
-reserved. The numbers are those that clients use (rdma-core ``ib_sa.h``/OpenSM's ``ib_types.h``, which follow the order of
-components in the tables of IBA 15.2.5): a component that was split later kept its old bit.
+``COMPONENTS[Record][bit]`` is the name of the field that component-mask bit ``bit`` selects, None
+where the component is reserved. The numbers are those that clients use (rdma-core
+``ib_sa.h``/OpenSM's ``ib_types.h``, which follow the order of components in the tables of IBA
+15.2.5): a component that was split later kept its old bit.
 """
 
 from __future__ import annotations
@@ -84,7 +86,7 @@ __all__ = [
     "TraceRecord",
     "VLArbRecord",
     "mask_of",
-]  # fmt: skip
+]
 
 
 class RmppHeader(Structure, size=12, section="13.6.2.1"):
@@ -132,19 +134,74 @@ def _names(of: type[Structure], octets: int | None = None) -> list[str | None]:
 
 
 _PORT_INFO: tuple[str | None, ...] = (
-    "mkey", "gid_prefix", "lid", "master_sm_lid", "cap_mask", "diag_code", "mkey_lease_period", "local_port_num",
-    "link_width_enabled", "link_width_supported", "link_width_active", "link_speed_supported", "port_state",
-    "port_phys_state", "link_down_default_state", "mkey_protect", None, "lmc", "link_speed_active", "link_speed_enabled",
-    "neighbor_mtu", "master_sm_sl", "vl_cap", "init_type", "vl_high_limit", "vl_arb_high_cap", "vl_arb_low_cap",
-    "init_type_reply", "mtu_cap", "vl_stall_count", "hoq_life", "operational_vls", "partition_enforcement_inbound",
-    "partition_enforcement_outbound", "filter_raw_inbound", "filter_raw_outbound", "mkey_violations", "pkey_violations",
-    "qkey_violations", "guid_cap", "client_reregister", "subnet_timeout", None, "resp_time_value", "local_phy_errors",
-    "overrun_errors", "max_credit_hint", None, "link_round_trip_latency", "cap_mask2", "link_speed_ext_active",
-    "link_speed_ext_supported", None, "link_speed_ext_enabled",
-)  # fmt: skip
+    "mkey",
+    "gid_prefix",
+    "lid",
+    "master_sm_lid",
+    "cap_mask",
+    "diag_code",
+    "mkey_lease_period",
+    "local_port_num",
+    "link_width_enabled",
+    "link_width_supported",
+    "link_width_active",
+    "link_speed_supported",
+    "port_state",
+    "port_phys_state",
+    "link_down_default_state",
+    "mkey_protect",
+    None,
+    "lmc",
+    "link_speed_active",
+    "link_speed_enabled",
+    "neighbor_mtu",
+    "master_sm_sl",
+    "vl_cap",
+    "init_type",
+    "vl_high_limit",
+    "vl_arb_high_cap",
+    "vl_arb_low_cap",
+    "init_type_reply",
+    "mtu_cap",
+    "vl_stall_count",
+    "hoq_life",
+    "operational_vls",
+    "partition_enforcement_inbound",
+    "partition_enforcement_outbound",
+    "filter_raw_inbound",
+    "filter_raw_outbound",
+    "mkey_violations",
+    "pkey_violations",
+    "qkey_violations",
+    "guid_cap",
+    "client_reregister",
+    "subnet_timeout",
+    None,
+    "resp_time_value",
+    "local_phy_errors",
+    "overrun_errors",
+    "max_credit_hint",
+    None,
+    "link_round_trip_latency",
+    "cap_mask2",
+    "link_speed_ext_active",
+    "link_speed_ext_supported",
+    None,
+    "link_speed_ext_enabled",
+)
 _INFORM: tuple[str | None, ...] = (
-    "gid", "lid_range_begin", "lid_range_end", None, "is_generic", "subscribe", "type", "trap_number", "qpn", None, "producer_type",
-)  # fmt: skip
+    "gid",
+    "lid_range_begin",
+    "lid_range_end",
+    None,
+    "is_generic",
+    "subscribe",
+    "type",
+    "trap_number",
+    "qpn",
+    None,
+    "producer_type",
+)
 
 COMPONENTS: dict[type[Structure], tuple[str | None, ...]] = {
     NodeRecord: ("lid", None, *_names(smp.NodeInfo, 40), "node_description"),
@@ -156,23 +213,93 @@ COMPONENTS: dict[type[Structure], tuple[str | None, ...]] = {
     SMInfoRecord: ("lid", None, *_names(smp.SMInfo, 21)),
     LinkRecord: ("from_lid", "from_port", "to_port", "to_lid"),
     GUIDInfoRecord: ("lid", "block", None, None, *(f"guid{i}" for i in range(8))),
-    ServiceRecord: ("service_id", "service_gid", "service_pkey", None, "service_lease", "service_key", "service_name",
-                    *(f"data8:{i}" for i in range(16)), *(f"data16:{i}" for i in range(8)), *(f"data32:{i}" for i in range(4)),
-                    "data64:0", "data64:1"),
+    ServiceRecord: (
+        "service_id",
+        "service_gid",
+        "service_pkey",
+        None,
+        "service_lease",
+        "service_key",
+        "service_name",
+        *(f"data8:{i}" for i in range(16)),
+        *(f"data16:{i}" for i in range(8)),
+        *(f"data32:{i}" for i in range(4)),
+        "data64:0",
+        "data64:1",
+    ),
     PKeyTableRecord: ("lid", "block", "portnum", None, "pkey"),
-    PathRecord: ("service_id", "service_id", "dgid", "sgid", "dlid", "slid", "raw_traffic", None, "flow_label", "hop_limit",
-                 "tclass", "reversible", "numb_path", "pkey", "qos_class", "sl", "mtu_selector", "mtu", "rate_selector",
-                 "rate", "packet_life_time_selector", "packet_life_time", "preference"),
+    PathRecord: (
+        "service_id",
+        "service_id",
+        "dgid",
+        "sgid",
+        "dlid",
+        "slid",
+        "raw_traffic",
+        None,
+        "flow_label",
+        "hop_limit",
+        "tclass",
+        "reversible",
+        "numb_path",
+        "pkey",
+        "qos_class",
+        "sl",
+        "mtu_selector",
+        "mtu",
+        "rate_selector",
+        "rate",
+        "packet_life_time_selector",
+        "packet_life_time",
+        "preference",
+    ),
     VLArbRecord: ("lid", "out_port", "block", None, "entry"),
-    MCMemberRecord: ("mgid", "port_gid", "qkey", "mlid", "mtu_selector", "mtu", "tclass", "pkey", "rate_selector", "rate",
-                     "packet_life_time_selector", "packet_life_time", "sl", "flow_label", "hop_limit", "scope", "join_state",
-                     "proxy_join"),
-    MultiPathRecord: ("raw_traffic", None, "flow_label", "hop_limit", "tclass", "reversible", "numb_path", "pkey",
-                      "qos_class", "sl", "mtu_selector", "mtu", "rate_selector", "rate", "packet_life_time_selector",
-                      "packet_life_time", "service_id_8msb", "independence", None, "sgid_count", "dgid_count",
-                      "service_id_56lsb"),
+    MCMemberRecord: (
+        "mgid",
+        "port_gid",
+        "qkey",
+        "mlid",
+        "mtu_selector",
+        "mtu",
+        "tclass",
+        "pkey",
+        "rate_selector",
+        "rate",
+        "packet_life_time_selector",
+        "packet_life_time",
+        "sl",
+        "flow_label",
+        "hop_limit",
+        "scope",
+        "join_state",
+        "proxy_join",
+    ),
+    MultiPathRecord: (
+        "raw_traffic",
+        None,
+        "flow_label",
+        "hop_limit",
+        "tclass",
+        "reversible",
+        "numb_path",
+        "pkey",
+        "qos_class",
+        "sl",
+        "mtu_selector",
+        "mtu",
+        "rate_selector",
+        "rate",
+        "packet_life_time_selector",
+        "packet_life_time",
+        "service_id_8msb",
+        "independence",
+        None,
+        "sgid_count",
+        "dgid_count",
+        "service_id_56lsb",
+    ),
     InformInfoRecord: ("subscriber_gid", "enum", None, *_INFORM),
-}  # fmt: skip
+}
 """``name:i`` is element ``i`` of an array whose elements have a bit each."""
 
 RECORDS: dict[int, type[Structure]] = {r.attr: r for r in COMPONENTS if r.attr is not None}
@@ -180,7 +307,8 @@ RECORDS: dict[int, type[Structure]] = {r.attr: r for r in COMPONENTS if r.attr i
 
 
 def mask_of(record: type[Structure], *names: str) -> int:
-    """Component mask that selects ``names`` of ``record``. Raises ``KeyError`` for a name that has no bit."""
+    """Component mask that selects ``names`` of ``record``. Raises ``KeyError`` for a name that has
+    no bit."""
     bits = 0
     for name in names:
         found = [1 << i for i, n in enumerate(COMPONENTS[record]) if n == name]

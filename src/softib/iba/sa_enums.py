@@ -1,4 +1,5 @@
-"""Enumerations of subnet administration and of RMPP: attributes, methods, statuses, capabilities (IBA 13.6.2, 15.2, 15.4)."""
+"""Enumerations of subnet administration and of RMPP: attributes, methods, statuses, capabilities
+(IBA 13.6.2, 15.2, 15.4)."""
 
 from __future__ import annotations
 
@@ -96,7 +97,8 @@ class SaCapMask(IntFlag):
 
 
 class SaCapMask2(IntFlag):
-    """ClassPortInfo.CapabilityMask2 of SA (bits as OpenSM's ``ib_types.h`` and Linux' ``ib_sa.h`` number them)."""
+    """ClassPortInfo.CapabilityMask2 of SA (bits as OpenSM's ``ib_types.h`` and Linux' ``ib_sa.h``
+    number them)."""
 
     QOS = 1 << 1
     REVERSE_PATH = 1 << 2
@@ -120,7 +122,8 @@ class Selector(IntEnum):
 
 
 class JoinState(IntFlag):
-    """MCMemberRecord.JoinState (IBA 15.2.5.17; bit 3: annex to 1.3, Linux ``SENDONLY_FULLMEMBER_JOIN``)."""
+    """MCMemberRecord.JoinState (IBA 15.2.5.17; bit 3: annex to 1.3, Linux
+    ``SENDONLY_FULLMEMBER_JOIN``)."""
 
     FULL = 1
     NON = 2

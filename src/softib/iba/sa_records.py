@@ -217,7 +217,8 @@ class MCMemberRecord(Structure, size=56, attr=0x38, section="15.2.5.17"):
 
 
 class MultiPathRecord(Structure, size=24, attr=0x3A, section="15.2.5.20"):
-    """Asks for paths between two sets of end ports; the GIDs of the sources, then of the destinations, follow."""
+    """Asks for paths between two sets of end ports; the GIDs of the sources, then of the
+    destinations, follow."""
 
     raw_traffic = field(1, "0: IBA packets")
     _reserved0 = reserved(3)
@@ -278,8 +279,9 @@ class SaNotice(Structure, size=80, attr=0x02, section="13.4.8.2"):
 
 
 class TraceRecord(Structure, size=44, attr=0x39, section="15.2.5.19"):
-    """One node on a path (SubnAdmGetTraceTable, asked with a PathRecord). Layout as in opa-ff's ``ib_sa_records.h``; IDs are what the administrator likes, as long
-    as equal ones mean the same within a generation."""
+    """One node on a path (SubnAdmGetTraceTable, asked with a PathRecord). Layout as in opa-ff's
+    ``ib_sa_records.h``; IDs are what the administrator likes, as long as equal ones mean the same
+    within a generation."""
 
     gid_prefix = field(64, "of the subnet")
     id_generation = field(16, "changes when IDs mean something else")

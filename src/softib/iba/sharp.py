@@ -1,12 +1,15 @@
 """Aggregation trees (SHARP): the aggregation management class 0x0b.
 
-The class and its attribute IDs are public; no layout of them was found under an open licence. **Every layout here is softib's
-own**, after what Graham et al. tell of the protocol ("Scalable Hierarchical Aggregation Protocol (SHArP): A
-Hardware Architecture for Efficient Data Reduction", COMHPC 2016): aggregation nodes are joined to trees by reliable
-connections between QPs; a tree has one root, and each node of it a parent and children; a job gets a tree and a quota of
-its resources. A manager that knows the real class does not understand these devices, nor does ours understand real ones.
+The class and its attribute IDs are public; no layout of them was found under an open licence.
+**Every layout here is softib's own**, after what Graham et al. tell of the protocol ("Scalable
+Hierarchical Aggregation Protocol (SHArP): A Hardware Architecture for Efficient Data Reduction",
+COMHPC 2016): aggregation nodes are joined to trees by reliable connections between QPs; a tree has
+one root, and each node of it a parent and children; a job gets a tree and a quota of its resources.
+A manager that knows the real class does not understand these devices, nor does ours understand real
+ones.
 
-Class version 1. Data begin at octet 64 of the MAD; octets 24-31 are the key of the class, which nobody checks.
+Class version 1. Data begin at octet 64 of the MAD; octets 24-31 are the key of the class, which
+nobody checks.
 """
 
 from __future__ import annotations
@@ -29,18 +32,20 @@ __all__ = [
 
 SHARP_CLASS_VERSION = 1
 SHARP_TREES, SHARP_CHILDREN, SHARP_QPS = 1024, 64, 4096
-"""Room of an aggregation node's tables: trees (IDs 0 …), children of a tree, QPs (QPNs 1 …; 0 is none)."""
+"""Room of an aggregation node's tables: trees (IDs 0 …), children of a tree, QPs (QPNs 1 …; 0 is
+none)."""
 CHILD_BLOCK = 32
 """Children of a TreeConfig block."""
 DISABLED, ENABLED = 0, 1
 """Of ``tree_state`` and ``qp_state``."""
 LATENCY, STREAMING = 0, 1
-"""Kinds of trees: small reductions, many at a time (LLT); streaming aggregation of large ones, which takes the whole data path of
-a switch (SAT)."""
+"""Kinds of trees: small reductions, many at a time (LLT); streaming aggregation of large ones,
+which takes the whole data path of a switch (SAT)."""
 
 
 OTHER_TREES = 63
-"""Trees of an aggregation node in a switch that :mod:`softib.iba.catalogue` does not have; assumed."""
+"""Trees of an aggregation node in a switch that :mod:`softib.iba.catalogue` does not have; assumed.
+"""
 
 
 class ANInfo(Structure, size=32, attr=0x20, section="softib's own"):
@@ -82,8 +87,9 @@ class QPCConfig(Structure, size=16, attr=0x22, section="softib's own"):
 
 
 class TreeConfig(Structure, size=144, attr=0x23, section="softib's own"):
-    """One tree, as this node has a part in it. AttributeModifier: tree ID in bits 0-15, block of children in bits 16-23. A Set of
-    block 0 sets the head too; of another block the children of that block alone."""
+    """One tree, as this node has a part in it. AttributeModifier: tree ID in bits 0-15, block of
+    children in bits 16-23. A Set of block 0 sets the head too; of another block the children of
+    that block alone."""
 
     tree_state = field(8, "0 disabled, 1 enabled")
     kind = field(8, "0 latency, 1 streaming")

@@ -1,4 +1,5 @@
-"""Wire structures declared once; codec, columns, dump and documentation follow from the declaration.
+"""Wire structures declared once; codec, columns, dump and documentation follow from the
+declaration.
 
 A structure is a class with fields in wire order, most significant bit first, big-endian, as the
 specification draws them::
@@ -10,12 +11,13 @@ specification draws them::
         priority = field(4, "...")
         sm_state = field(4, "...")
 
-Every field is a descriptor-like :class:`Field` on the class. It works on a single structure and on columns
-alike, because everything is an operation on ``uint8[..., size]``:
+Every field is a descriptor-like :class:`Field` on the class. It works on a single structure and on
+columns alike, because everything is an operation on ``uint8[..., size]``:
 
 * ``SMInfo.guid.get(buf)`` → native integers, shape ``buf.shape[:-1]``;
 * ``SMInfo.guid.set(buf, values)`` writes in place and touches no other bit;
-* ``SMInfo.unpack(buf)`` → ``{name: values}``; ``SMInfo.pack(guid=…, …)`` → ``uint8[size]`` (or ``[n, size]``);
+* ``SMInfo.unpack(buf)`` → ``{name: values}``; ``SMInfo.pack(guid=…, …)`` → ``uint8[size]`` (or
+  ``[n, size]``);
 * ``SMInfo.dump(buf)`` → one line per field.
 
 Bits that no field names are kept by ``set`` and, because ``unpack`` returns reserved fields too
@@ -38,9 +40,9 @@ _BIG_ENDIAN = {16: ">u2", 32: ">u4", 64: ">u8"}
 class Field:
     """One component of a wire structure.
 
-    ``offset`` and ``bits`` are in bits from the start of the structure; ``byte`` is the byte that holds the
-    first bit. ``count`` > 1 makes it an array of equal elements (``get`` adds a last axis); ``is_text`` makes
-    ``bits/8`` bytes of NUL-padded UTF-8.
+    ``offset`` and ``bits`` are in bits from the start of the structure; ``byte`` is the byte that
+    holds the first bit. ``count`` > 1 makes it an array of equal elements (``get`` adds a last
+    axis); ``is_text`` makes ``bits/8`` bytes of NUL-padded UTF-8.
     """
 
     __slots__ = ("at", "bits", "byte", "count", "doc", "is_text", "name", "offset", "unit")
@@ -76,7 +78,8 @@ class Field:
         return (1 << self.bits) - 1
 
     def get(self, buf: np.ndarray) -> np.ndarray:
-        """Value(s) of this field in ``uint8[..., size]``: a new native array of shape ``[...]`` (or ``[..., count]``)."""
+        """Value(s) of this field in ``uint8[..., size]``: a new native array of shape ``[...]`` (or
+        ``[..., count]``)."""
         if self.is_text:
             return buf[..., self.byte : self.byte + self.bits // 8].copy()
         if self.count == 1:
@@ -240,7 +243,8 @@ class Structure:
 
 
 def _split_reserved(items: list[tuple[str, Any]]) -> list[tuple[str, Field]]:
-    """Keep only fields, and cut reserved stretches into pieces of at most 64 aligned bits (so they round-trip)."""
+    """Keep only fields, and cut reserved stretches into pieces of at most 64 aligned bits (so they
+    round-trip)."""
     out: list[tuple[str, Field]] = []
     offset = 0
     for name, f in items:

@@ -7,6 +7,6 @@ import numpy as np
 __all__ = ["CODE_OF_DATA_VLS", "DATA_VLS"]
 
 DATA_VLS = np.array([15, 1, 2, 4, 8, 15, 15, 15], np.int64)
-"""Data VLs by code: VL0, VL0-1, VL0-3, VL0-7, VL0-14. A port that no manager has configured (code 0) limits nothing; 6 and 7 are
-reserved."""
+"""Data VLs by code: VL0, VL0-1, VL0-3, VL0-7, VL0-14. A port that no manager has configured (code
+0) limits nothing; 6 and 7 are reserved."""
 CODE_OF_DATA_VLS = {1: 1, 2: 2, 4: 3, 8: 4, 15: 5}

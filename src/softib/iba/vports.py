@@ -1,15 +1,18 @@
 """Virtual ports of a Mellanox HCA: vendor attributes of subnet management.
 
-Layouts as in ibis (``packets_layouts.h``: ``SMP_VirtualizationInfo``, ``SMP_VPortInfo``, ``SMP_VNodeInfo``,
-``SMP_VPortState``); NVIDIA's OpenSM (``iba/ib_types.h``) was compared for VNodeInfo, and agrees. Attribute IDs as in
-ibis' attribute list and, for VirtualizationInfo, VPortInfo, VPortState and VPortGUIDInfo, in ``ib_types.h``.
+Layouts as in ibis (``packets_layouts.h``: ``SMP_VirtualizationInfo``, ``SMP_VPortInfo``,
+``SMP_VNodeInfo``, ``SMP_VPortState``); NVIDIA's OpenSM (``iba/ib_types.h``) was compared for
+VNodeInfo, and agrees. Attribute IDs as in ibis' attribute list and, for VirtualizationInfo,
+VPortInfo, VPortState and VPortGUIDInfo, in ``ib_types.h``.
 
-What they mean is described in NVIDIA's OpenSM, too: ``osm_vport.h`` (which LID a virtual port has), ``osm_virt_mgr.h`` (stages of a sweep;
-VPortStateChange is looked at between sweeps). VPortPKeyTable has the blocks of P_KeyTable (ibdiagnet's ``addSMPVPortPKeyTable``), VNodeDescription
-that of NodeDescription.
+What they mean is described in NVIDIA's OpenSM, too: ``osm_vport.h`` (which LID a virtual port has),
+``osm_virt_mgr.h`` (stages of a sweep; VPortStateChange is looked at between sweeps). VPortPKeyTable
+has the blocks of P_KeyTable (ibdiagnet's ``addSMPVPortPKeyTable``), VNodeDescription that of
+NodeDescription.
 
-Declared ours, for no public source has them: the numbers in AttributeModifier (:func:`vport_modifier`), VPortGUIDInfo (as GUIDInfo), which fields a
-Set writes, that writing 1 clears VPortStateChange (as SwitchInfo's), and trap 1144.
+Declared ours, for no public source has them: the numbers in AttributeModifier
+(:func:`vport_modifier`), VPortGUIDInfo (as GUIDInfo), which fields a Set writes, that writing 1
+clears VPortStateChange (as SwitchInfo's), and trap 1144.
 """
 
 from __future__ import annotations
@@ -35,7 +38,8 @@ __all__ = [
 ]
 
 VIRTUALIZATION_SUPPORTED = 15
-"""Bit of GeneralInfo's CapabilityMask (0xff17) of a device with virtual ports (``IB_GENERAL_INFO_VIRTUALIZATION_SUPPORTED_BIT``)."""
+"""Bit of GeneralInfo's CapabilityMask (0xff17) of a device with virtual ports
+(``IB_GENERAL_INFO_VIRTUALIZATION_SUPPORTED_BIT``)."""
 VPORT_STATES = 128
 """States in one block of VPortState."""
 VPORT_GUIDS, VPORT_PKEYS = 8, 32
@@ -45,8 +49,9 @@ VPORT_STATE_CHANGE = 1144
 
 
 def vport_modifier(index: Any, block: Any = 0) -> Any:
-    """AttributeModifier of VPortGUIDInfo and VPortPKeyTable: index above, block below, as P_KeyTable's. That of VPortInfo, VNodeInfo and
-    VNodeDescription is the index, that of VPortState the block. The port is the one that the SMP enters."""
+    """AttributeModifier of VPortGUIDInfo and VPortPKeyTable: index above, block below, as
+    P_KeyTable's. That of VPortInfo, VNodeInfo and VNodeDescription is the index, that of VPortState
+    the block. The port is the one that the SMP enters."""
     return index << 16 | block
 
 

@@ -1,14 +1,16 @@
-"""How kernels are compiled here: with both accelerators, with one, or the plain way (:mod:`softib.jit.plain`).
+"""How kernels are compiled here: with both accelerators, with one, or the plain way
+(:mod:`softib.jit.plain`).
 
-Two things make compiling and calling several times faster: **tables** (:mod:`softib.jit.table_types`: a pointer for many
-arrays) and **units** (:mod:`softib.jit.units`: one optimisation for a kernel and all that it calls). Both stand on names
-of Numba that are no public interface, so another Numba may lack or change them. Whether they work is found out by use, not
-by version: a small kernel (:mod:`softib.jit.probe_kernels`) is compiled with them and its result compared, in a process of
-its own, since what fails halfway leaves Numba in disorder, or crashes. Where that fails, softib does without: the same
-results, later.
+Two things make compiling and calling several times faster: **tables**
+(:mod:`softib.jit.table_types`: a pointer for many arrays) and **units** (:mod:`softib.jit.units`:
+one optimisation for a kernel and all that it calls). Both stand on names of Numba that are no
+public interface, so another Numba may lack or change them. Whether they work is found out by use,
+not by version: a small kernel (:mod:`softib.jit.probe_kernels`) is compiled with them and its
+result compared, in a process of its own, since what fails halfway leaves Numba in disorder, or
+crashes. Where that fails, softib does without: the same results, later.
 
-The verdict is kept beside the machine code, by the environment that it holds for; it costs a second once.
-``SOFTIB_JIT`` = ``plain``, ``tables``, ``units`` or ``both`` decides without a trial.
+The verdict is kept beside the machine code, by the environment that it holds for; it costs a second
+once. ``SOFTIB_JIT`` = ``plain``, ``tables``, ``units`` or ``both`` decides without a trial.
 """
 
 from __future__ import annotations
@@ -69,7 +71,8 @@ def accelerators() -> Accelerators:
 
 
 def in_use() -> str:
-    """How kernels of this process were compiled so far, for people; empty where none ran. Loads nothing."""
+    """How kernels of this process were compiled so far, for people; empty where none ran. Loads
+    nothing."""
     return str(_chosen[0]) if _chosen else ""
 
 
@@ -79,7 +82,8 @@ def entry(k: Kernel) -> Callable[..., Any]:
 
 
 def after_failure(k: Kernel, error: BaseException, args: tuple[Any, ...]) -> tuple[Callable[..., Any], Any]:
-    """The plain entry of a kernel whose unit could not be made, and its result; later kernels do without units too.
+    """The plain entry of a kernel whose unit could not be made, and its result; later kernels do
+    without units too.
 
     Raises what Numba says the plain way where the kernel itself is at fault.
     """
@@ -128,7 +132,8 @@ def _kept() -> Accelerators | None:
 
 
 def _tried() -> Accelerators:
-    """The best that works, by a trial of each; it is kept, and said once where something is missing."""
+    """The best that works, by a trial of each; it is kept, and said once where something is
+    missing."""
     found, reason = Accelerators(False, False), ""
     for tables, units in ((True, True), (True, False), (False, True)):
         failure = _trial(Accelerators(tables, units))

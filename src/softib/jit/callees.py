@@ -1,4 +1,5 @@
-"""What both ways of compiling share: a kernel's function with globals of its own, and the C functions that it names."""
+"""What both ways of compiling share: a kernel's function with globals of its own, and the C
+functions that it names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What kernel files are written with: the decorator :func:`kernel`, and C functions that kernels call."""
+"""What kernel files are written with: the decorator :func:`kernel`, and C functions that kernels
+call."""
 
 from __future__ import annotations
 
@@ -28,10 +29,12 @@ class UnitError(Exception):
 class Kernel:
     """A function compiled by Numba, with all kernels that it calls, when Python first calls it.
 
-    ``shared``: kernels that call it call its machine code instead of containing it, which is compiled once for all of them. For large
-    ones that several others call, and not in their innermost loops: nothing is inlined or optimised across that call.
+    ``shared``: kernels that call it call its machine code instead of containing it, which is
+    compiled once for all of them. For large ones that several others call, and not in their
+    innermost loops: nothing is inlined or optimised across that call.
 
-    ``steps``: how many innermost steps it takes with given arguments, for :mod:`softib.jit.interpreted`; ``rows``: it takes rows of arrays.
+    ``steps``: how many innermost steps it takes with given arguments, for
+    :mod:`softib.jit.interpreted`; ``rows``: it takes rows of arrays.
     """
 
     def __init__(
@@ -69,7 +72,8 @@ class Kernel:
             return result
 
     def dispatcher(self) -> Callable[..., Any]:
-        """What runs it: Numba's dispatcher, or one around it (the plain function when Numba's JIT is disabled)."""
+        """What runs it: Numba's dispatcher, or one around it (the plain function when Numba's JIT
+        is disabled)."""
         if self._entry is None:
             if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
                 self._entry = self.python
@@ -83,7 +87,8 @@ class Kernel:
 class External:
     """A C function of this process (libc's, say) that kernels call by its symbol.
 
-    ``result`` and ``arguments`` are names of Numba types; addresses are ``uintp``. Only compiled kernels can call it.
+    ``result`` and ``arguments`` are names of Numba types; addresses are ``uintp``. Only compiled
+    kernels can call it.
     """
 
     def __init__(self, symbol: str, result: str, *arguments: str):
@@ -108,7 +113,8 @@ def kernel(
     rows: bool = False,
     **options: Any,
 ) -> Any:
-    """Decorator: make ``function`` a compiled kernel. ``options`` go to ``numba.njit``; ``nogil=True`` is the default."""
+    """Decorator: make ``function`` a compiled kernel. ``options`` go to ``numba.njit``;
+    ``nogil=True`` is the default."""
     if function is None:
         return lambda f: Kernel(f, options, shared, steps, rows)
     return Kernel(function, options, shared, steps, rows)

@@ -1,12 +1,13 @@
 """By what the machine code of a kernel is named: everything that it can depend on, by value.
 
-A kernel freezes its bytecode, the constants that it names, and the kernels that it calls, whatever file they come from.
-So its identity is a hash of these: of the bytecode and frozen values of every kernel that it reaches, and of the
-:func:`environment`. An edit elsewhere in a file, of a comment or of a kernel that it does not call leaves it alone; a
-constant that is computed (an offset of a wire structure, a number of a C header) counts with its value.
+A kernel freezes its bytecode, the constants that it names, and the kernels that it calls, whatever
+file they come from. So its identity is a hash of these: of the bytecode and frozen values of every
+kernel that it reaches, and of the :func:`environment`. An edit elsewhere in a file, of a comment or
+of a kernel that it does not call leaves it alone; a constant that is computed (an offset of a wire
+structure, a number of a C header) counts with its value.
 
-A value of a kind that is not known here counts as all sources of the package that it comes from: too much, never too
-little.
+A value of a kind that is not known here counts as all sources of the package that it comes from:
+too much, never too little.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ NEUTRAL = {"NUMBA_CACHE_DIR", "NUMBA_DEBUG_CACHE", "NUMBA_NUM_THREADS", "NUMBA_D
 
 
 def names_of(code: types.CodeType) -> set[str]:
-    """Every global that ``code`` (and what is nested in it) reads. Columns of tables are attributes and may be named as kernels are."""
+    """Every global that ``code`` (and what is nested in it) reads. Columns of tables are attributes
+    and may be named as kernels are."""
     names, extended = set(), 0
     for opcode, low in zip(code.co_code[::2], code.co_code[1::2], strict=True):
         argument = extended | low
@@ -61,8 +63,8 @@ def reached_from(k: Kernel) -> dict[str, Kernel]:
 
 
 def reached(k: Kernel, into: Callable[[Kernel], bool] = lambda _: True) -> list[Kernel]:
-    """``k`` and every kernel that it can call, in the order in which they are met; of these only those for which ``into`` holds, and what
-    they call."""
+    """``k`` and every kernel that it can call, in the order in which they are met; of these only
+    those for which ``into`` holds, and what they call."""
     found, todo = [k], [k]
     while todo:
         for callee in reached_from(todo.pop()).values():
@@ -73,7 +75,8 @@ def reached(k: Kernel, into: Callable[[Kernel], bool] = lambda _: True) -> list[
 
 
 def identity(k: Kernel) -> str:
-    """Hex digest of all that the machine code of ``k`` depends on, but for the types of its arguments and the CPU."""
+    """Hex digest of all that the machine code of ``k`` depends on, but for the types of its
+    arguments and the CPU."""
     digest = hashlib.sha256(environment().encode())
     for part in reached(k):
         digest.update(_frozen_text(part).encode())
@@ -87,7 +90,8 @@ def title(k: Kernel) -> str:
 
 @functools.cache
 def store_prefix(k: Kernel) -> str:
-    """How the names of the machine code of ``k`` in the store begin, for all types of its arguments."""
+    """How the names of the machine code of ``k`` in the store begin, for all types of its
+    arguments."""
     return f"{title(k).replace('<', '').replace('>', '')}-{identity(k)[:32]}-"
 
 
@@ -102,7 +106,9 @@ def _frozen_text(k: Kernel) -> str:
 
 def _code(code: types.CodeType, doc: str | None = None) -> Iterator[str]:
     """Bytecode without line numbers and docstring."""
-    yield f"{code.co_code.hex()} {code.co_names} {code.co_varnames} {code.co_freevars} {code.co_cellvars} {code.co_flags}"
+    yield (
+        f"{code.co_code.hex()} {code.co_names} {code.co_varnames} {code.co_freevars} {code.co_cellvars} {code.co_flags}"
+    )
     yield f"{code.co_argcount} {code.co_kwonlyargcount} {code.co_exceptiontable.hex()}"
     for const in code.co_consts:
         if isinstance(const, types.CodeType):
@@ -133,13 +139,16 @@ def _value(value: Any, k: Kernel | None) -> str:
         fields = getattr(value, "_fields", "")
         return f"{name} {fields} [{', '.join(_value(item, k) for item in items)}]"
     if is_foreign(value):
-        return f"{name} {getattr(value, '__module__', '')} {getattr(value, '__qualname__', getattr(value, '__name__', ''))}"
+        return (
+            f"{name} {getattr(value, '__module__', '')} "
+            f"{getattr(value, '__qualname__', getattr(value, '__name__', ''))}"
+        )
     return f"{name} {_package(value, k)}"
 
 
 def is_foreign(value: Any) -> bool:
-    """True for modules, types and functions of NumPy, Numba and the standard library: their versions are in the
-    environment."""
+    """True for modules, types and functions of NumPy, Numba and the standard library: their
+    versions are in the environment."""
     if isinstance(value, types.ModuleType):
         module = value.__name__
     elif isinstance(value, type | types.BuiltinFunctionType | np.ufunc) or hasattr(value, "__wrapped__"):
@@ -158,7 +167,8 @@ def is_coarse(value: Any) -> bool:
 
 
 def _package(value: Any, k: Kernel | None) -> str:
-    """Hash of all sources of the packages that ``value``, its type and the kernel that names it come from."""
+    """Hash of all sources of the packages that ``value``, its type and the kernel that names it
+    come from."""
     owners = {getattr(value, "__module__", None), type(value).__module__, k.python.__module__ if k else None}
     if isinstance(value, types.ModuleType):
         owners.add(value.__name__)
@@ -182,7 +192,8 @@ def _sources(package: str) -> str:
 
 @functools.cache
 def environment() -> str:
-    """What every kernel depends on: Python, Numba, LLVM, NumPy, this package's own sources, settings of Numba."""
+    """What every kernel depends on: Python, Numba, LLVM, NumPy, this package's own sources,
+    settings of Numba."""
     import llvmlite
     import numba
 
@@ -191,6 +202,7 @@ def environment() -> str:
         sources.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     settings = {n: v for n, v in sorted(os.environ.items()) if n.startswith("NUMBA_") and n not in NEUTRAL}
     return (
-        f"python {sys.version} {sys.implementation.cache_tag} numba {numba.__version__} llvmlite {llvmlite.__version__} "
+        f"python {sys.version} {sys.implementation.cache_tag} numba {numba.__version__} llvmlite "
+        f"{llvmlite.__version__} "
         f"numpy {np.__version__} softib.jit {sources.hexdigest()} {settings}"
     )

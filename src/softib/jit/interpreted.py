@@ -1,11 +1,15 @@
-"""Small work in Python: a kernel that runs once on a small fabric takes longer to compile than to interpret.
+"""Small work in Python: a kernel that runs once on a small fabric takes longer to compile than to
+interpret.
 
-Within :func:`small_work_in_python`, a kernel with an estimate of its steps (``kernel(steps=...)``) runs as the Python function that it is as long as the
-cache has no machine code of it and its calls in this process are estimated at less than :data:`SHARE` of what compiling it costs. Nothing is
-remembered between processes: equal runs cost the same, and ``softib compile``, or any command that compiles the kernel, makes them faster.
+Within :func:`small_work_in_python`, a kernel with an estimate of its steps (``kernel(steps=...)``)
+runs as the Python function that it is as long as the cache has no machine code of it and its calls
+in this process are estimated at less than :data:`SHARE` of what compiling it costs. Nothing is
+remembered between processes: equal runs cost the same, and ``softib compile``, or any command that
+compiles the kernel, makes them faster.
 
-Both ways give the same. What Numba types as int64 is Python's int here, since NumPy's narrow numbers would wrap around: arrays are handed over as
-memoryviews, except those of uint64, which wrap around in both, and those of kernels that take rows of arrays (``rows=True``).
+Both ways give the same. What Numba types as int64 is Python's int here, since NumPy's narrow
+numbers would wrap around: arrays are handed over as memoryviews, except those of uint64, which wrap
+around in both, and those of kernels that take rows of arrays (``rows=True``).
 ``tests/jit/test_interpreted.py`` runs every kernel with an estimate both ways.
 """
 
@@ -30,11 +34,14 @@ if TYPE_CHECKING:
 __all__ = ["ALWAYS_COMPILE", "is_small", "run", "small_work_in_python"]
 
 ALWAYS_COMPILE = "SOFTIB_COMPILE"
-"""Environment variable: ``always`` compiles every kernel at its first call, as ``softib compile`` does."""
+"""Environment variable: ``always`` compiles every kernel at its first call, as ``softib compile``
+does."""
 STEPS_A_UNIT, STEPS_A_BYTE = 100_000, 400
-"""Steps in Python (of half a microsecond each) in the time that a unit takes to compile, and each byte of its bytecode: a fit over the kernels of a report."""
+"""Steps in Python (of half a microsecond each) in the time that a unit takes to compile, and each
+byte of its bytecode: a fit over the kernels of a report."""
 SHARE = 1 / 5
-"""Of the time to compile. With more, the first report would be a little shorter and every later one much longer."""
+"""Of the time to compile. With more, the first report would be a little shorter and every later one
+much longer."""
 NARROW = "bool_ int8 uint8 int16 uint16 int32 uint32 float64 inf"
 ALLOCATORS = "empty zeros ones full arange"
 
@@ -84,7 +91,8 @@ def run(k: Kernel, args: tuple[Any, ...]) -> Any:
 
 
 def python_of(k: Kernel) -> types.FunctionType:
-    """Return the function of ``k`` that calls the functions of other kernels, and counts in Python's numbers."""
+    """Return the function of ``k`` that calls the functions of other kernels, and counts in
+    Python's numbers."""
     return _python_of(k, k.rows)
 
 
@@ -101,7 +109,8 @@ def _python_of(k: Kernel, rows: bool) -> types.FunctionType:
 
 @functools.cache
 def _numbers(views: bool) -> Any:
-    """NumPy as kernels see it: int64 is Python's int, and new arrays are memoryviews where arguments are."""
+    """NumPy as kernels see it: int64 is Python's int, and new arrays are memoryviews where
+    arguments are."""
     import numpy as np
 
     def allocator(allocate: Callable[..., np.ndarray]) -> Callable[..., Any]:

@@ -1,8 +1,10 @@
-"""Ctrl-C, and the end of the program, while a kernel compiles: between two kernels, not within Numba and LLVM.
+"""Ctrl-C, and the end of the program, while a kernel compiles: between two kernels, not within
+Numba and LLVM.
 
-Where ``KeyboardInterrupt`` rises between two lines of Numba, modules of LLVM are half handed over, and freeing them crashes; where it rises in a
-callback of LLVM, Python drops it, and the program goes on. Either was seen once in 30 interrupts of a first ``softib exporter``. A
-thread that compiles while the program ends crashes as well.
+Where ``KeyboardInterrupt`` rises between two lines of Numba, modules of LLVM are half handed over,
+and freeing them crashes; where it rises in a callback of LLVM, Python drops it, and the program
+goes on. Either was seen once in 30 interrupts of a first ``softib exporter``. A thread that
+compiles while the program ends crashes as well.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ _ending = threading.Event()
 
 @contextmanager
 def held() -> Iterator[None]:
-    """Within, Ctrl-C is noted where it would raise; :func:`check`, or the end of the block, raises :class:`KeyboardInterrupt` for it.
+    """Within, Ctrl-C is noted where it would raise; :func:`check`, or the end of the block, raises
+    :class:`KeyboardInterrupt` for it.
 
     Handlers that programs have installed stay: ours only ask for an end.
     """
@@ -44,8 +47,8 @@ def _note(number: int, frame: FrameType | None) -> None:
 
 
 def check() -> None:
-    """Raise what was held back, where nothing is half done: :class:`KeyboardInterrupt`, or :class:`SystemExit` in a thread of a program
-    that ends."""
+    """Raise what was held back, where nothing is half done: :class:`KeyboardInterrupt`, or
+    :class:`SystemExit` in a thread of a program that ends."""
     if threading.current_thread() is not threading.main_thread():
         if _ending.is_set():
             raise SystemExit
@@ -55,7 +58,8 @@ def check() -> None:
 
 
 def wait_at_exit(lock: AbstractContextManager[Any]) -> None:
-    """The program ends after whoever holds the compiler's ``lock`` in another thread has reached a :func:`check`."""
+    """The program ends after whoever holds the compiler's ``lock`` in another thread has reached a
+    :func:`check`."""
 
     def end() -> None:
         _ending.set()

@@ -1,11 +1,11 @@
-"""Compile a kernel by Numba's documented interface alone: ``numba.njit(cache=True)``, each function for itself.
+"""Compile a kernel by Numba's documented interface alone: ``numba.njit(cache=True)``, each function
+for itself.
 
-Several times slower than units (see docs/decisions/0010-kernel-units.md), with the same results. Numba's own cache sees an
-edit of the kernel's file only, so the folder that it keeps a kernel in is named by the kernel's
-:func:`~softib.jit.identity.identity`.
+Several times slower than units (see docs/decisions/0010-kernel-units.md), with the same results.
+Numba's own cache sees an edit of the kernel's file only, so the folder that it keeps a kernel in is
+named by the kernel's :func:`~softib.jit.identity.identity`.
 """
 
-# mypy: ignore-errors
 import functools
 import os
 import shutil
@@ -22,7 +22,8 @@ __all__ = ["entry"]
 
 _called = {}
 _alone = threading.RLock()
-"""One thread compiles: the first waits for another process' lock, the second must not hold Numba's lock meanwhile."""
+"""One thread compiles: the first waits for another process' lock, the second must not hold Numba's
+lock meanwhile."""
 
 interrupts.wait_at_exit(_alone)
 
@@ -44,7 +45,8 @@ def entry(k, keep=True):
 
 
 def callees(k):
-    """What the globals of ``k`` are replaced by: kernels by their dispatchers, C functions by their declarations."""
+    """What the globals of ``k`` are replaced by: kernels by their dispatchers, C functions by their
+    declarations."""
     return {name: _callee(callee) for name, callee in reached_from(k).items()} | declared(k)
 
 
@@ -63,7 +65,8 @@ UNDOCUMENTED = ("_nrt", "no_cpython_wrapper", "no_cfunc_wrapper")
 
 
 def compiled(function, options, **wrappers):
-    """``numba.njit`` with these options; those that are not documented only where this Numba knows them."""
+    """``numba.njit`` with these options; those that are not documented only where this Numba knows
+    them."""
     given = {n: v for n, v in options.items() if n not in UNDOCUMENTED[1:]} | wrappers
     try:
         return numba.njit(**{"nogil": True, **given})(function)
@@ -93,7 +96,8 @@ def _folder(k):
 
 
 def _compile(dispatcher, k, folder, signature):
-    """Load from Numba's cache or compile and keep: one process at a time, since Numba numbers its files without a lock."""
+    """Load from Numba's cache or compile and keep: one process at a time, since Numba numbers its
+    files without a lock."""
     load_or_compile = functools.partial(type(dispatcher).compile, dispatcher, signature)
     names = {title(callee) for callee in reached(k)} - {title(k)}
     with _alone, STORE.alone(title(k)), interrupts.held(), progress.compiling(title(k), names, quiet=True) as announce:

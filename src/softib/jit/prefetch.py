@@ -1,4 +1,5 @@
-"""Have memory fetched before it is needed: an instruction of the processor that Numba has no name for."""
+"""Have memory fetched before it is needed: an instruction of the processor that Numba has no name
+for."""
 
 from __future__ import annotations
 
@@ -13,8 +14,9 @@ CACHE_LINE = 64
 
 
 class Prefetch(External):
-    """``prefetch(array, row, column)`` in a kernel: have the cache line of that element of a two-dimensional array fetched, or
-    ``prefetch(rows, row, line)``: a cache line of a row of records. Nothing is read, so no index is wrong. In plain Python it does nothing."""
+    """``prefetch(array, row, column)`` in a kernel: have the cache line of that element of a
+    two-dimensional array fetched, or ``prefetch(rows, row, line)``: a cache line of a row of
+    records. Nothing is read, so no index is wrong. In plain Python it does nothing."""
 
     def __init__(self) -> None:
         super().__init__("llvm.prefetch", "none")

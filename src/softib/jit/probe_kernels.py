@@ -1,5 +1,5 @@
-# mypy: ignore-errors
-"""The trial of :mod:`softib.jit.accelerators`: a kernel small enough to compile in a second that uses what all others use."""
+"""The trial of :mod:`softib.jit.accelerators`: a kernel small enough to compile in a second that
+uses what all others use."""
 
 import numpy as np
 

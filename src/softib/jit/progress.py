@@ -1,4 +1,5 @@
-"""Progress of compiling, for those who wait: kernels of the current unit that are done, and how many it has."""
+"""Progress of compiling, for those who wait: kernels of the current unit that are done, and how
+many it has."""
 
 from __future__ import annotations
 
@@ -24,8 +25,9 @@ def on_compiling(listener: Listener) -> None:
 
 @contextmanager
 def compiling(unit: str, kernels: set[str], quiet: bool = False) -> Iterator[Callable[[], None]]:
-    """A unit of these kernels compiles. ``quiet``: perhaps (it may be loaded); the first :func:`step`, or a call of what
-    this yields, shows that it does. A unit that another one needs compiles within it."""
+    """A unit of these kernels compiles. ``quiet``: perhaps (it may be loaded); the first
+    :func:`step`, or a call of what this yields, shows that it does. A unit that another one needs
+    compiles within it."""
     before = list(_unit), set(_known), set(_done)
     _set([unit], kernels, set())
     if not quiet:

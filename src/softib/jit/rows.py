@@ -1,7 +1,8 @@
 """Rows with named columns: each column has a type, a unit and a line of text, declared once.
 
-An array of rows is a NumPy array of records. A kernel reads ``table.packet[k].psn``, which compiles to one load at a fixed distance from
-the row's address; NumPy code reads the column ``table.packet["psn"]``.
+An array of rows is a NumPy array of records. A kernel reads ``table.packet[k].psn``, which compiles
+to one load at a fixed distance from the row's address; NumPy code reads the column
+``table.packet["psn"]``.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ LINE = 64
 
 @dataclass(frozen=True)
 class Column:
-    """A column: ``kind`` is NumPy's name of its type, ``many`` how many values a row has, ``over`` the column whose bytes it shares."""
+    """A column: ``kind`` is NumPy's name of its type, ``many`` how many values a row has, ``over``
+    the column whose bytes it shares."""
 
     name: str
     kind: str
@@ -46,10 +48,11 @@ def f8(name: str, unit: str, text: str) -> Column:
 
 
 class Rows:
-    """What the rows of an array are. ``dtype`` is a record of the columns in their order, each at a multiple of its own size, padded to
-    ``size`` bytes where that is given.
+    """What the rows of an array are. ``dtype`` is a record of the columns in their order, each at a
+    multiple of its own size, padded to ``size`` bytes where that is given.
 
-    Raises :class:`TypeError` for a name that records of NumPy cannot have, and for a column without unit or text.
+    Raises :class:`TypeError` for a name that records of NumPy cannot have, and for a column without
+    unit or text.
     """
 
     def __init__(self, text: str, *columns: Column, size: int = 0):
@@ -88,8 +91,9 @@ class Rows:
 
 @dataclass(frozen=True)
 class Array:
-    """An array of a table. ``shape`` names its dimensions (empty: one row, which kernels read as ``table.name.column``); ``of`` is
-    :class:`Rows`, or NumPy's name of the type of plain numbers, which then have ``unit`` and ``text`` themselves."""
+    """An array of a table. ``shape`` names its dimensions (empty: one row, which kernels read as
+    ``table.name.column``); ``of`` is :class:`Rows`, or NumPy's name of the type of plain numbers,
+    which then have ``unit`` and ``text`` themselves."""
 
     shape: str
     of: Rows | str

@@ -1,7 +1,8 @@
 """A kernel once more, with some of the kernels that it calls replaced by others.
 
-A decision that holds for a whole run (which link technology, which transport) is made here, when the machine code is made, and
-not at each event: the unit of one choice does not contain the others, is not slowed by them and does not compile them.
+A decision that holds for a whole run (which link technology, which transport) is made here, when
+the machine code is made, and not at each event: the unit of one choice does not contain the others,
+is not slowed by them and does not compile them.
 """
 
 from __future__ import annotations
@@ -22,11 +23,13 @@ def specialised(
     replaced: Mapping[Kernel, Kernel],
     constants: Mapping[str, Any] | None = None,
 ) -> Kernel:
-    """``top`` with every kernel of ``replaced``, wherever it is called, taken for another one, and with other values of
-    ``constants`` (by their name, in every kernel that names one). ``name`` is added to the names of what differs.
+    """``top`` with every kernel of ``replaced``, wherever it is called, taken for another one, and
+    with other values of ``constants`` (by their name, in every kernel that names one). ``name`` is
+    added to the names of what differs.
 
-    A kernel that calls nothing that differs is shared with ``top``. Raises :class:`ValueError` for something to replace that ``top``
-    does not call or name: a change elsewhere has made the specialisation wrong.
+    A kernel that calls nothing that differs is shared with ``top``. Raises :class:`ValueError` for
+    something to replace that ``top`` does not call or name: a change elsewhere has made the
+    specialisation wrong.
     """
     constants = constants or {}
     made: dict[Kernel, Kernel] = {}

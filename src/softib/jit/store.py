@@ -1,10 +1,10 @@
 """Machine code on disk: one file for each unit, types of its arguments and CPU, in one folder.
 
-A file is ``magic, SHA-256, payload``: one that is cut short or damaged is compiled anew and replaced. It is written beside
-and renamed, so that nobody reads half of one. Processes that need the same unit at once compile it once: the others wait for
-the first and load what it kept.
-What nobody used for :data:`KEEP_DAYS` days is deleted, and the oldest beyond :data:`KEEP_FILES`; a process reads a file
-once and whole, so deleting harms no running one.
+A file is ``magic, SHA-256, payload``: one that is cut short or damaged is compiled anew and
+replaced. It is written beside and renamed, so that nobody reads half of one. Processes that need
+the same unit at once compile it once: the others wait for the first and load what it kept. What
+nobody used for :data:`KEEP_DAYS` days is deleted, and the oldest beyond :data:`KEEP_FILES`; a
+process reads a file once and whole, so deleting harms no running one.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ FOLDER = ".numba"
 
 
 def cache_dir() -> Path:
-    """Folder in which machine code of kernels is kept: ``$SOFTIB_CACHE_DIR``, the user's cache, or where that cannot be written a folder of the
-    user's in the one for temporary files."""
+    """Folder in which machine code of kernels is kept: ``$SOFTIB_CACHE_DIR``, the user's cache, or
+    where that cannot be written a folder of the user's in the one for temporary files."""
     usual = _usual()
     if os.environ.get("SOFTIB_CACHE_DIR") or (usual is not None and _writable(usual)):
         assert usual is not None
@@ -83,7 +83,8 @@ def is_trusted(about: os.stat_result) -> bool:
 
 
 def closed(path: Path) -> os.stat_result:
-    """``path`` after its own user has closed it to the group, whom an umask of 002 lets in. Raises OSError."""
+    """``path`` after its own user has closed it to the group, whom an umask of 002 lets in. Raises
+    OSError."""
     about = path.stat()
     if about.st_uid == os.geteuid() and about.st_mode & WRITABLE:
         path.chmod(about.st_mode & 0o777 & ~WRITABLE)
@@ -98,8 +99,8 @@ class Store:
         self.given_up = self._pruned = False
 
     def read(self, name: str) -> bytes | None:
-        """What :meth:`write` was given; None when it is not there, not whole, or of another user. A cache that can be read alone, as one in an
-        image, is read, too."""
+        """What :meth:`write` was given; None when it is not there, not whole, or of another user. A
+        cache that can be read alone, as one in an image, is read, too."""
         return next((data for f in _folders() if (data := self._read(f, name)) is not None), None)
 
     def holds(self, prefix: str) -> bool:
@@ -124,7 +125,8 @@ class Store:
         return payload if whole else None
 
     def trusts(self, folder: Path) -> bool:
-        """False, said once, where another user could put code into ``folder``: it would run as this one."""
+        """False, said once, where another user could put code into ``folder``: it would run as this
+        one."""
         try:
             about = closed(folder)
         except OSError:
@@ -196,7 +198,8 @@ def _lock(file: IO[bytes]) -> None:
 
 
 def prune(folder: Path, now: float) -> None:
-    """Delete what nobody used for :data:`KEEP_DAYS`, and the oldest of more than :data:`KEEP_FILES`."""
+    """Delete what nobody used for :data:`KEEP_DAYS`, and the oldest of more than
+    :data:`KEEP_FILES`."""
     entries = []
     for path in folder.iterdir():
         try:

@@ -1,9 +1,10 @@
 """Many arrays as one argument of kernels.
 
-A named tuple of arrays is expensive as an argument: Numba hands over each array as seven values or more, at each call between
-kernels too, and LLVM carries hundreds of arguments through every function. A table is one pointer: to the addresses and
-shapes of its arrays, which never change while it lives. Where that pointer is not to be had
-(:mod:`softib.jit.accelerators`), kernels get the named tuple.
+A named tuple of arrays is expensive as an argument: Numba hands over each array as seven values or
+more, at each call between kernels too, and LLVM carries hundreds of arguments through every
+function. A table is one pointer: to the addresses and shapes of its arrays, which never change
+while it lives. Where that pointer is not to be had (:mod:`softib.jit.accelerators`), kernels get
+the named tuple.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ __all__ = ["Table", "table"]
 
 
 class Table:
-    """Base of the classes that :func:`table` makes. Its attributes are arrays and cannot be assigned."""
+    """Base of the classes that :func:`table` makes. Its attributes are arrays and cannot be
+    assigned."""
 
     _fields: tuple[str, ...] = ()
     NamedTuple: Any = None
@@ -86,10 +88,12 @@ class Table:
 def table(name: str, fields: str | list[str] | Mapping[str, Array], widths: Mapping[str, int] | None = None) -> Any:
     """A class of tables with these fields, made and read like a named tuple of arrays.
 
-    ``fields``: names, or names with what each array is (:mod:`softib.jit.rows`), kept as ``arrays`` of the class. An array of one row is read as that row.
-    ``widths``: the length of the last dimension of arrays that always have the same; compiled kernels multiply by a constant then.
+    ``fields``: names, or names with what each array is (:mod:`softib.jit.rows`), kept as ``arrays``
+    of the class. An array of one row is read as that row. ``widths``: the length of the last
+    dimension of arrays that always have the same; compiled kernels multiply by a constant then.
 
-    Assign it to a global called ``name``: Numba's cache looks the class of the named tuple up there.
+    Assign it to a global called ``name``: Numba's cache looks the class of the named tuple up
+    there.
     """
     names = tuple(fields.split() if isinstance(fields, str) else fields)
     arrays = fields if isinstance(fields, Mapping) else {}

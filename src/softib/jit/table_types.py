@@ -1,6 +1,6 @@
-"""Numba's view of :class:`softib.jit.table.Table`: a pointer to the addresses and shapes of its arrays."""
+"""Numba's view of :class:`softib.jit.table.Table`: a pointer to the addresses and shapes of its
+arrays."""
 
-# mypy: ignore-errors
 import hashlib
 
 import numba
@@ -15,8 +15,8 @@ __all__ = ["TableType", "type_of"]
 
 
 class TableType(types.Type):
-    """``columns``: (name, Numba type, index of the 64-bit number at which its descriptor begins, its last dimension where that is fixed) of
-    each array."""
+    """``columns``: (name, Numba type, index of the 64-bit number at which its descriptor begins,
+    its last dimension where that is fixed) of each array."""
 
     def __init__(self, name, columns):
         self.columns = columns
@@ -70,7 +70,8 @@ def unbox_table(typ, obj, c):
 
 @lower_getattr_generic(TableType)
 def column(context, builder, typ, value, name):
-    """Make the array from its descriptor. Descriptors never change: LLVM may load each once, whatever is stored."""
+    """Make the array from its descriptor. Descriptors never change: LLVM may load each once,
+    whatever is stored."""
     array_type, at, width = typ.offsets[name]
     int64 = ir.IntType(64)
     descriptors = builder.bitcast(value, int64.as_pointer())

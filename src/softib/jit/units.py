@@ -1,15 +1,16 @@
 """Compile a kernel and all that it calls as one unit.
 
-Left alone, Numba optimises each function with everything below it, makes machine code of it, links the result into each
-caller and begins anew there: the work grows with the depth of the calls. Here a function that only kernels call is typed
-and lowered (:class:`Part`) and nothing more; the one that Python calls (:class:`Unit`) links all parts, hides them, and is
-optimised and made machine code of once.
+Left alone, Numba optimises each function with everything below it, makes machine code of it, links
+the result into each caller and begins anew there: the work grows with the depth of the calls. Here
+a function that only kernels call is typed and lowered (:class:`Part`) and nothing more; the one
+that Python calls (:class:`Unit`) links all parts, hides them, and is optimised and made machine
+code of once.
 
-It stands on names of Numba that are no public interface, all of them in this file and in :mod:`softib.jit.table_types`;
-:mod:`softib.jit.accelerators` finds out whether they do here what they did.
+It stands on names of Numba that are no public interface, all of them in this file and in
+:mod:`softib.jit.table_types`; :mod:`softib.jit.accelerators` finds out whether they do here what
+they did.
 """
 
-# mypy: ignore-errors
 import functools
 import gc
 import hashlib
@@ -70,8 +71,9 @@ def unit_of(k, keep):
 
 
 def one_at_a_time(dispatcher, name, signature):
-    """Look into the store, and compile and keep what it has not: one process at a time, so that processes that begin at
-    once compile a unit once. Numba's own lock comes first, or two threads could wait for each other.
+    """Look into the store, and compile and keep what it has not: one process at a time, so that
+    processes that begin at once compile a unit once. Numba's own lock comes first, or two threads
+    could wait for each other.
 
     Raises :class:`UnitError` when there is no unit: the kernel has not run."""
     with global_compiler_lock, STORE.alone(name), interrupts.held():
@@ -95,20 +97,22 @@ def part(k):
 
 
 def call_template(dispatcher, args, kws):
-    """As Numba's own, but one function for all constants: it would type and lower another for each literal argument."""
+    """As Numba's own, but one function for all constants: it would type and lower another for each
+    literal argument."""
     return type(dispatcher).get_call_template(
         dispatcher, [unliteral(a) for a in args], {name: unliteral(a) for name, a in kws.items()}
     )
 
 
 def callees(k):
-    """What the globals of ``k`` are replaced by: kernels by their dispatchers, C functions by their declarations."""
+    """What the globals of ``k`` are replaced by: kernels by their dispatchers, C functions by their
+    declarations."""
     return {name: part(callee) for name, callee in reached_from(k).items()} | declared(k)
 
 
 class Part(codegen.JITCodeLibrary):
-    """LLVM code of one function that is linked into units. It becomes machine code only where somebody asks for an
-    address in it (Numba's own helpers that other code shares)."""
+    """LLVM code of one function that is linked into units. It becomes machine code only where
+    somebody asks for an address in it (Numba's own helpers that other code shares)."""
 
     def __init__(self, generator, name):
         super().__init__(generator, name)
@@ -173,10 +177,12 @@ class _NoEnvironment:
 
 
 class Unit(codegen.JITCodeLibrary):
-    """Machine code of a kernel that Python calls, or that units call which do not contain it (``shared``).
+    """Machine code of a kernel that Python calls, or that units call which do not contain it
+    (``shared``).
 
-    ``symbol`` is by what name they do: one that is the same in every process, unlike the one that Numba gives the ``function``.
-    ``needs`` are the signatures of the shared kernels that it calls, by their title.
+    ``symbol`` is by what name they do: one that is the same in every process, unlike the one that
+    Numba gives the ``function``. ``needs`` are the signatures of the shared kernels that it calls,
+    by their title.
     """
 
     symbol, function = "", ""
@@ -233,9 +239,10 @@ def _linkable(library):
 
 @contextmanager
 def parts_only(generator):
-    """Libraries that Numba makes meanwhile are parts, and it infers the type of an operation on the same types once (in a
-    unit 7,000 times, of 1,000 kinds; a quarter of the time), without Python's search for reference cycles in the million
-    objects that it makes (a tenth). Only under Numba's compiler lock."""
+    """Libraries that Numba makes meanwhile are parts, and it infers the type of an operation on the
+    same types once (in a unit 7,000 times, of 1,000 kinds; a quarter of the time), without Python's
+    search for reference cycles in the million objects that it makes (a tenth). Only under Numba's
+    compiler lock."""
     before, infer, collecting = generator._library_class, BaseFunction.get_call_type, gc.isenabled()
     known = {}
 
@@ -256,8 +263,8 @@ def parts_only(generator):
 
 
 class Flags(compiler.Flags):
-    """Numba's settings, compared by what was set: Numba gathers all two dozen at each of 30,000 comparisons, a seventh of
-    the time of compiling."""
+    """Numba's settings, compared by what was set: Numba gathers all two dozen at each of 30,000
+    comparisons, a seventh of the time of compiling."""
 
     __slots__ = ()
 
@@ -355,8 +362,8 @@ class UnitCache(_Cache):
 
 
 def _rebuilt(target_context, payload):
-    """Numba's result of compiling, from what was kept of it; its library is a :class:`Unit`, also where a unit compiles that
-    calls it."""
+    """Numba's result of compiling, from what was kept of it; its library is a :class:`Unit`, also
+    where a unit compiles that calls it."""
     generator = target_context.codegen()
     before, generator._library_class = generator._library_class, Unit
     try:

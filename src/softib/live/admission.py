@@ -1,7 +1,8 @@
-"""Which users a running fabric serves: its own and root. The kernel reports the user at the other end of a Unix socket.
+"""Which users a running fabric serves: its own and root. The kernel reports the user at the other
+end of a Unix socket.
 
-Stream and seqpacket sockets have the peer's credentials since connect(2) (SO_PEERCRED); a datagram carries its sender's
-where the receiver asked for them (SO_PASSCRED, SCM_CREDENTIALS): unix(7).
+Stream and seqpacket sockets have the peer's credentials since connect(2) (SO_PEERCRED); a datagram
+carries its sender's where the receiver asked for them (SO_PASSCRED, SCM_CREDENTIALS): unix(7).
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ MOST_LINES = 16
 
 @dataclass(frozen=True)
 class Credentials:
-    """A process as the kernel reports it; ``pid`` is 0 where its PID namespace is not visible from here."""
+    """A process as the kernel reports it; ``pid`` is 0 where its PID namespace is not visible from
+    here."""
 
     pid: int
     uid: int
@@ -55,7 +57,8 @@ def user_name(uid: int) -> str:
 
 
 class Admission:
-    """Admits the user of this process and root to a socket, ``place`` in the log. The first refusal of each user is logged."""
+    """Admits the user of this process and root to a socket, ``place`` in the log. The first refusal
+    of each user is logged."""
 
     def __init__(self, place: str):
         self.place = place

@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """MADs of a program, answered by the fabric's agents in one call, whatever protocol it came by."""
 
 from softib.agents.kernels.app_cells import HIGH
@@ -16,22 +15,25 @@ PORT_INFO = int(c.SmpAttr.PORT_INFO)
 TIMED_OUT = int(SendStatus.TIMEOUT)
 
 REPLIES, FORWARDS, SETS, BOUNCES, SENT, RECEIVED, LAST = range(7)
-"""What ``counts`` holds: REPLIES, FORWARDS, SENT and LAST (MADs) of the last batch, the rest summed up until the caller
-clears it."""
+"""What ``counts`` holds: REPLIES, FORWARDS, SENT and LAST (MADs) of the last batch, the rest summed
+up until the caller clears it."""
 
 
 @inner
 def is_request(m):
-    """True when MAD ``m`` (uint8[256]) wants an answer or a TrapRepress: a TrapRepress is a response (IBA 13.4.5)."""
+    """True when MAD ``m`` (uint8[256]) wants an answer or a TrapRepress: a TrapRepress is a
+    response (IBA 13.4.5)."""
     return not m[METHOD_AT] & RESPONSE_BIT and m[METHOD_AT] != TRAP_REPRESS
 
 
 @kernel(shared=True, _nrt=False)
 def answer(t, v, q, a, x, port, number, now, n, classes):
-    """Answer the first ``n`` of the requests ``q`` that program ``number`` on ``port`` sent (see :mod:`softib.live.exchange`).
+    """Answer the first ``n`` of the requests ``q`` that program ``number`` on ``port`` sent (see
+    :mod:`softib.live.exchange`).
 
-    ``classes`` (uint8[256]) remembers the classes that the program sends. ``v``: :class:`softib.live.verbs.traffic.Cells`;
-    what applications sent is in the counters before anybody reads them.
+    ``classes`` (uint8[256]) remembers the classes that the program sends. ``v``:
+    :class:`softib.live.verbs.traffic.Cells`; what applications sent is in the counters before
+    anybody reads them.
     """
     reads_counters = False
     for r in range(n):
@@ -66,7 +68,8 @@ def address_answers(q, a, x):
 
 @inner
 def route_replies(q, x, n):
-    """Fill in what goes back to the sender and what to other programs, of the ``n`` requests ``q`` that were served."""
+    """Fill in what goes back to the sender and what to other programs, of the ``n`` requests ``q``
+    that were served."""
     for i in range(x.served[0]):
         x.fate[x.row[i]] = 1 + i
     for i in range(n - x.served[1], n):

@@ -1,7 +1,9 @@
-"""Layouts and constants that C and Python share, read from the C header, so that each is declared once.
+"""Layouts and constants that C and Python share, read from the C header, so that each is declared
+once.
 
-Only what a shared layout may use is read: ``struct name { … };`` of fixed-width integers, ``char`` and arrays of them.
-Everything else in a structure is an error, never a guess. Alignment is C's (natural).
+Only what a shared layout may use is read: ``struct name { … };`` of fixed-width integers, ``char``
+and arrays of them. Everything else in a structure is an error, never a guess. Alignment is C's
+(natural).
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ _MEMBER = re.compile(r"(\w+)\s+(\w+)(?:\[(\d+)\])?")
 
 
 class CHeader:
-    """The header at ``path`` below the C sources, read when it is first used. ``prefix`` begins its macros' names."""
+    """The header at ``path`` below the C sources, read when it is first used. ``prefix`` begins its
+    macros' names."""
 
     def __init__(self, path: str, prefix: str = "SOFTIB_"):
         self.path, self.prefix = PRELOAD / path, prefix
@@ -40,7 +43,8 @@ class CHeader:
         self._constants: dict[str, int] = {}
 
     def types(self) -> dict[str, np.dtype]:
-        """Every structure by name. Raises :class:`SoftibBug` where a member is none of those that are allowed."""
+        """Every structure by name. Raises :class:`SoftibBug` where a member is none of those that
+        are allowed."""
         if self._types is None:
             text = _COMMENT.sub(" ", self.path.read_text(encoding="ascii"))
             self._types = {name: np.dtype(self._members(body), align=True) for name, body in _STRUCT.findall(text)}

@@ -1,4 +1,5 @@
-"""Our own bugs in a running fabric: one line to people, the traceback to the log, and the fabric goes on."""
+"""Our own bugs in a running fabric: one line to people, the traceback to the log, and the fabric
+goes on."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ MOST_TRACEBACKS = 50
 
 
 def say(text: str) -> None:
-    """One line to people, on stderr: the log of a detached daemon. A file system without room costs the line, not the fabric."""
+    """One line to people, on stderr: the log of a detached daemon. A file system without room costs
+    the line, not the fabric."""
     with contextlib.suppress(OSError):
         print(f"softib: {text}", file=sys.stderr, flush=True)
 

@@ -1,4 +1,5 @@
-"""A running fabric: its arrays in shared memory, agents, servers and perhaps a subnet manager, driven by one event loop."""
+"""A running fabric: its arrays in shared memory, agents, servers and perhaps a subnet manager,
+driven by one event loop."""
 
 from __future__ import annotations
 
@@ -48,7 +49,8 @@ LEAST_ROOM = 1 << 16
 
 
 def _raise_descriptor_limit() -> None:
-    """Each program takes several descriptors here; the soft limit is for programs that use select(2)."""
+    """Each program takes several descriptors here; the soft limit is for programs that use
+    select(2)."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, DESCRIPTORS)
     if soft != resource.RLIM_INFINITY and soft < most:
@@ -58,11 +60,12 @@ def _raise_descriptor_limit() -> None:
 
 @dataclass(frozen=True)
 class Settings:
-    """The options of ``softib up``. ``sm``: internal, external (a stock one will attach) or none. ``node``: the one that the
-    internal manager sits on (None: :func:`~softib.fabric.default_port.default_port`). ``udp``: serve on this
-    UDP port of the loopback instead of abstract Unix sockets. ``config``: of the internal manager,
-    ``reread`` gives it as its files say now. ``pcap``: capture MADs into this file. ``pace``: what
-    programs send takes the wire's time."""
+    """The options of ``softib up``. ``sm``: internal, external (a stock one will attach) or none.
+    ``node``: the one that the internal manager sits on (None:
+    :func:`~softib.fabric.default_port.default_port`). ``udp``: serve on this UDP port of the
+    loopback instead of abstract Unix sockets. ``config``: of the internal manager, ``reread`` gives
+    it as its files say now. ``pcap``: capture MADs into this file. ``pace``: what programs send
+    takes the wire's time."""
 
     source: str = ""
     sm: str = "internal"
@@ -75,8 +78,9 @@ class Settings:
 
 
 class Daemon:
-    """Runs ``fabric`` in ``instance`` until :meth:`stop`. Raises :class:`InputError` where a socket or the shared fabric
-    cannot be. ``began`` (monotonic seconds) is what ``ready_s`` counts from."""
+    """Runs ``fabric`` in ``instance`` until :meth:`stop`. Raises :class:`InputError` where a socket
+    or the shared fabric cannot be. ``began`` (monotonic seconds) is what ``ready_s`` counts from.
+    """
 
     def __init__(self, instance: Instance, fabric: Fabric, settings: Settings, began: float | None = None):
         self.began = time.monotonic() if began is None else began
@@ -126,7 +130,8 @@ class Daemon:
         return self.manager is None or self.manager.ready
 
     def run(self, on_step: Callable[[Daemon], None] = lambda daemon: None) -> None:
-        """Serve until :meth:`stop`, SIGINT or SIGTERM; ``on_step`` is called after each :meth:`step`."""
+        """Serve until :meth:`stop`, SIGINT or SIGTERM; ``on_step`` is called after each
+        :meth:`step`."""
         _raise_descriptor_limit()
         before = {s: signal.signal(s, lambda *_: self.stop()) for s in (signal.SIGINT, signal.SIGTERM)}
         before[signal.SIGHUP] = signal.signal(signal.SIGHUP, lambda *_: setattr(self, "reload", True))
@@ -140,7 +145,8 @@ class Daemon:
             self.close()
 
     def step(self) -> None:
-        """The internal manager works, then programs are served once. A bug of ours in it is logged, and the fabric goes on."""
+        """The internal manager works, then programs are served once. A bug of ours in it is logged,
+        and the fabric goes on."""
         self._publish()  # before a sweep, which takes its time: whose cable was pulled learns it now
         if self.reload:  # SIGHUP, as OpenSM takes it
             self.reload = False
@@ -159,8 +165,9 @@ class Daemon:
             time.sleep(PAUSE_S)  # whatever it is may come again at once
 
     def _manage(self) -> float:
-        """Let the internal manager work; seconds until it wants to again. One that fails is taken off its port: what
-        it programmed stays. Before the subnet is up nothing is there to keep, so then the failure is the daemon's."""
+        """Let the internal manager work; seconds until it wants to again. One that fails is taken
+        off its port: what it programmed stays. Before the subnet is up nothing is there to keep, so
+        then the failure is the daemon's."""
         if self.manager is None or self.manager_failed:
             return IDLE_S
         now_ps = clock_ps()
@@ -197,20 +204,24 @@ class Daemon:
             self.crash_log("telling applications")
 
     def _watch_room(self) -> None:
-        """Log it once when the file system of the fabric's directory is full, and again after it had room."""
+        """Log it once when the file system of the fabric's directory is full, and again after it
+        had room."""
         full = self.verbs.memory.room() < LEAST_ROOM
         if full and not self._full:
             say(
-                f"{self.instance.folder}: the file system is full; programs get ENOMEM for more RDMA objects until there is room"
+                f"{self.instance.folder}: the file system is full; programs get ENOMEM for more RDMA objects until "
+                f"there is room"
             )
         self._full = full
 
     def sweep(self, reload: bool = False) -> int:
-        """The internal manager looks at the subnet again, after reading its files with ``reload``. Returns the sweeps so far.
-        :class:`InputError` where there is none, or a file cannot be used (the manager goes on as before then)."""
+        """The internal manager looks at the subnet again, after reading its files with ``reload``.
+        Returns the sweeps so far. :class:`InputError` where there is none, or a file cannot be used
+        (the manager goes on as before then)."""
         if self.manager is None or self.manager_failed:
             raise InputError(
-                f"{self.instance.name} has no internal subnet manager that could sweep; 'softib up --sm internal' gives one"
+                f"{self.instance.name} has no internal subnet manager that could sweep; 'softib up --sm internal' "
+                f"gives one"
             )
         sweeps = self.manager.sm.sweeps
         reread = self.settings.reread if reload else None

@@ -1,7 +1,7 @@
 """The loop of a running fabric: one thread, one selector, and peers that share them.
 
-A peer registers its sockets in the selector with a function of the ready events as data, and says how long it can wait
-without them. Nothing of a peer blocks, so none of them delays another.
+A peer registers its sockets in the selector with a function of the ready events as data, and says
+how long it can wait without them. Nothing of a peer blocks, so none of them delays another.
 """
 
 from __future__ import annotations
@@ -19,15 +19,16 @@ class Peer(Protocol):
     """Something that the loop drives besides its sockets."""
 
     def wait_s(self, now_ps: int) -> float:
-        """Seconds until :meth:`tick` has something to do (infinite: it waits for its sockets alone)."""
+        """Seconds until :meth:`tick` has something to do (infinite: it waits for its sockets
+        alone)."""
 
     def tick(self, now_ps: int) -> None:
         """Do what is due. Called after each wait, early ones too."""
 
 
 class EventLoop:
-    """Waits for the sockets in ``selector`` and drives ``peers``, in their order. ``on_ready`` is told how many sockets
-    are ready before they are handled."""
+    """Waits for the sockets in ``selector`` and drives ``peers``, in their order. ``on_ready`` is
+    told how many sockets are ready before they are handled."""
 
     def __init__(
         self, selector: selectors.BaseSelector, *peers: Peer, on_ready: Callable[[int], None] = lambda sockets: None

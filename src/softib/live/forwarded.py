@@ -1,8 +1,9 @@
 """Requests that were handed to another program, until it answers or their time is over.
 
-The stock preload library has no timeouts: a request that a program swallows (OpenSM does so with SMInfo while it starts, and
-a killed one with everything) would hold its sender for ever. So it comes back with status 110, as a kernel would report
-it. Programs under our own library have timeouts of their own.
+The stock preload library has no timeouts: a request that a program swallows (OpenSM does so with
+SMInfo while it starts, and a killed one with everything) would hold its sender for ever. So it
+comes back with status 110, as a kernel would report it. Programs under our own library have
+timeouts of their own.
 """
 
 from __future__ import annotations
@@ -18,12 +19,14 @@ from softib.mad.batch import MadBatch
 __all__ = ["TIMEOUT_PS", "Forwarded", "ForwardedRequests"]
 
 TIMEOUT_PS = 2 * 10**12
-"""More than OpenSM lets a transaction take (200 ms, 3 retries), and what one repetition of libibmad's (1 s) takes."""
+"""More than OpenSM lets a transaction take (200 ms, 3 retries), and what one repetition of
+libibmad's (1 s) takes."""
 
 
 @dataclass
 class Forwarded:
-    """A request as it was received (one row), the station that sent it, and the number of the one that has it."""
+    """A request as it was received (one row), the station that sent it, and the number of the one
+    that has it."""
 
     request: MadBatch
     sender: Any

@@ -1,8 +1,9 @@
-"""Running fabrics by name: one directory each, and a lock that its daemon holds as long as it lives.
+"""Running fabrics by name: one directory each, and a lock that its daemon holds as long as it
+lives.
 
-The directory is ``$XDG_RUNTIME_DIR/softib/NAME``, or ``/dev/shm/softib-UID/NAME`` without that variable; only its user
-may enter. ``lock`` is held with flock(2), which the kernel releases however the daemon dies: what a killed daemon
-leaves keeps no other from starting.
+The directory is ``$XDG_RUNTIME_DIR/softib/NAME``, or ``/dev/shm/softib-UID/NAME`` without that
+variable; only its user may enter. ``lock`` is held with flock(2), which the kernel releases however
+the daemon dies: what a killed daemon leaves keeps no other from starting.
 """
 
 from __future__ import annotations
@@ -26,11 +27,13 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 """So that it is a file name, and fits into a socket's address (108 octets)."""
 CLAIM_S = 0.5
 KEPT = ("lock", "log", "guid2lid", "guid2mkey", "neighbors")
-"""What outlives a daemon: the internal manager gives ports the LIDs they had, and knows their M_Keys."""
+"""What outlives a daemon: the internal manager gives ports the LIDs they had, and knows their
+M_Keys."""
 
 
 def name_of(source: str) -> str:
-    """The name that the fabric of the file ``source`` gets: the file's without suffix, as far as a name may have it."""
+    """The name that the fabric of the file ``source`` gets: the file's without suffix, as far as a
+    name may have it."""
     return re.sub(r"[^A-Za-z0-9._-]", "-", Path(source).name.split(".")[0])[:40].lstrip("._-") or "fabric"
 
 
@@ -47,7 +50,8 @@ def root() -> Path:
         raise InputError(f"{path}: cannot keep running fabrics there: {error.strerror or error}") from None
     if info.st_uid != os.getuid():
         raise InputError(
-            f"{path}: belongs to {user_name(info.st_uid)}, and softib runs as {user_name(os.getuid())}; set XDG_RUNTIME_DIR to a "
+            f"{path}: belongs to {user_name(info.st_uid)}, and softib runs as {user_name(os.getuid())}; set "
+            f"XDG_RUNTIME_DIR to a "
             "directory of this user, or run softib as the other one"
         )
     if not path.is_dir() or path.is_symlink() or info.st_mode & 0o077:
@@ -139,7 +143,8 @@ def _taken(name: str) -> InputError:
 
 
 def free(name: str) -> Instance:
-    """The instance of ``name``, which nobody holds now. Raises :class:`InputError` where somebody does."""
+    """The instance of ``name``, which nobody holds now. Raises :class:`InputError` where somebody
+    does."""
     instance = Instance(check_name(name), root() / name)
     if instance.held():
         raise _taken(name)
@@ -147,7 +152,8 @@ def free(name: str) -> Instance:
 
 
 def claim(name: str) -> Instance:
-    """Become the one daemon of ``name``; what a dead one left is removed. Raises :class:`InputError` while it runs."""
+    """Become the one daemon of ``name``; what a dead one left is removed. Raises
+    :class:`InputError` while it runs."""
     instance = Instance(check_name(name), root() / name)
     instance.folder.mkdir(mode=0o700, exist_ok=True)
     fd = os.open(instance.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -183,8 +189,9 @@ def _killed() -> list[Instance]:
 
 
 def stale(prune: bool = False) -> list[tuple[str, int]]:
-    """Fabrics of this user whose daemon was killed, by name, and the octets that each has left; with ``prune`` they are freed. What
-    the next ``up`` of the name goes on with (its LIDs, the log) stays."""
+    """Fabrics of this user whose daemon was killed, by name, and the octets that each has left;
+    with ``prune`` they are freed. What the next ``up`` of the name goes on with (its LIDs, the log)
+    stays."""
     left = []
     for instance in _killed():
         octets = instance.octets()
@@ -196,7 +203,8 @@ def stale(prune: bool = False) -> list[tuple[str, int]]:
 
 
 def find(name: str | None) -> Instance:
-    """The running fabric ``name``; without a name, the only one. Raises :class:`InputError`, :class:`UnknownName`."""
+    """The running fabric ``name``; without a name, the only one. Raises :class:`InputError`,
+    :class:`UnknownName`."""
     here = running()
     if not here:
         what = f"no fabric named {name!r} is running" if name is not None else "no fabric is running"
@@ -205,7 +213,8 @@ def find(name: str | None) -> Instance:
     if name is None:
         if len(here) > 1:
             raise InputError(
-                f"{len(here)} fabrics are running ({', '.join(names[:20])}); name one of them, as in 'softib status {names[0]}' or 'softib run --fabric {names[0]}'"
+                f"{len(here)} fabrics are running ({', '.join(names[:20])}); name one of them, as in 'softib status "
+                f"{names[0]}' or 'softib run --fabric {names[0]}'"
             )
         return here[0]
     if name not in names:

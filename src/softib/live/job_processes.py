@@ -1,4 +1,5 @@
-"""Processes of jobs on this machine, with their environment: of a running fabric those that sit on its nodes, else those of a job on this very host."""
+"""Processes of jobs on this machine, with their environment: of a running fabric those that sit on
+its nodes, else those of a job on this very host."""
 
 from __future__ import annotations
 
@@ -28,9 +29,11 @@ class JobProcess:
 
 
 class JobProcesses:
-    """Those that this user may look at (proc(5): ``environ`` needs the same user, or root), read once when first asked for.
+    """Those that this user may look at (proc(5): ``environ`` needs the same user, or root), read
+    once when first asked for.
 
-    ``folder``: of a running fabric, whose programs know their node (``SOFTIB_PLACE``). Without, a process is on the host that this machine is called.
+    ``folder``: of a running fabric, whose programs know their node (``SOFTIB_PLACE``). Without, a
+    process is on the host that this machine is called.
     """
 
     def __init__(self, folder: Path | None = None):

@@ -1,9 +1,9 @@
 """Every MAD of a running fabric in a capture file that Wireshark reads: ``softib up --pcap FILE``.
 
-A MAD is one packet, as it leaves its sender; the answer of a device is one, as it reaches who asked; an RMPP message is its
-segments and their acknowledgements (:mod:`softib.mad.rmpp`). Off, this costs the
-daemon one look at an attribute a batch; on, programs' requests come by Python one batch at a time. The format is that of
-:mod:`softib.iba.pcap`.
+A MAD is one packet, as it leaves its sender; the answer of a device is one, as it reaches who
+asked; an RMPP message is its segments and their acknowledgements (:mod:`softib.mad.rmpp`). Off,
+this costs the daemon one look at an attribute a batch; on, programs' requests come by Python one
+batch at a time. The format is that of :mod:`softib.iba.pcap`.
 """
 
 from __future__ import annotations
@@ -31,14 +31,16 @@ __all__ = ["MadCapture"]
 
 
 class MadCapture:
-    """Writes MADs of ``fabric`` to ``path``. Raises :class:`InputError` where the file cannot be written. A file
-    system that is full ends the capture with one line on stderr, never the fabric. ``clock``: ns since 1970."""
+    """Writes MADs of ``fabric`` to ``path``. Raises :class:`InputError` where the file cannot be
+    written. A file system that is full ends the capture with one line on stderr, never the fabric.
+    ``clock``: ns since 1970."""
 
     def __init__(self, path: str | Path, fabric: Fabric, clock: Callable[[], int] = time.time_ns):
         self.path, self.fabric, self.clock = Path(path), fabric, clock
         self.packets = 0
         self.whole: Callable[[np.ndarray], bool] = lambda mad: True
-        """Is this response (uint8[256]) for somebody who takes RMPP messages whole, and acknowledges their segments?"""
+        """Is this response (uint8[256]) for somebody who takes RMPP messages whole, and
+        acknowledges their segments?"""
         self.message: Callable[[], bytes | None] = lambda: None
         """All of the RMPP message of a batch whose first octets are the datagram."""
         self._file = PcapFile(self.path)
@@ -49,8 +51,8 @@ class MadCapture:
         self._write_answers(answers, port)
 
     def exchange(self, port: int, sent: MadBatch, replies: MadBatch) -> None:
-        """What a program on ``port`` sent, and what goes back; a request that comes back as timed out never was on a cable
-        again."""
+        """What a program on ``port`` sent, and what goes back; a request that comes back as timed
+        out never was on a cable again."""
         message = self.message()
         self._send(sent, port, {0: message} if message else None)
         self._write_answers(replies[replies.status == SendStatus.OK], port)
@@ -71,7 +73,8 @@ class MadCapture:
         return table[np.where(index < len(table), index, 0)]
 
     def _send(self, sent: MadBatch, port: int, long: dict[int, bytes] | None) -> None:
-        """Write what a program or manager sent from ``port``, RMPP messages as segments; ``long``: whole messages by row."""
+        """Write what a program or manager sent from ``port``, RMPP messages as segments; ``long``:
+        whole messages by row."""
         mad, pkeys = sent.mad, self._pkeys(port, sent.pkey_index)
         ends = (self._lids(mad, port), sent.dlid, sent.sl, pkeys, sent.sqp, sent.dqp)
         messages = dict(long or {})
@@ -84,8 +87,15 @@ class MadCapture:
             self._write(mad[done:row], *(e[done:row] for e in ends))
             wire, on = conversation(messages[row], mad[row, METHOD_AT] < RESPONSE_BIT or self.whole(mad[row]))
             slid, dlid, sl, pkey, sqp, dqp = (np.full(len(wire), e[row]) for e in ends)
-            self._write(wire, np.where(on, slid, dlid), np.where(on, dlid, slid), sl, pkey, np.where(on, sqp, dqp),
-                        np.where(on, dqp, sqp))  # fmt: skip
+            self._write(
+                wire,
+                np.where(on, slid, dlid),
+                np.where(on, dlid, slid),
+                sl,
+                pkey,
+                np.where(on, sqp, dqp),
+                np.where(on, dqp, sqp),
+            )
             done = row + 1
         self._write(mad[done:], *(e[done:] for e in ends))
 

@@ -1,6 +1,8 @@
-"""Where MADs of programs go: to the fabric's agents, to another program on the addressed port, or back with status 110.
+"""Where MADs of programs go: to the fabric's agents, to another program on the addressed port, or
+back with status 110.
 
-No sockets here, and no protocol: stations (:mod:`~softib.live.station`) are handed in, each takes and gives MADs as :class:`~softib.mad.batch.MadBatch`.
+No sockets here, and no protocol: stations (:mod:`~softib.live.station`) are handed in, each takes
+and gives MADs as :class:`~softib.mad.batch.MadBatch`.
 """
 
 from __future__ import annotations
@@ -35,21 +37,24 @@ if TYPE_CHECKING:
 __all__ = ["BATCH", "PUMP_ROUNDS", "PUMP_ROUNDS_ALONE", "MadRouter"]
 
 PUMP_ROUNDS, PUMP_ROUNDS_ALONE = 128, 2048
-"""Batches of one client in a row before the others are served; and where there is only one (a step of the loop costs as much as
-five MADs)."""
+"""Batches of one client in a row before the others are served; and where there is only one (a step
+of the loop costs as much as five MADs)."""
 TRAPS_A_STEP = 64
 """What thousands of devices report does not keep programs waiting."""
 
 
 class MadRouter:
-    """Carries MADs between ``plane`` and the stations on it. ``epoch`` counts changes of the configuration.
+    """Carries MADs between ``plane`` and the stations on it. ``epoch`` counts changes of the
+    configuration.
 
-    A server puts what a program sent into ``requests`` (:data:`~softib.mad.batch.MadColumns`) and calls :meth:`handle`, or a
-    kernel of its own around :func:`softib.live.answer_kernels.answer`, and :meth:`finish` after it.
+    A server puts what a program sent into ``requests`` (:data:`~softib.mad.batch.MadColumns`) and
+    calls :meth:`handle`, or a kernel of its own around :func:`softib.live.answer_kernels.answer`,
+    and :meth:`finish` after it.
     """
 
     def __init__(self, plane: AgentPlane, cells: Any = None):
-        """``cells``: what applications count (:class:`softib.live.verbs.traffic.Cells`; None: there are none)."""
+        """``cells``: what applications count (:class:`softib.live.verbs.traffic.Cells`; None: there
+        are none)."""
         self.plane, self.fabric = plane, plane.fabric
         self.cells = no_cells() if cells is None else cells
         self.report_bug: ReportBug = raised
@@ -67,7 +72,8 @@ class MadRouter:
         self._sent, self._answered = batch_of(self.requests), batch_of(self.answers)
         self.pumps = os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0")
         self.tap: Callable[[int, MadBatch, MadBatch], None] | None = None
-        """Sees each batch of a program: its port, what it sent and the replies (:class:`~.pcap.MadCapture`)."""
+        """Sees each batch of a program: its port, what it sent and the replies
+        (:class:`~.pcap.MadCapture`)."""
         self._answer(0, 0, 0, 0, np.zeros(256, np.uint8))  # compiles now, not while the first program waits
 
     def _answer(self, port: int, number: int, now_ps: int, n: int, classes: np.ndarray) -> None:
@@ -89,8 +95,9 @@ class MadRouter:
         self.announce(station.port)
 
     def announce(self, port: int) -> None:
-        """Keep CapabilityMask.IsSM of ``port`` true (IBA 14.2.5.6): the port's driver sets it for its manager. A change
-        raises trap 144, which tells the master of a manager that came or went."""
+        """Keep CapabilityMask.IsSM of ``port`` true (IBA 14.2.5.6): the port's driver sets it for
+        its manager. A change raises trap 144, which tells the master of a manager that came or
+        went."""
         before = self.fabric.port_info[port].tobytes()
         now_ps = clock_ps()
         self.plane.set_is_sm(port, self.stations.has_manager(port), now_ps)
@@ -106,7 +113,8 @@ class MadRouter:
             self.finish(sender, now_ps)
 
     def answer(self, sender: Station, n: int, now_ps: int) -> bool:
-        """What :meth:`handle` does before :meth:`finish`; False where a mistake of ours was in the way."""
+        """What :meth:`handle` does before :meth:`finish`; False where a mistake of ours was in the
+        way."""
         self.counts[:] = 0
         try:
             self._answer(sender.port, sender.number, now_ps, n, sender.classes)
@@ -127,12 +135,13 @@ class MadRouter:
         return True
 
     def capture(self, writer: MadCapture) -> None:
-        """From now on ``writer`` sees every MAD; programs' requests are no longer pumped past Python."""
+        """From now on ``writer`` sees every MAD; programs' requests are no longer pumped past
+        Python."""
         self.pumps, self.tap, self.plane.tap = False, writer.exchange, writer.batch
 
     def pumped(self, sender: Station, pump: Callable[[int], None], now_ps: int) -> int:
-        """Let ``pump`` receive, answer and send again and again in one compiled call, and finish; it is given for how many
-        batches. Returns how many MADs ``sender`` sent."""
+        """Let ``pump`` receive, answer and send again and again in one compiled call, and finish;
+        it is given for how many batches. Returns how many MADs ``sender`` sent."""
         self.counts[:] = 0
         try:
             pump(PUMP_ROUNDS if len(self.stations) > 1 else PUMP_ROUNDS_ALONE)
@@ -145,7 +154,8 @@ class MadRouter:
         return received
 
     def give_back(self, sender: Station, rows: Iterable[int]) -> None:
-        """The requests among ``rows`` of ``requests`` go back as timed out: nobody waits for what failed."""
+        """The requests among ``rows`` of ``requests`` go back as timed out: nobody waits for what
+        failed."""
         for row in rows:
             back = self._sent[row : row + 1].copy()
             if not is_response(back.mad[0]):
@@ -214,7 +224,8 @@ class MadRouter:
             fold_cells(self.plane.tables, self.cells, now_ps)
 
     def send(self, batch: MadBatch, port: int, now_ps: int) -> MadBatch:
-        """``batch`` leaves ``port``; returns the agents' answers. What is for programs is delivered to them."""
+        """``batch`` leaves ``port``; returns the agents' answers. What is for programs is delivered
+        to them."""
         self.fold(now_ps)
         answers, delivery = self.plane.exchange(batch, port, now_ps)
         self.epoch += bool((batch.mad[:, METHOD_AT] == Method.SET).any())  # the administrator's answers change nothing
@@ -225,7 +236,8 @@ class MadRouter:
     def deliver(self, delivery: Delivery) -> list[int]:
         """Hand over what reached the ports of programs. Returns the rows that nobody takes.
 
-        A message longer than a MAD goes whole to a station that takes such; others get its first 256 octets.
+        A message longer than a MAD goes whole to a station that takes such; others get its first
+        256 octets.
         """
         arrived = delivery.batch
         arrived.slid[arrived.dlid == LID_PERMISSIVE] = LID_PERMISSIVE
@@ -250,8 +262,8 @@ class MadRouter:
         return untaken
 
     def traps(self, now_ps: int) -> None:
-        """Send the traps that devices raised and those that nobody repressed yet, as far as their time has come, each to
-        the manager that its port knows. :meth:`tick` sends the rest."""
+        """Send the traps that devices raised and those that nobody repressed yet, as far as their
+        time has come, each to the manager that its port knows. :meth:`tick` sends the rest."""
         self.trap_queue.collect(now_ps)
         for _ in range(TRAPS_A_STEP):
             try:
@@ -265,8 +277,8 @@ class MadRouter:
                 self.report_bug("sending a trap")
 
     def _represses(self, mad: np.ndarray, port: int) -> bool:
-        """Is this the manager's answer to a trap of the device at end port ``port``? Then the trap ends. (A program's own
-        trap ends at the program.)"""
+        """Is this the manager's answer to a trap of the device at end port ``port``? Then the trap
+        ends. (A program's own trap ends at the program.)"""
         if mad[METHOD_AT] != Method.TRAP_REPRESS or mad[CLASS_AT] != MgmtClass.SUBN_LID:
             return False
         return self.trap_queue.repressed(port, int.from_bytes(mad[TID_AT : TID_AT + 8].tobytes(), "big"), clock_ps())
@@ -274,7 +286,8 @@ class MadRouter:
     # -- time, as a peer of the event loop --
 
     def wait_s(self, now_ps: int) -> float:
-        """Seconds until a request's time is over, a trap is sent again, or a device samples (infinite: nothing waits)."""
+        """Seconds until a request's time is over, a trap is sent again, or a device samples
+        (infinite: nothing waits)."""
         if self.plane.tables.notice_count[0]:
             return 0.0
         due = [
@@ -283,7 +296,8 @@ class MadRouter:
         return max(0.0, (min(due) - now_ps) / 1e12) if due else math.inf
 
     def tick(self, now_ps: int) -> None:
-        """Give back what programs did not answer in time, send the traps that are due, and let devices sample."""
+        """Give back what programs did not answer in time, send the traps that are due, and let
+        devices sample."""
         self._give_back_all(self.waiting.take_expired(now_ps))
         self.traps(now_ps)
         if self.plane.tables.samplers[0, 0]:

@@ -9,9 +9,18 @@ from collections import defaultdict
 from pathlib import Path
 
 __all__ = [
-    "command_name", "descendants", "descriptor_path", "has_ended", "is_running", "parents", "process_start", "processes",
-    "read_environment", "udp_holder", "working_directory",
-]  # fmt: skip
+    "command_name",
+    "descendants",
+    "descriptor_path",
+    "has_ended",
+    "is_running",
+    "parents",
+    "process_start",
+    "processes",
+    "read_environment",
+    "udp_holder",
+    "working_directory",
+]
 
 STATE, PARENT, START_TIME = 0, 1, 19
 """Fields 3, 4 and 22 of ``/proc/PID/stat``, counted behind the command's name."""
@@ -22,8 +31,9 @@ CANNOT_LOOK = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
 def _stat(pid: int) -> list[bytes] | None:
-    """Fields of ``/proc/PID/stat`` from the third on; empty where there is no such process. The second is the command's
-    name, which may hold spaces and parentheses. None where this process cannot look: no descriptor or memory is left."""
+    """Fields of ``/proc/PID/stat`` from the third on; empty where there is no such process. The
+    second is the command's name, which may hold spaces and parentheses. None where this process
+    cannot look: no descriptor or memory is left."""
     try:
         text = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError as error:
@@ -33,14 +43,15 @@ def _stat(pid: int) -> list[bytes] | None:
 
 
 def process_start(pid: int) -> int:
-    """When ``pid`` began, in clock ticks after boot; 0 = there is no such process, or it cannot be looked at now."""
+    """When ``pid`` began, in clock ticks after boot; 0 = there is no such process, or it cannot be
+    looked at now."""
     fields = _stat(pid)
     return int(fields[START_TIME]) if fields else 0
 
 
 def is_running(pid: int, started: int) -> bool:
-    """Does the process that began at ``started`` (clock ticks after boot) still execute? A zombie does not. One that cannot be
-    looked at now counts as running."""
+    """Does the process that began at ``started`` (clock ticks after boot) still execute? A zombie
+    does not. One that cannot be looked at now counts as running."""
     fields = _stat(pid)
     return fields is None or (bool(fields) and int(fields[START_TIME]) == started and fields[STATE] not in ENDED)
 
@@ -109,8 +120,8 @@ def descriptor_path(pid: int, fd: int) -> Path:
 
 
 def udp_holder(port: int) -> tuple[int, int] | None:
-    """User and process that have bound UDP ``port`` of IPv4 in this network namespace (process 0: of another user, or not visible);
-    None where it is free."""
+    """User and process that have bound UDP ``port`` of IPv4 in this network namespace (process 0:
+    of another user, or not visible); None where it is free."""
     try:
         lines = Path("/proc/net/udp").read_text().splitlines()[1:]
     except OSError:

@@ -1,4 +1,5 @@
-"""What programs wrote down under ``SOFTIB_RECORD`` (``softib run --record``): the files of all their threads as columns."""
+"""What programs wrote down under ``SOFTIB_RECORD`` (``softib run --record``): the files of all
+their threads as columns."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ NO_RANK = 0xFFFFFFFF
 
 
 def threads_in(folder: Path) -> list[RecordedThread]:
-    """The threads that wrote to ``folder``, by process and time. Raises :class:`InputError` where a file was cut, or had no room."""
+    """The threads that wrote to ``folder``, by process and time. Raises :class:`InputError` where a
+    file was cut, or had no room."""
     heads = [(path, head) for path in sorted(folder.glob("*.events")) if (head := _head(path)) is not None]
     rate = _ns_of_a_tick([head for _, head in heads])
     found = [one for path, head in heads if (one := _thread(path, head, rate)) is not None]
@@ -44,7 +46,8 @@ def _head(path: Path) -> np.void | None:
 
 
 def _ns_of_a_tick(heads: list[np.void]) -> float:
-    """By the thread that was there longest: one counter of one machine, and what was killed early has no second moment worth the name."""
+    """By the thread that was there longest: one counter of one machine, and what was killed early
+    has no second moment worth the name."""
     spans = [(int(h["ticks"][1]) - int(h["ticks"][0]), int(h["ns"][1]) - int(h["ns"][0])) for h in heads]
     ticks, ns = max(spans, default=(1, 1))
     return ns / max(ticks, 1)
@@ -59,15 +62,23 @@ def _thread(path: Path, head: np.void, rate: float) -> RecordedThread | None:
         return None
     since = (events["ticks"] - head["ticks"][0]).astype(np.int64)
     return RecordedThread(
-        int(head["pid"]), int(head["tid"]), None if head["rank"] == NO_RANK else int(head["rank"]), int(head["ns"][0]) + np.round(since * rate).astype(np.int64),
-        np.round(events["compute"] * rate).astype(np.int64), events["type"].astype(np.uint8), events["opcode"].astype(np.int64),
-        events["qpn"].astype(np.int64), events["peer"].astype(np.int64), events["octets"].astype(np.int64),
+        int(head["pid"]),
+        int(head["tid"]),
+        None if head["rank"] == NO_RANK else int(head["rank"]),
+        int(head["ns"][0]) + np.round(since * rate).astype(np.int64),
+        np.round(events["compute"] * rate).astype(np.int64),
+        events["type"].astype(np.uint8),
+        events["opcode"].astype(np.int64),
+        events["qpn"].astype(np.int64),
+        events["peer"].astype(np.int64),
+        events["octets"].astype(np.int64),
         round(int(head["away"]) * rate),
-    )  # fmt: skip
+    )
 
 
 def collective_names() -> tuple[str, ...]:
-    """By the number of ``collectives.h``: ``MPI_Allreduce``, ``torch all_reduce``. Number 0 is none."""
+    """By the number of ``collectives.h``: ``MPI_Allreduce``, ``torch all_reduce``. Number 0 is
+    none."""
     text = COLLECTIVES.path.read_text(encoding="ascii")
     found = {
         int(n): (lib, rest) for lib, rest, n in re.findall(r"^#define SOFTIB_(MPI|TORCH)_(\w+) (\d+)$", text, re.M)

@@ -3,12 +3,14 @@
     shared = SharedFabric.create(path, fabric)     # in the daemon; shared.fabric has the arrays in the mapping
     seen = SharedFabric.open(path)                 # anywhere else: the same ports, tables and counters, read-only
 
-The layout is ``preload/shared_fabric.h``; each column of :data:`softib.fabric.columns.COLUMNS` is one entry of its directory.
+The layout is ``preload/shared_fabric.h``; each column of :data:`softib.fabric.columns.COLUMNS` is
+one entry of its directory.
 
-Memory: the file's blocks are reserved at once, so a full file system is one line at the start, never a SIGBUS later.
-:data:`~softib.fabric.columns.LAZY_COLUMNS` lie in a memfd, which costs what was written and belongs to no file system
-that could be full. On such memory a *look* through a mapping costs a page too (shmem faults allocate), so nothing here
-reads a lazy column that way: :meth:`SharedFabric.snapshot` reads the extents that exist.
+Memory: the file's blocks are reserved at once, so a full file system is one line at the start,
+never a SIGBUS later. :data:`~softib.fabric.columns.LAZY_COLUMNS` lie in a memfd, which costs what
+was written and belongs to no file system that could be full. On such memory a *look* through a
+mapping costs a page too (shmem faults allocate), so nothing here reads a lazy column that way:
+:meth:`SharedFabric.snapshot` reads the extents that exist.
 """
 
 from __future__ import annotations
@@ -44,7 +46,8 @@ EAGER, LAZY = 0, 1
 
 
 def _plain(column: Column) -> tuple[str, tuple[int, ...]]:
-    """dtype and further dimensions of ``column`` as C sees it: a record of counters is an array of its numbers."""
+    """dtype and further dimensions of ``column`` as C sees it: a record of counters is an array of
+    its numbers."""
     dtype = np.dtype(column.dtype)
     if dtype.fields is None:
         return dtype.str, ()
@@ -56,8 +59,8 @@ def _plain(column: Column) -> tuple[str, tuple[int, ...]]:
 
 
 class SharedFabric:
-    """A mapped fabric. ``fabric`` has its arrays; ``epoch`` may be written by the daemon alone. ``files`` are the
-    descriptors of both files, to read, in the daemon (elsewhere none)."""
+    """A mapped fabric. ``fabric`` has its arrays; ``epoch`` may be written by the daemon alone.
+    ``files`` are the descriptors of both files, to read, in the daemon (elsewhere none)."""
 
     def __init__(self, fabric: Fabric, header: np.ndarray, files: tuple[int, ...] = ()):
         self.fabric, self.header, self.files = fabric, header, files
@@ -112,14 +115,15 @@ class SharedFabric:
 
     @classmethod
     def open(cls, path: Path) -> SharedFabric:
-        """Map the file at ``path`` read-only. Raises :class:`UnreadableFile` where it is no shared fabric of this version,
-        or its daemon has ended."""
+        """Map the file at ``path`` read-only. Raises :class:`UnreadableFile` where it is no shared
+        fabric of this version, or its daemon has ended."""
         header, octets, lazy = _parts(path, _map)
         return cls(_fabric_of(header, octets, lazy), header)
 
     @classmethod
     def snapshot(cls, path: Path) -> Fabric:
-        """A copy of the shared fabric at ``path``, in memory of its own; raises as :meth:`open` does.
+        """A copy of the shared fabric at ``path``, in memory of its own; raises as :meth:`open`
+        does.
 
         It is of one moment only where the epoch that the *daemon* reports did not move meanwhile.
         """
@@ -137,8 +141,8 @@ def _pages(octets: int) -> int:
 
 
 def _reserve(path: Path, size: int) -> mmap.mmap:
-    """A new file of ``size`` octets, mapped. Its blocks are reserved now: a full file system is an error here, not a
-    SIGBUS later."""
+    """A new file of ``size`` octets, mapped. Its blocks are reserved now: a full file system is an
+    error here, not a SIGBUS later."""
     path.unlink(missing_ok=True)
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
@@ -166,8 +170,9 @@ def _texts(fabric: Fabric) -> bytes:
     texts = {
         "port_label": {str(k): v for k, v in fabric.port_label.items()},
         "node_system": {str(k): v for k, v in fabric.node_system.items()},
-        "records": sorted(source.records), "format": source.format,
-    }  # fmt: skip
+        "records": sorted(source.records),
+        "format": source.format,
+    }
     return json.dumps(texts).encode()
 
 
@@ -214,8 +219,8 @@ def _parts(path: Path, take: Callable[[int, int], Octets]) -> tuple[np.ndarray, 
 
 
 def _lazy(path: Path, header: np.ndarray, take: Callable[[int, int], Octets]) -> Octets:
-    """The second file: the daemon's descriptor where its pid leads to it, else as the daemon hands it over: in another
-    container the pid is another's."""
+    """The second file: the daemon's descriptor where its pid leads to it, else as the daemon hands
+    it over: in another container the pid is another's."""
     pid, size = int(header["pid"]), int(header["lazy_size"])
     link = descriptor_path(pid, int(header["lazy_fd"]))
     with contextlib.suppress(OSError):
@@ -237,7 +242,8 @@ def asks_for_files() -> bytes:
 
 
 def _handed_over(address: Path) -> list[int]:
-    """The descriptors that the daemon at the socket ``address`` hands over; none where there is none."""
+    """The descriptors that the daemon at the socket ``address`` hands over; none where there is
+    none."""
     with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock:
         sock.settimeout(ANSWER_S)
         sock.connect(str(address))

@@ -1,7 +1,7 @@
 """A running fabric as any other source: a copy of its arrays at one moment.
 
-What discovery would find is what counts: a cable whose ends are not LinkUp (failed, disabled, far end dead) is not in
-the copy, as ``ibnetdiscover`` would not list it.
+What discovery would find is what counts: a cable whose ends are not LinkUp (failed, disabled, far
+end dead) is not in the copy, as ``ibnetdiscover`` would not list it.
 """
 
 from __future__ import annotations
@@ -34,9 +34,10 @@ PAUSE_S = 0.1
 def read(instance: Instance) -> ReadResult:
     """A private copy of the fabric of ``instance``: tables, states and counters as they stand.
 
-    ``extra["path_sls"]`` asks its subnet administration for the SLs of all paths between the ends of a graph
-    (:func:`softib.live.sa_client.path_sls.path_sls`), ``extra["pair_sls"]`` for those of some pairs
-    (:func:`softib.live.sa_client.pair_sls.pair_sls`). Raises :class:`PeerError` where its configuration never stands still, or its daemon has ended.
+    ``extra["path_sls"]`` asks its subnet administration for the SLs of all paths between the ends
+    of a graph (:func:`softib.live.sa_client.path_sls.path_sls`), ``extra["pair_sls"]`` for those of
+    some pairs (:func:`softib.live.sa_client.pair_sls.pair_sls`). Raises :class:`PeerError` where
+    its configuration never stands still, or its daemon has ended.
     """
     fabric = _still(instance)
     of_source = fabric.source.records & {"lengths"}
@@ -48,7 +49,8 @@ def read(instance: Instance) -> ReadResult:
 
 
 def _still(instance: Instance) -> Fabric:
-    """A copy during which nothing was configured: the epoch that the daemon publishes is the same before and after.
+    """A copy during which nothing was configured: the epoch that the daemon publishes is the same
+    before and after.
 
     (The one in the mapping lags a step of the daemon's loop behind what it writes.)
     """
@@ -61,7 +63,8 @@ def _still(instance: Instance) -> Fabric:
             return fabric
         if time.monotonic() > until:
             raise PeerError(
-                f"the configuration of {instance.name!r} changes all the time; try again when its subnet manager is done"
+                f"the configuration of {instance.name!r} changes all the time; try again when its subnet manager is "
+                f"done"
             )
         before = after
         time.sleep(PAUSE_S)
@@ -74,14 +77,20 @@ def _down(f: Fabric) -> np.ndarray:
 
 
 def _managers(f: Fabric) -> list[dict[str, object]]:
-    """Ports that say IsSM. The master is the one whose LID the others hold as that of their manager."""
+    """Ports that say IsSM. The master is the one whose LID the others hold as that of their
+    manager."""
     ends = f.end_ports()
     info = f.port_info[ends]
     masters = np.bincount(PortInfo.master_sm_lid.get(info), minlength=1)
     masters[0] = 0
     lid = int(masters.argmax()) if masters.any() else -1
     return [
-        {"node": int(f.port_node[p]), "portnum": int(f.port_num[p]), "priority": None, "guid": int(f.port_guid[p]),
-         "state": "master" if int(f.lid[p]) == lid else "standby"}
+        {
+            "node": int(f.port_node[p]),
+            "portnum": int(f.port_num[p]),
+            "priority": None,
+            "guid": int(f.port_guid[p]),
+            "state": "master" if int(f.lid[p]) == lid else "standby",
+        }
         for p in ends[(PortInfo.cap_mask.get(info) & CapMask.IS_SM) > 0].tolist()
-    ]  # fmt: skip
+    ]

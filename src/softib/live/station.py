@@ -17,7 +17,8 @@ __all__ = ["Station", "Stations", "is_response"]
 class Station(Protocol):
     """Somebody who sits on a port: a program behind a socket, or a subnet manager in this process.
 
-    One whose program has no timeouts says so with ``waits_forever = True``: then the router gives its requests back.
+    One whose program has no timeouts says so with ``waits_forever = True``: then the router gives
+    its requests back.
     """
 
     number: int
@@ -29,7 +30,8 @@ class Station(Protocol):
         """May this MAD (uint8[256]) be handed over?"""
 
     def deliver(self, batch: MadBatch) -> None:
-        """Here are MADs as they arrive, and own requests that come back with status TIMEOUT. Copy what is to be kept."""
+        """Here are MADs as they arrive, and own requests that come back with status TIMEOUT. Copy
+        what is to be kept."""
 
 
 class Stations(dict[int, Station]):
@@ -44,10 +46,12 @@ class Stations(dict[int, Station]):
         return any(s.issm for s in self.at(port))
 
     def target(self, mad: np.ndarray, port: int, sender: Station | None = None) -> Station | None:
-        """Who on ``port`` takes this MAD: a response (and the TrapRepress of a trap) goes to the client of its TID, a
-        request to the manager there, or else to another program that speaks the class; None where nobody may get it.
+        """Who on ``port`` takes this MAD: a response (and the TrapRepress of a trap) goes to the
+        client of its TID, a request to the manager there, or else to another program that speaks
+        the class; None where nobody may get it.
 
-        A program that is no manager never gets its own request: by the TID it would take it for the answer.
+        A program that is no manager never gets its own request: by the TID it would take it for the
+        answer.
         """
         if is_response(mad):
             requester = self.get(int(mad[TID_AT]) << 8 | int(mad[TID_AT + 1]))

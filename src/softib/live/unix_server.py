@@ -1,6 +1,8 @@
-"""Unix sockets of the daemon: listening, whole messages with descriptors, and messages that wait for room.
+"""Unix sockets of the daemon: listening, whole messages with descriptors, and messages that wait
+for room.
 
-Nothing that a client sends may hurt the daemon: no call here waits, and what is not understood ends one connection.
+Nothing that a client sends may hurt the daemon: no call here waits, and what is not understood ends
+one connection.
 """
 
 from __future__ import annotations
@@ -53,7 +55,8 @@ SO_PEERPIDFD = 77
 
 
 def peer_pidfd(sock: socket.socket) -> int:
-    """A pidfd of the process at the other end, whatever namespace it is in; the caller closes it. -1: the system has none."""
+    """A pidfd of the process at the other end, whatever namespace it is in; the caller closes it.
+    -1: the system has none."""
     try:
         return int(sock.getsockopt(socket.SOL_SOCKET, SO_PEERPIDFD))
     except OSError:
@@ -97,9 +100,10 @@ def receive_fds(sock: socket.socket, size: int) -> tuple[bytes | None, list[int]
 
 
 class SendQueue:
-    """Messages to one program, in their order. What its socket, which is registered in ``selector``, does not take now
-    waits until the selector reports room (:meth:`flush`). ``limit`` messages wait at most: beyond them the newest is
-    lost, or with ``keep_newest`` the oldest; ``lost`` counts them. ``broken``: nobody reads any more."""
+    """Messages to one program, in their order. What its socket, which is registered in
+    ``selector``, does not take now waits until the selector reports room (:meth:`flush`). ``limit``
+    messages wait at most: beyond them the newest is lost, or with ``keep_newest`` the oldest;
+    ``lost`` counts them. ``broken``: nobody reads any more."""
 
     def __init__(
         self, sock: socket.socket, selector: selectors.BaseSelector, limit: int | None = None, keep_newest: bool = False
@@ -112,7 +116,8 @@ class SendQueue:
         return len(self._waiting)
 
     def send(self, message: Any, fd: int | None = None) -> None:
-        """Send ``message``, with a copy of ``fd`` beside it, behind what waits already. Never blocks."""
+        """Send ``message``, with a copy of ``fd`` beside it, behind what waits already. Never
+        blocks."""
         if not self._waiting and self._transmit(message, fd):
             return
         if self.limit is not None and len(self._waiting) >= self.limit:
@@ -164,12 +169,13 @@ class SendQueue:
 
 
 class UnixServer:
-    """Listens at ``path`` (mode 0600) in the daemon's selector, for its own user and root. Subclasses say in :meth:`accepted` what
-    becomes of a connection.
+    """Listens at ``path`` (mode 0600) in the daemon's selector, for its own user and root.
+    Subclasses say in :meth:`accepted` what becomes of a connection.
 
-    A connection that says nothing (one of the ``visitors``) is closed after :data:`GREETING_S`, or earlier when it is the oldest
-    of more than :data:`MOST_VISITORS`. One descriptor is kept in reserve: when the process has no other, it takes a connection
-    that :meth:`accepted_last` answers, where a listener that is left alone would be ready without end.
+    A connection that says nothing (one of the ``visitors``) is closed after :data:`GREETING_S`, or
+    earlier when it is the oldest of more than :data:`MOST_VISITORS`. One descriptor is kept in
+    reserve: when the process has no other, it takes a connection that :meth:`accepted_last`
+    answers, where a listener that is left alone would be ready without end.
     """
 
     kind = socket.SOCK_STREAM
@@ -188,7 +194,8 @@ class UnixServer:
             self._listener.close()
             if error.errno is None:  # Python's own check of the address's length
                 raise InputError(
-                    f"{path}: longer than a socket's path may be (107 bytes); set XDG_RUNTIME_DIR to a shorter directory"
+                    f"{path}: longer than a socket's path may be (107 bytes); set XDG_RUNTIME_DIR to a shorter "
+                    f"directory"
                 ) from None
             raise
         os.chmod(path, 0o600)
@@ -221,7 +228,8 @@ class UnixServer:
         return bool(waiting.poll(0))
 
     def _pause(self) -> None:
-        """Accept nothing until :meth:`expire`: a listener that cannot accept would be ready without end."""
+        """Accept nothing until :meth:`expire`: a listener that cannot accept would be ready without
+        end."""
         self.selector.unregister(self._listener)
         self._paused = True
 
@@ -250,7 +258,8 @@ class UnixServer:
         return True
 
     def restore_reserve(self) -> None:
-        """Open the descriptor in reserve where it was used. Subclasses that keep a last connection call it when that is closed."""
+        """Open the descriptor in reserve where it was used. Subclasses that keep a last connection
+        call it when that is closed."""
         if self._reserve is None:
             with contextlib.suppress(OSError):
                 self._reserve = os.dup(self._listener.fileno())
@@ -260,7 +269,8 @@ class UnixServer:
         raise NotImplementedError
 
     def accepted_last(self, sock: socket.socket) -> None:
-        """A program has connected, and no descriptor is left. It is closed here; a subclass may answer first."""
+        """A program has connected, and no descriptor is left. It is closed here; a subclass may
+        answer first."""
         sock.close()
 
     # -- those that say nothing --
@@ -281,7 +291,8 @@ class UnixServer:
         return True
 
     def expire(self) -> None:
-        """Close the connections whose time to speak is over. The daemon calls it a few times a second."""
+        """Close the connections whose time to speak is over. The daemon calls it a few times a
+        second."""
         self.restore_reserve()
         if self._paused:
             self._paused = False
@@ -318,8 +329,8 @@ class UnixServer:
 
 
 class SeqpacketServer(UnixServer):
-    """A server of whole messages. A program's first one is its greeting, which :meth:`greeted` answers; ``longest`` is how
-    long a message may be. Until then nothing is kept of it."""
+    """A server of whole messages. A program's first one is its greeting, which :meth:`greeted`
+    answers; ``longest`` is how long a message may be. Until then nothing is kept of it."""
 
     kind = socket.SOCK_SEQPACKET
     longest = 4096
@@ -349,8 +360,8 @@ class SeqpacketServer(UnixServer):
             self.greeted(sock, message)
 
     def greeted(self, sock: socket.socket, message: bytes) -> None:
-        """The first message (empty: the program has hung up). ``sock`` is the subclass's from here on, to keep or to
-        close."""
+        """The first message (empty: the program has hung up). ``sock`` is the subclass's from here
+        on, to keep or to close."""
         raise NotImplementedError
 
     def refusal(self, error: int) -> bytes:

@@ -1,8 +1,9 @@
-"""MADs as the whole project passes them on: the wire bytes as one array, the addresses as columns (DESIGN decision 2).
+"""MADs as the whole project passes them on: the wire bytes as one array, the addresses as columns
+(DESIGN decision 2).
 
-This is the only shape of a MAD inside softib. What a program or a file has instead (a datagram of ibsim's, a umad message, a
-packet) is made of it, and it of that, by the package of that format alone. :class:`MadBatch` is for Python,
-:data:`MadColumns` are the same columns for kernels.
+This is the only shape of a MAD inside softib. What a program or a file has instead (a datagram of
+ibsim's, a umad message, a packet) is made of it, and it of that, by the package of that format
+alone. :class:`MadBatch` is for Python, :data:`MadColumns` are the same columns for kernels.
 """
 
 from __future__ import annotations
@@ -28,9 +29,15 @@ class SendStatus(IntEnum):
 
 
 COLUMNS = {
-    "dlid": np.uint16, "slid": np.uint16, "dqp": np.uint32, "sqp": np.uint32, "sl": np.uint8, "pkey_index": np.uint16,
-    "tid": np.uint64, "status": np.uint16,
-}  # fmt: skip
+    "dlid": np.uint16,
+    "slid": np.uint16,
+    "dqp": np.uint32,
+    "sqp": np.uint32,
+    "sl": np.uint8,
+    "pkey_index": np.uint16,
+    "tid": np.uint64,
+    "status": np.uint16,
+}
 """The columns of a batch and their types, ``mad`` aside."""
 
 
@@ -38,9 +45,10 @@ COLUMNS = {
 class MadBatch:
     """``n`` MADs, where they come from and where they go. Rows are independent.
 
-    ``mad`` uint8[n, 256]; ``dlid``/``slid`` uint16 (0xffff: directed route); ``dqp``/``sqp`` uint32 the QPs that they are
-    for and from (0 SMI, 1 GSI); ``sl`` uint8; ``pkey_index`` uint16 in the table of the port that sends; ``tid`` uint64 as in
-    the MAD; ``status`` uint16 (:class:`SendStatus`). ``payload`` holds RMPP payloads longer than a MAD by row.
+    ``mad`` uint8[n, 256]; ``dlid``/``slid`` uint16 (0xffff: directed route); ``dqp``/``sqp`` uint32
+    the QPs that they are for and from (0 SMI, 1 GSI); ``sl`` uint8; ``pkey_index`` uint16 in the
+    table of the port that sends; ``tid`` uint64 as in the MAD; ``status`` uint16
+    (:class:`SendStatus`). ``payload`` holds RMPP payloads longer than a MAD by row.
     """
 
     mad: np.ndarray
@@ -97,12 +105,13 @@ class MadBatch:
 
 
 MadColumns: Any = table("MadColumns", ["mad", "mad64", *COLUMNS])
-"""The columns of a :class:`MadBatch` as one argument of kernels; ``mad64`` uint64[n, 32] are the bytes of ``mad``, eight at a
-time."""
+"""The columns of a :class:`MadBatch` as one argument of kernels; ``mad64`` uint64[n, 32] are the
+bytes of ``mad``, eight at a time."""
 
 
 def mad_columns(n: int, mads: int | None = None) -> Any:
-    """:data:`MadColumns` of ``n`` zeroed rows, with MADs for the first ``mads`` of them (None: all)."""
+    """:data:`MadColumns` of ``n`` zeroed rows, with MADs for the first ``mads`` of them (None:
+    all)."""
     mad = np.zeros((n if mads is None else mads, MAD_SIZE), np.uint8)
     return MadColumns(
         mad=mad, mad64=mad.view(np.uint64), **{name: np.zeros(n, dtype) for name, dtype in COLUMNS.items()}

@@ -1,4 +1,5 @@
-"""Requests of a manager on QP 1 (GMPs, IBA 13.4.2) made from columns: addressed by LID, 192 octets of data, a key of their class."""
+"""Requests of a manager on QP 1 (GMPs, IBA 13.4.2) made from columns: addressed by LID, 192 octets
+of data, a key of their class."""
 
 from __future__ import annotations
 
@@ -28,8 +29,8 @@ def kind_of(mgmt_class: int, attr: int) -> int:
 class GmpRequests:
     """``n`` requests of one class, method and attribute, not built yet.
 
-    ``dlid`` uint16[n]; ``tag`` int64[n] is the caller's name of each; ``modifier`` uint32[n] or one number; ``data`` uint8[n, 192] or None;
-    ``sl`` uint8[n] or one number; ``key`` of the class.
+    ``dlid`` uint16[n]; ``tag`` int64[n] is the caller's name of each; ``modifier`` uint32[n] or one
+    number; ``data`` uint8[n, 192] or None; ``sl`` uint8[n] or one number; ``key`` of the class.
     """
 
     mgmt_class: MgmtClass
@@ -56,8 +57,13 @@ class GmpRequests:
         dlid = self.dlid[rows]
         batch = MadBatch.zeros(len(dlid))
         header = batch.mad[:, : MadHeader.size]
-        fixed = {"base_version": 1, "mgmt_class": int(self.mgmt_class), "class_version": self.class_version,
-                 "method": self.method, "attr_id": self.attr}  # fmt: skip
+        fixed = {
+            "base_version": 1,
+            "mgmt_class": int(self.mgmt_class),
+            "class_version": self.class_version,
+            "method": self.method,
+            "attr_id": self.attr,
+        }
         for name, value in fixed.items():
             MadHeader.fields[name].set(header, value)
         MadHeader.attr_mod.set(header, np.broadcast_to(np.asarray(self.modifier, np.uint32), (len(self),))[rows].copy())

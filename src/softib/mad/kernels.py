@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Rows of SMPs, filled at memory speed."""
 
 import numpy as np
@@ -27,11 +26,13 @@ PERMISSIVE_BYTE = LID_PERMISSIVE & 0xFF
 
 @kernel(_nrt=False, steps=lambda mads, *rest: 16 * len(mads), rows=True)
 def fill_directed(mads, mads64, routes, c, data, method, attr):
-    """Write one directed-route SMP a row into ``mads`` (uint8[n, 256]; ``mads64`` = the same bytes as uint64[n, 32]).
+    """Write one directed-route SMP a row into ``mads`` (uint8[n, 256]; ``mads64`` = the same bytes
+    as uint64[n, 32]).
 
-    Row r follows route ``c.route[r]`` of ``routes`` (``path`` uint8[routes, 64], ``hops`` uint8[routes]) and, where
-    ``c.out_port[r]`` is not 0, one hop more through that port; its AttributeModifier is ``c.modifier[r]``, its
-    M_Key ``c.mkey[r]``. ``data`` uint64[rows, 8] is read at ``c.data_row[r]``; no rows = zeros. Tables: :mod:`softib.mad.smp_requests`.
+    Row r follows route ``c.route[r]`` of ``routes`` (``path`` uint8[routes, 64], ``hops``
+    uint8[routes]) and, where ``c.out_port[r]`` is not 0, one hop more through that port; its
+    AttributeModifier is ``c.modifier[r]``, its M_Key ``c.mkey[r]``. ``data`` uint64[rows, 8] is
+    read at ``c.data_row[r]``; no rows = zeros. Tables: :mod:`softib.mad.smp_requests`.
     """
     for r in range(mads.shape[0]):
         for i in range(mads64.shape[1]):

@@ -1,7 +1,9 @@
-"""The table behind the transactor: one row a request that is not finished, addressed by its TransactionID.
+"""The table behind the transactor: one row a request that is not finished, addressed by its
+TransactionID.
 
-TransactionIDs are consecutive, so ``row = TID - first TID of the table``: matching a batch of responses is a subtraction.
-The 256 octets of a request stay in the batch that was submitted; the table knows chunk and row.
+TransactionIDs are consecutive, so ``row = TID - first TID of the table``: matching a batch of
+responses is a subtraction. The 256 octets of a request stay in the batch that was submitted; the
+table knows chunk and row.
 """
 
 from __future__ import annotations
@@ -15,8 +17,8 @@ from softib.mad.batch import MadBatch
 __all__ = ["DONE", "ON_WIRE", "OVERDUE", "RETRY", "WAITING", "Outstanding"]
 
 WAITING, ON_WIRE, OVERDUE, RETRY, DONE = range(5)
-"""State of a request: not sent; sent and holding a place in the window; sent, its place given up; timed out and waiting
-to be sent again; finished."""
+"""State of a request: not sent; sent and holding a place in the window; sent, its place given up;
+timed out and waiting to be sent again; finished."""
 
 TID_LIMIT = 1 << 32
 _FIRST_ROWS = 1 << 14
@@ -25,8 +27,8 @@ BUSY = int(MadStatus.BUSY)
 
 
 class Outstanding:
-    """Columns over TIDs ``first … first + n - 1``: ``tag`` int64, ``state`` uint8, ``tries`` uint16, ``key`` (class and
-    attribute), ``chunk``/``chunk_row``: where the MADs are."""
+    """Columns over TIDs ``first … first + n - 1``: ``tag`` int64, ``state`` uint8, ``tries``
+    uint16, ``key`` (class and attribute), ``chunk``/``chunk_row``: where the MADs are."""
 
     def __init__(self, first: int = 1) -> None:
         self.first, self.n, self.live = first, 0, 0
@@ -74,9 +76,10 @@ class Outstanding:
     def find(self, mad: np.ndarray) -> np.ndarray:
         """Row of the request that each of ``mad`` answers, -1 where there is none. int64[n]
 
-        An answer has the response bit, the TID of a request that was sent and is not finished, and its class and
-        attribute. Of two answers to one request in a batch the first counts. A device that answers "busy" is taken at
-        its word: that is no answer, and the request is sent again when its time is over (IBA 13.4.7).
+        An answer has the response bit, the TID of a request that was sent and is not finished, and
+        its class and attribute. Of two answers to one request in a batch the first counts. A device
+        that answers "busy" is taken at its word: that is no answer, and the request is sent again
+        when its time is over (IBA 13.4.7).
         """
         tid = np.ascontiguousarray(mad[:, TID_AT + 4 : TID_AT + 8]).view(">u4")[:, 0].astype(np.int64)
         rows = tid - self.first

@@ -1,7 +1,8 @@
 """A message longer than a MAD as the segments and acknowledgements that cables carry (IBA 13.6).
 
-Between our own programs a message travels in one piece, so a capture has to cut it as the drivers of both ends would: one
-segment, its acknowledgement with the first window, then a window at a time; nothing is lost on the way.
+Between our own programs a message travels in one piece, so a capture has to cut it as the drivers
+of both ends would: one segment, its acknowledgement with the first window, then a window at a time;
+nothing is lost on the way.
 """
 
 from __future__ import annotations
@@ -49,10 +50,11 @@ def is_whole(mad: np.ndarray) -> np.ndarray:
 
 
 def conversation(message: bytes, acknowledged: bool = True) -> tuple[np.ndarray, np.ndarray]:
-    """(uint8[n, 256], bool[n]): every MAD of a message in the order of the wire, and whether it goes the message's way.
+    """(uint8[n, 256], bool[n]): every MAD of a message in the order of the wire, and whether it
+    goes the message's way.
 
-    ``message``: its head (MAD, RMPP and class header), then the data. Not ``acknowledged``: the first segment alone, as a
-    receiver without RMPP gets it.
+    ``message``: its head (MAD, RMPP and class header), then the data. Not ``acknowledged``: the
+    first segment alone, as a receiver without RMPP gets it.
     """
     head = RMPP_END + class_header_of(message[1])
     data = np.frombuffer(message[head:], np.uint8)
@@ -82,19 +84,32 @@ def _number(mads: np.ndarray, last: int, class_header: int) -> None:
     length[0] = (n - 1) * room + last + n * class_header
     flags[0] |= int(RmppFlag.FIRST)
     flags[-1] |= int(RmppFlag.LAST)
-    for field, value in ((R.version, 1), (R.type, int(RmppType.DATA)), (R.resp_time, RRESP_NONE), (R.flags, flags),
-                         (R.segment, np.arange(1, n + 1)), (R.length, length)):  # fmt: skip
+    for field, value in (
+        (R.version, 1),
+        (R.type, int(RmppType.DATA)),
+        (R.resp_time, RRESP_NONE),
+        (R.flags, flags),
+        (R.segment, np.arange(1, n + 1)),
+        (R.length, length),
+    ):
         field.set(heads, value)
     mads[:, RMPP_HEADER:RMPP_END] = heads
 
 
 def _acks(first: np.ndarray, segments: np.ndarray) -> np.ndarray:
-    """Acknowledgements of ``segments``: same method and TransactionID as the message (IBA 13.6.2.2), no data."""
+    """Acknowledgements of ``segments``: same method and TransactionID as the message (IBA
+    13.6.2.2), no data."""
     mads = np.zeros((len(segments), MAD_SIZE), np.uint8)
     mads[:, : MadHeader.size] = first[: MadHeader.size]
     heads = np.zeros((len(segments), R.size), np.uint8)
-    for field, value in ((R.version, 1), (R.type, int(RmppType.ACK)), (R.resp_time, RRESP_NONE),
-                         (R.flags, int(RmppFlag.ACTIVE)), (R.segment, segments), (R.length, segments + WINDOW)):  # fmt: skip
+    for field, value in (
+        (R.version, 1),
+        (R.type, int(RmppType.ACK)),
+        (R.resp_time, RRESP_NONE),
+        (R.flags, int(RmppFlag.ACTIVE)),
+        (R.segment, segments),
+        (R.length, segments + WINDOW),
+    ):
         field.set(heads, value)
     mads[:, RMPP_HEADER:RMPP_END] = heads
     return mads

@@ -1,7 +1,9 @@
-"""Directed-route SMPs (IBA 14.2.2) made from columns: routes, requests that wait to be built, and the queue of them.
+"""Directed-route SMPs (IBA 14.2.2) made from columns: routes, requests that wait to be built, and
+the queue of them.
 
-A request is a few numbers until the moment it is sent: a queue of a million costs tens of megabytes, not 256 MB, and
-the 256-octet rows of one chunk stay in the cache from the sender to the agent.
+A request is a few numbers until the moment it is sent: a queue of a million costs tens of
+megabytes, not 256 MB, and the 256-octet rows of one chunk stay in the cache from the sender to the
+agent.
 """
 
 from __future__ import annotations
@@ -31,8 +33,9 @@ SmpColumns: Any = table("SmpColumns", ["route", "out_port", "modifier", "data_ro
 
 
 class Routes:
-    """Directed routes as rows: ``path`` uint8[n, 64] (entry 0 unused, as in the SMP) and ``hops`` uint8[n]; ``mkey`` uint64[n] is the
-    M_Key of the port that each leads to, 0 where the sender's own will do (IBA 14.2.4: a port without one takes any)."""
+    """Directed routes as rows: ``path`` uint8[n, 64] (entry 0 unused, as in the SMP) and ``hops``
+    uint8[n]; ``mkey`` uint64[n] is the M_Key of the port that each leads to, 0 where the sender's
+    own will do (IBA 14.2.4: a port without one takes any)."""
 
     def __init__(self) -> None:
         self.n = 0
@@ -94,7 +97,8 @@ class Routes:
         return ",".join(str(p) for p in [0, *ports, *([out_port] if out_port else [])])
 
     def columns(self, n: int) -> Any:
-        """:data:`SmpColumns` of ``n`` rows or more to build requests from; the next call may give the same ones."""
+        """:data:`SmpColumns` of ``n`` rows or more to build requests from; the next call may give
+        the same ones."""
         if n > len(self._columns.route):
             self._columns = _smp_columns(max(n, 2 * len(self._columns.route)))
         return self._columns
@@ -116,10 +120,11 @@ class Routes:
 class SmpRequests:
     """``n`` requests of one method and attribute, not built yet.
 
-    ``route`` int32[n] are rows of a :class:`Routes`; ``tag`` int64[n] is the caller's name of each request; ``modifier``
-    (scalar or column), ``out_port`` uint8[n]: one hop more (0 or None = none), and ``mkey`` uint64[n] the M_Key of what is there (0 or
-    None: the sender's own). ``data`` uint8[rows, 64] holds attributes and ``data_row`` int64[n] says which row each request carries (None: row r carries row r); it is read when the request
-    is built, so leave it alone until then.
+    ``route`` int32[n] are rows of a :class:`Routes`; ``tag`` int64[n] is the caller's name of each
+    request; ``modifier`` (scalar or column), ``out_port`` uint8[n]: one hop more (0 or None =
+    none), and ``mkey`` uint64[n] the M_Key of what is there (0 or None: the sender's own). ``data``
+    uint8[rows, 64] holds attributes and ``data_row`` int64[n] says which row each request carries
+    (None: row r carries row r); it is read when the request is built, so leave it alone until then.
     """
 
     method: int
@@ -137,7 +142,8 @@ class SmpRequests:
 
 
 def build(requests: SmpRequests, routes: Routes, mkey: int = 0, rows: slice = slice(None)) -> MadBatch:
-    """The MADs of ``requests[rows]``, TIDs 0. ``mkey``: the sender's own M_Key, where ``routes`` and ``requests`` name no other.
+    """The MADs of ``requests[rows]``, TIDs 0. ``mkey``: the sender's own M_Key, where ``routes``
+    and ``requests`` name no other.
 
     Raises ``ValueError`` for a route of more than 63 hops (IBA 14.2.1.2).
     """
@@ -187,7 +193,8 @@ class RequestQueue:
         self._done = 0
         self.waiting = 0
         self.built: dict[tuple[int, int], int] = {}
-        """Requests built so far by (method, attribute; of GMPs :func:`~softib.mad.gmp_requests.kind_of` class and attribute)."""
+        """Requests built so far by (method, attribute; of GMPs
+        :func:`~softib.mad.gmp_requests.kind_of` class and attribute)."""
 
     def __len__(self) -> int:
         return self.waiting
@@ -198,13 +205,27 @@ class RequestQueue:
             self._groups.append(requests)
             self.waiting += len(requests)
 
-    def get(self, attr: int, route: np.ndarray, tag: np.ndarray, modifier: Any = 0, out_port: Any = None,
-            mkey: np.ndarray | None = None) -> None:  # fmt: skip
+    def get(
+        self,
+        attr: int,
+        route: np.ndarray,
+        tag: np.ndarray,
+        modifier: Any = 0,
+        out_port: Any = None,
+        mkey: np.ndarray | None = None,
+    ) -> None:
         """Append Get requests."""
         self.put(SmpRequests(int(Method.GET), int(attr), route, tag, modifier, out_port, mkey=mkey))
 
-    def set(self, attr: int, route: np.ndarray, tag: np.ndarray, modifier: Any, data: np.ndarray,
-            data_row: np.ndarray | None = None) -> None:  # fmt: skip
+    def set(
+        self,
+        attr: int,
+        route: np.ndarray,
+        tag: np.ndarray,
+        modifier: Any,
+        data: np.ndarray,
+        data_row: np.ndarray | None = None,
+    ) -> None:
         """Append Set requests."""
         self.put(SmpRequests(int(Method.SET), int(attr), route, tag, modifier, None, data, data_row))
 

@@ -1,4 +1,5 @@
-"""Requests out, responses in: window, timeout, retries and transaction IDs, without I/O and without a clock.
+"""Requests out, responses in: window, timeout, retries and transaction IDs, without I/O and without
+a clock.
 
     t = Transactor(window=4)
     t.submit(requests, tags)
@@ -7,13 +8,14 @@
         for done in t.completed():                      # responses (or the request itself, status TIMEOUT)
             ...
 
-Defaults are OpenSM's: 4 SMPs on the wire, 200 ms, 3 retries (``max_wire_smps``, ``transaction_timeout``,
-``transaction_retries``). A MAD that is not answered within a tenth of its timeout no longer holds a place in the
-window, and repetitions hold a quarter of the window at most: a silent node costs its own requests and nobody else's.
+Defaults are OpenSM's: 4 SMPs on the wire, 200 ms, 3 retries (``max_wire_smps``,
+``transaction_timeout``, ``transaction_retries``). A MAD that is not answered within a tenth of its
+timeout no longer holds a place in the window, and repetitions hold a quarter of the window at most:
+a silent node costs its own requests and nobody else's.
 
-TransactionIDs are dense and stay below 2^32: umad and its relatives put an agent's number into the upper half, so
-responses are matched by the lower one. What matches no outstanding request (a late second answer, a forged one) is
-counted in ``strays`` and dropped.
+TransactionIDs are dense and stay below 2^32: umad and its relatives put an agent's number into the
+upper half, so responses are matched by the lower one. What matches no outstanding request (a late
+second answer, a forged one) is counted in ``strays`` and dropped.
 """
 
 from __future__ import annotations
@@ -41,8 +43,8 @@ RETRY_PART = 4
 
 @dataclass
 class Completed:
-    """Requests that are over. ``tags`` int64[n] as submitted; ``batch`` holds their responses, or, where its ``status``
-    is TIMEOUT, the requests themselves."""
+    """Requests that are over. ``tags`` int64[n] as submitted; ``batch`` holds their responses, or,
+    where its ``status`` is TIMEOUT, the requests themselves."""
 
     tags: np.ndarray
     batch: MadBatch
@@ -54,7 +56,8 @@ class Completed:
 
 
 class Transactor:
-    """Sends requests with a window, times them out, repeats them, and matches responses by TransactionID."""
+    """Sends requests with a window, times them out, repeats them, and matches responses by
+    TransactionID."""
 
     def __init__(self, window: int = WINDOW, timeout_ps: int = TIMEOUT_PS, retries: int = RETRIES, first_tid: int = 1):
         if window < 1 or timeout_ps < 1 or retries < 0:
@@ -86,7 +89,8 @@ class Transactor:
 
     @property
     def only_overdue(self) -> bool:
-        """True where everything outstanding was sent, and is later than answers usually are (the grace is over)."""
+        """True where everything outstanding was sent, and is later than answers usually are (the
+        grace is over)."""
         return self.busy and not self._on_wire and not self._waiting and not self._retry
 
     def resize(self, window: int) -> None:
@@ -95,11 +99,13 @@ class Transactor:
 
     @property
     def room(self) -> int:
-        """How many more requests could leave at once (repetitions have their own share and take no room)."""
+        """How many more requests could leave at once (repetitions have their own share and take no
+        room)."""
         return max(0, self.window - self._on_wire - self._backlog)
 
     def submit(self, batch: MadBatch, tags: np.ndarray) -> None:
-        """Queue requests. Their TIDs (in ``batch.mad`` and ``batch.tid``) are overwritten; the batch is kept, not copied."""
+        """Queue requests. Their TIDs (in ``batch.mad`` and ``batch.tid``) are overwritten; the
+        batch is kept, not copied."""
         if len(batch) == 0:
             return
         first = self._table.add(batch, tags)
@@ -122,8 +128,9 @@ class Transactor:
         return self.send(now_ps)
 
     def postpone(self, by_ps: int) -> None:
-        """The caller did not listen for ``by_ps``: it computed. That is not counted against whoever was asked, whose answers lie
-        unread meanwhile; a Set that is repeated for it finds what the first one wrote (an M_Key: a violation, IBA 14.2.4)."""
+        """The caller did not listen for ``by_ps``: it computed. That is not counted against whoever
+        was asked, whose answers lie unread meanwhile; a Set that is repeated for it finds what the
+        first one wrote (an M_Key: a violation, IBA 14.2.4)."""
         if by_ps * GRACE_PART > self.grace_ps:
             for sent in (self._in_grace, self._in_timeout):
                 for i, (when_ps, tids) in enumerate(sent):

@@ -12,8 +12,8 @@ __all__ = ["ATTRIBUTES", "COUNTERS", "DETAILS", "FEC", "MAIN", "Attribute", "cou
 
 @dataclass(frozen=True)
 class Attribute:
-    """A PerfMgt attribute and those of its fields that count; ``totals`` are counters of PortCounters that rise with any of them (none:
-    nothing else tells that it moved)."""
+    """A PerfMgt attribute and those of its fields that count; ``totals`` are counters of
+    PortCounters that rise with any of them (none: nothing else tells that it moved)."""
 
     struct: type[Structure]
     names: tuple[str, ...]
@@ -37,14 +37,26 @@ def counter_fields(struct: type[Structure]) -> tuple[str, ...]:
 PLAIN = Attribute(perf.PortCounters, counter_fields(perf.PortCounters))
 EXTENDED = Attribute(perf_optional.PortCountersExtended, counter_fields(perf_optional.PortCountersExtended))
 DETAILS = (
-    Attribute(perf_optional.PortRcvErrorDetails, counter_fields(perf_optional.PortRcvErrorDetails), ("port_rcv_errors", "port_rcv_switch_relay_errors")),
-    Attribute(perf_optional.PortXmitDiscardDetails, counter_fields(perf_optional.PortXmitDiscardDetails), ("port_xmit_discards",)),
-    Attribute(perf_optional.PortVLXmitFlowCtlUpdateErrors, counter_fields(perf_optional.PortVLXmitFlowCtlUpdateErrors),
-              ("link_error_recovery_counter", "link_downed_counter")),
-)  # fmt: skip
-"""Read once at first, then where their totals rose (IBA 16.1.3.5 defines PortRcvErrors and PortXmitDiscards as the sum of these causes; PortRcvSwitchRelayErrors
-that of DLID mapping, VL mapping and looping; a flow-control watchdog that expires has the link recover, 7.9.4, which counts or fails). An agent that
-says that it lacks one is not asked for it until the next discovery."""
+    Attribute(
+        perf_optional.PortRcvErrorDetails,
+        counter_fields(perf_optional.PortRcvErrorDetails),
+        ("port_rcv_errors", "port_rcv_switch_relay_errors"),
+    ),
+    Attribute(
+        perf_optional.PortXmitDiscardDetails,
+        counter_fields(perf_optional.PortXmitDiscardDetails),
+        ("port_xmit_discards",),
+    ),
+    Attribute(
+        perf_optional.PortVLXmitFlowCtlUpdateErrors,
+        counter_fields(perf_optional.PortVLXmitFlowCtlUpdateErrors),
+        ("link_error_recovery_counter", "link_downed_counter"),
+    ),
+)
+"""Read once at first, then where their totals rose (IBA 16.1.3.5 defines PortRcvErrors and
+PortXmitDiscards as the sum of these causes; PortRcvSwitchRelayErrors that of DLID mapping, VL
+mapping and looping; a flow-control watchdog that expires has the link recover, 7.9.4, which counts
+or fails). An agent that says that it lacks one is not asked for it until the next discovery."""
 FEC = Attribute(
     perf_extended_speeds.PortExtendedSpeedsCounters, counter_fields(perf_extended_speeds.PortExtendedSpeedsCounters)
 )

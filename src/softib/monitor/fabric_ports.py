@@ -1,4 +1,5 @@
-"""The ports of a fabric that a file describes, as :class:`~softib.diags.observations.ObservedPorts`, and what it tells of modules and optics."""
+"""The ports of a fabric that a file describes, as
+:class:`~softib.diags.observations.ObservedPorts`, and what it tells of modules and optics."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ def rows_of(f: Fabric) -> np.ndarray:
 
 
 def ports_of(f: Fabric, rows: np.ndarray, extra: Mapping[str, Any] | None = None) -> ObservedPorts:
-    """The ports ``rows`` of ``f``; ``extra`` of the reader's result has what EEPROMs of cables told."""
+    """The ports ``rows`` of ``f``; ``extra`` of the reader's result has what EEPROMs of cables
+    told."""
     node = f.port_node[rows]
     place = np.full(f.sizes.ports, -1, np.int64)
     place[rows] = np.arange(len(rows))
@@ -38,9 +40,15 @@ def ports_of(f: Fabric, rows: np.ndarray, extra: Mapping[str, Any] | None = None
     names = f.node_names()
     rate = rate_gbps(f.port_info[rows])
     return ObservedPorts(
-        f.node_guid[node], f.port_num[rows].astype(np.int32), f.is_switch[node].copy(), tuple(names[n] for n in node.tolist()), lid,
-        place[f.port_peer[rows]].astype(np.int32), rate, _texts(f, rows, node, extra or {}),
-    )  # fmt: skip
+        f.node_guid[node],
+        f.port_num[rows].astype(np.int32),
+        f.is_switch[node].copy(),
+        tuple(names[n] for n in node.tolist()),
+        lid,
+        place[f.port_peer[rows]].astype(np.int32),
+        rate,
+        _texts(f, rows, node, extra or {}),
+    )
 
 
 def _texts(f: Fabric, rows: np.ndarray, node: np.ndarray, extra: Mapping[str, Any]) -> dict[str, np.ndarray]:
@@ -83,7 +91,8 @@ def _best(f: Fabric, rows: np.ndarray, info: np.ndarray) -> np.ndarray:
 
 
 def optics(f: Fabric, rows: np.ndarray) -> dict[str, np.ndarray]:
-    """Levels that a file tells: temperatures of chips and modules, states and rates. float64[n] each."""
+    """Levels that a file tells: temperatures of chips and modules, states and rates. float64[n]
+    each."""
     node = f.port_node[rows]
 
     def degrees(values: np.ndarray) -> np.ndarray:
@@ -92,13 +101,15 @@ def optics(f: Fabric, rows: np.ndarray) -> dict[str, np.ndarray]:
     info = f.port_info[rows]
     lanes, lane_gbps = lanes_of(info)
     found = {
-        "temperature_c": degrees(f.node_temperature[node]), "module_temperature_c": degrees(f.module_temperature[rows]),
-        "state": PortInfo.port_state.get(info).astype(np.float64), "physical_state": PortInfo.port_phys_state.get(info).astype(np.float64),
+        "temperature_c": degrees(f.node_temperature[node]),
+        "module_temperature_c": degrees(f.module_temperature[rows]),
+        "state": PortInfo.port_state.get(info).astype(np.float64),
+        "physical_state": PortInfo.port_phys_state.get(info).astype(np.float64),
         "rate_gbps": rate_gbps(info),
         "lanes": lanes,
         "lane_gbps": lane_gbps,
         "best_gbps": _best(f, rows, info),
-    }  # fmt: skip
+    }
     if f.module_info[rows].any():
         measured = module_levels(f.module_info[rows])
         found |= {name: values for name, values in measured.items() if name != "module_temperature_c"}

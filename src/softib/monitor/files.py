@@ -1,6 +1,8 @@
-"""Readings from files that others collected: ibdiagnet's .db_csv, UFM telemetry, and what perfquery, ibqueryerrors and ibdiagnet's .pm print of a fabric that another file names.
+"""Readings from files that others collected: ibdiagnet's .db_csv, UFM telemetry, and what
+perfquery, ibqueryerrors and ibdiagnet's .pm print of a fabric that another file names.
 
-Two files of different times make one interval. Their times are those that a .db_csv states (RUN_INFO, Date), else those of the files.
+Two files of different times make one interval. Their times are those that a .db_csv states
+(RUN_INFO, Date), else those of the files.
 """
 
 from __future__ import annotations
@@ -52,9 +54,11 @@ class Snapshot:
 def observations_of_files(
     files: Sequence[str], fabric: str | None = None, times_ns: Sequence[int] | None = None
 ) -> tuple[Observations, list[Problem]]:
-    """What rose from each of ``files`` to the next, in the order of their times. ``fabric``: the source that names ports, for files that hold counters alone.
+    """What rose from each of ``files`` to the next, in the order of their times. ``fabric``: the
+    source that names ports, for files that hold counters alone.
 
-    Raises :class:`InputError` for less than two, for two of one time, for one of another fabric, and for two that have no port in common.
+    Raises :class:`InputError` for less than two, for two of one time, for one of another fabric,
+    and for two that have no port in common.
     """
     if len(files) < 2:
         raise InputError(f"{files[0] if files else 'observe'}: one file is one reading; give a second, later one")
@@ -77,12 +81,14 @@ def observations_of_files(
 
 
 def checked_pair(before: Snapshot, after: Snapshot) -> None:
-    """Raises :class:`InputError` where the two are of different fabrics, or the second is not later."""
+    """Raises :class:`InputError` where the two are of different fabrics, or the second is not
+    later."""
     old, new = np.unique(before.ports.node_guid), np.unique(after.ports.node_guid)
     both = len(np.intersect1d(old, new))
     if both < COMMON * min(len(old), len(new)) or not both:
         raise InputError(
-            f"{after.file} is of another fabric than {before.file}: {both} of its {counted(len(new), 'device')} {plural(len(new), 'is', 'are')} in both; give two files of one fabric"
+            f"{after.file} is of another fabric than {before.file}: {both} of its {counted(len(new), 'device')} "
+            f"{plural(len(new), 'is', 'are')} in both; give two files of one fabric"
         )
     first, second = (int(s.reading.time_ns.max(initial=0)) for s in (before, after))
     if second <= first:
@@ -122,7 +128,8 @@ def read_snapshot(file: str, fabric: str | None = None, time_ns: int | None = No
 
 
 def snapshot_of(result: ReadResult, file: str, time_ns: int | None = None) -> Snapshot:
-    """The ports of ``file`` (or of what is no file), which was read as ``result``, with the counters that it holds, if any."""
+    """The ports of ``file`` (or of what is no file), which was read as ``result``, with the
+    counters that it holds, if any."""
     f, rows, stated = result.fabric, rows_of(result.fabric), None
     ports = ports_of(f, rows, result.extra)
     reading = Reading.empty(ports.node_guid, ports.portnum)
@@ -144,13 +151,21 @@ def _finish(shot: Snapshot, f: Fabric, rows: np.ndarray, time_ns: int | None) ->
 
 
 def _telemetry(file: str, fabric: str | None, time_ns: int | None) -> Snapshot:
-    """UFM telemetry; ``fabric`` names the ports and says what each leads to, without it they are GUIDs alone."""
+    """UFM telemetry; ``fabric`` names the ports and says what each leads to, without it they are
+    GUIDs alone."""
     samples, problems = read_telemetry(file)
     if fabric is None:
         guid = np.array([s.guid for s in samples], np.uint64)
         nowhere, none = np.full(len(samples), -1, np.int32), np.zeros(len(samples), bool)
-        ports = ObservedPorts(guid, np.array([s.portnum for s in samples], np.int32), none, tuple(f"{g:#018x}" for g in guid.tolist()),
-                              np.zeros(len(samples), np.int32), nowhere, np.zeros(len(samples)))  # fmt: skip
+        ports = ObservedPorts(
+            guid,
+            np.array([s.portnum for s in samples], np.int32),
+            none,
+            tuple(f"{g:#018x}" for g in guid.tolist()),
+            np.zeros(len(samples), np.int32),
+            nowhere,
+            np.zeros(len(samples)),
+        )
         reading = Reading.empty(ports.node_guid, ports.portnum)
     else:
         result = load(fabric, notice=lambda line: None)
@@ -206,7 +221,8 @@ def _bounded(file: str, f: Fabric, rows: np.ndarray, reading: Reading, out: Left
         Problem(
             file,
             0,
-            f"ibqueryerrors looked at {out.checked} of {cabled} cabled ports; what those that it does not list count is not known",
+            f"ibqueryerrors looked at {out.checked} of {cabled} cabled ports; what those that it does not list "
+            f"count is not known",
         )
     ]
 

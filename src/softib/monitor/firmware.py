@@ -1,4 +1,5 @@
-"""Firmware and board of each device, by the vendor class of Mellanox devices (0x0a, as ``vendstat -N`` asks)."""
+"""Firmware and board of each device, by the vendor class of Mellanox devices (0x0a, as ``vendstat
+-N`` asks)."""
 
 from __future__ import annotations
 
@@ -19,8 +20,9 @@ EXT_AT = GeneralInfo.sw_major.byte - 1
 
 
 def with_firmware(targets: Targets, gets: PacedGets) -> tuple[Targets, np.ndarray]:
-    """``targets`` whose ports have ``text["firmware"]`` and ``text["device"]`` (the PSID) of devices that told; others keep "" and their DeviceID. Beside them: agents
-    that let their registers be read (bool[e])."""
+    """``targets`` whose ports have ``text["firmware"]`` and ``text["device"]`` (the PSID) of
+    devices that told; others keep "" and their DeviceID. Beside them: agents that let their
+    registers be read (bool[e])."""
     t = targets
     _, first = np.unique(t.end, return_index=True)
     wanted = np.flatnonzero(t.ports.text["vendor"][first] == MELLANOX)

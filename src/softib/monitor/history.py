@@ -1,8 +1,11 @@
 """Intervals kept as Parquet files, and asked with DuckDB.
 
-A directory holds ``rounds/`` (one file a round, written beside and renamed, so a crash in the middle of writing loses that round alone) and ``hours/`` (the rounds of a full hour in one file, of
-which the parts are removed once it is complete; a part whose hour stands already is not read). ``ports/`` has the ports as they were at a time, ``manager/`` what rounds showed of the subnet manager. Columns of a row: ``round_ns`` (end of the round), ``guid``, ``portnum``,
-``begin_ns``, ``end_ns``, one a counter (NULL where its increase is not known), and ``level_…``.
+A directory holds ``rounds/`` (one file a round, written beside and renamed, so a crash in the
+middle of writing loses that round alone) and ``hours/`` (the rounds of a full hour in one file, of
+which the parts are removed once it is complete; a part whose hour stands already is not read).
+``ports/`` has the ports as they were at a time, ``manager/`` what rounds showed of the subnet
+manager. Columns of a row: ``round_ns`` (end of the round), ``guid``, ``portnum``, ``begin_ns``,
+``end_ns``, one a counter (NULL where its increase is not known), and ``level_…``.
 """
 
 from __future__ import annotations
@@ -34,11 +37,13 @@ __all__ = ["History"]
 HOUR_NS = 3600 * 10**9
 LOCK = "writer.lock"
 COMMON = 0.5
-"""Two lists of ports are of one fabric when at least this share of the smaller one's devices is in both."""
+"""Two lists of ports are of one fabric when at least this share of the smaller one's devices is in
+both."""
 
 
 class History:
-    """What is kept in ``folder``. ``keep_days``: older files are removed at each new hour (0: never). Raises :class:`MissingLibrary` without pyarrow and DuckDB."""
+    """What is kept in ``folder``. ``keep_days``: older files are removed at each new hour (0:
+    never). Raises :class:`MissingLibrary` without pyarrow and DuckDB."""
 
     def __init__(self, folder: str | os.PathLike[str], keep_days: float = 30.0):
         try:
@@ -55,10 +60,12 @@ class History:
     # -- writing --
 
     def claim(self, ports: ObservedPorts) -> None:
-        """Be the one that writes here, until :meth:`release` or the end of the process, for the fabric that has ``ports``.
+        """Be the one that writes here, until :meth:`release` or the end of the process, for the
+        fabric that has ``ports``.
 
-        Raises :class:`InputError` where another process writes here (both would count every increase twice), and where what is kept is of another fabric. A directory
-        that cannot be written is told by :meth:`append`.
+        Raises :class:`InputError` where another process writes here (both would count every
+        increase twice), and where what is kept is of another fabric. A directory that cannot be
+        written is told by :meth:`append`.
         """
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -99,7 +106,8 @@ class History:
             raise InputError(f"{self.folder}: the history cannot be written: {error.strerror or error}") from None
 
     def append_manager(self, one: ManagerRound) -> None:
-        """Keep what a round showed of the subnet manager, in ``manager/``, a file a day (written anew: it is small). Raises :class:`InputError` where it cannot be written."""
+        """Keep what a round showed of the subnet manager, in ``manager/``, a file a day (written
+        anew: it is small). Raises :class:`InputError` where it cannot be written."""
         import pyarrow
         import pyarrow.parquet as parquet
 
@@ -114,7 +122,8 @@ class History:
             raise InputError(f"{folder}: the history cannot be written: {error}") from None
 
     def manager_rounds(self) -> list[ManagerRound]:
-        """What rounds showed of the subnet manager, oldest first; none where nothing of it was kept."""
+        """What rounds showed of the subnet manager, oldest first; none where nothing of it was
+        kept."""
         import pyarrow
         import pyarrow.parquet as parquet
 
@@ -184,7 +193,8 @@ class History:
         return [*hours, *(path for some in parts for path in some)]
 
     def connect(self) -> duckdb.DuckDBPyConnection:
-        """A DuckDB connection with the views ``intervals`` and ``ports``. Raises :class:`UnreadableFile` for a directory without any."""
+        """A DuckDB connection with the views ``intervals`` and ``ports``. Raises
+        :class:`UnreadableFile` for a directory without any."""
         import duckdb
 
         files, ports = (
@@ -211,7 +221,8 @@ class History:
         return connection
 
     def ask(self, sql: str) -> list[tuple[Any, ...]]:
-        """Rows of a question over ``intervals`` and ``ports``. Raises :class:`InputError` for one that DuckDB does not take."""
+        """Rows of a question over ``intervals`` and ``ports``. Raises :class:`InputError` for one
+        that DuckDB does not take."""
         import duckdb
 
         try:
@@ -236,10 +247,17 @@ class History:
         return observations_of(self._all_ports(), intervals)
 
     def last_rounds(self, rows: int, since_ns: int = 0, until_ns: int = 2**63 - 1) -> tuple[int, int, int]:
-        """(clock time from which on the last rounds between two times have no more than ``rows`` ports together, how many rounds those are, how many there are). At least one round."""
-        found = self.connect().execute(
-            "select round_ns, count(*) n from intervals where round_ns >= ? and round_ns <= ? group by round_ns order by round_ns", [since_ns, until_ns]
-        ).fetchnumpy()  # fmt: skip
+        """(clock time from which on the last rounds between two times have no more than ``rows``
+        ports together, how many rounds those are, how many there are). At least one round."""
+        found = (
+            self.connect()
+            .execute(
+                "select round_ns, count(*) n from intervals where round_ns >= ? and round_ns <= ? group by round_ns "
+                "order by round_ns",
+                [since_ns, until_ns],
+            )
+            .fetchnumpy()
+        )
         times, n = np.asarray(found["round_ns"], np.int64), np.asarray(found["n"], np.int64)
         if not len(times):
             raise UnreadableFile(f"{self.folder}: no round of that time in it")
@@ -252,20 +270,28 @@ class History:
         return np.asarray(rows["round_ns"], np.int64)
 
     def of_port(self, guid: int, portnum: int, since_ns: int = 0, until_ns: int = 2**63 - 1) -> Interval:
-        """What one port did: an :class:`Interval` whose rows are not ports but this port's intervals, oldest first. None of them: no rows."""
-        table = self.connect().sql(
-            "select * from intervals where guid = ? and portnum = ? and round_ns >= ? and round_ns <= ? order by round_ns",
-            params=[guid, portnum, since_ns, until_ns],
-        ).to_arrow_table()  # fmt: skip
+        """What one port did: an :class:`Interval` whose rows are not ports but this port's
+        intervals, oldest first. None of them: no rows."""
+        table = (
+            self.connect()
+            .sql(
+                "select * from intervals where guid = ? and portnum = ? and round_ns >= ? and round_ns <= ? order "
+                "by round_ns",
+                params=[guid, portnum, since_ns, until_ns],
+            )
+            .to_arrow_table()
+        )
         columns = {name: table.column(name).combine_chunks() for name in table.column_names}
         return interval_of(columns, slice(0, table.num_rows))
 
     def topologies(self) -> np.ndarray:
-        """Clock times from which each kept state of the ports and cables held, oldest first (int64[k] in nanoseconds): it is kept anew when it changed."""
+        """Clock times from which each kept state of the ports and cables held, oldest first
+        (int64[k] in nanoseconds): it is kept anew when it changed."""
         return np.array(sorted(int(p.stem) for p in (self.folder / "ports").glob("*.parquet")), np.int64)
 
     def ports_of(self, since_ns: int) -> ObservedPorts:
-        """The ports that held from ``since_ns`` (one of :meth:`topologies`) on. Raises :class:`UnreadableFile` where they are gone meanwhile."""
+        """The ports that held from ``since_ns`` (one of :meth:`topologies`) on. Raises
+        :class:`UnreadableFile` where they are gone meanwhile."""
         import pyarrow
         import pyarrow.parquet as parquet
 
@@ -286,13 +312,15 @@ class History:
 
 
 def _common(a: ObservedPorts, b: ObservedPorts) -> bool:
-    """Are half of the devices of the smaller one in both? A fabric grows and loses nodes, and is the same one still."""
+    """Are half of the devices of the smaller one in both? A fabric grows and loses nodes, and is
+    the same one still."""
     old, new = np.unique(a.node_guid), np.unique(b.node_guid)
     return len(np.intersect1d(old, new)) >= COMMON * min(len(old), len(new))
 
 
 def _not_in(whole: Path, parts: list[Path]) -> list[Path]:
-    """Those of the rounds ``parts`` that the file of their hour lacks: all where there is none, else those of a poller whose clock was set back into that hour."""
+    """Those of the rounds ``parts`` that the file of their hour lacks: all where there is none,
+    else those of a poller whose clock was set back into that hour."""
     import pyarrow.parquet as parquet
 
     if not whole.exists():
@@ -304,10 +332,15 @@ def _not_in(whole: Path, parts: list[Path]) -> list[Path]:
 def _same_ports(a: ObservedPorts, b: ObservedPorts) -> bool:
     """The same ports, names, LIDs, cables, rates and texts?"""
     return a is b or (
-        len(a) == len(b) and a.node == b.node and set(a.text) == set(b.text)
-        and all(bool(np.array_equal(getattr(a, n), getattr(b, n))) for n in ("node_guid", "portnum", "peer", "lid", "rate_gbps"))
+        len(a) == len(b)
+        and a.node == b.node
+        and set(a.text) == set(b.text)
+        and all(
+            bool(np.array_equal(getattr(a, n), getattr(b, n)))
+            for n in ("node_guid", "portnum", "peer", "lid", "rate_gbps")
+        )
         and all(bool((a.text[n] == b.text[n]).all()) for n in a.text)
-    )  # fmt: skip
+    )
 
 
 def _quoted(paths: Sequence[str]) -> str:

@@ -25,8 +25,12 @@ def manager_schema() -> pyarrow.Schema:
     import pyarrow
 
     kinds = {
-        "int": pyarrow.int64(), "str": pyarrow.string(), "bool": pyarrow.bool_(), "float": pyarrow.float64(), "bool | None": pyarrow.bool_(),
-    }  # fmt: skip
+        "int": pyarrow.int64(),
+        "str": pyarrow.string(),
+        "bool": pyarrow.bool_(),
+        "float": pyarrow.float64(),
+        "bool | None": pyarrow.bool_(),
+    }
     return pyarrow.schema(
         [(f.name, pyarrow.uint64() if f.name == "guid" else kinds[str(f.type)]) for f in fields(ManagerRound)]
     )
@@ -37,9 +41,12 @@ def table_of(one: Interval, now: int) -> pyarrow.Table:
     import pyarrow
 
     columns: dict[str, Any] = {
-        "round_ns": np.full(len(one.guid), now, np.int64), "guid": one.guid, "portnum": one.portnum.astype(np.int16), "begin_ns": one.begin_ns,
+        "round_ns": np.full(len(one.guid), now, np.int64),
+        "guid": one.guid,
+        "portnum": one.portnum.astype(np.int16),
+        "begin_ns": one.begin_ns,
         "end_ns": one.end_ns,
-    }  # fmt: skip
+    }
     for name, values in one.increase.items():
         columns[name] = pyarrow.array(values, mask=~one.known[name])
     for name, values in one.level.items():
@@ -80,9 +87,14 @@ def table_of_ports(ports: ObservedPorts) -> pyarrow.Table:
     import pyarrow
 
     columns: dict[str, Any] = {
-        "guid": ports.node_guid, "portnum": ports.portnum, "switch": ports.switch, "node": list(ports.node), "lid": ports.lid, "peer": ports.peer,
+        "guid": ports.node_guid,
+        "portnum": ports.portnum,
+        "switch": ports.switch,
+        "node": list(ports.node),
+        "lid": ports.lid,
+        "peer": ports.peer,
         "rate_gbps": ports.rate_gbps,
-    }  # fmt: skip
+    }
     columns |= {TEXT + name: list(map(str, texts.tolist())) for name, texts in ports.text.items()}
     return pyarrow.table(columns)
 
@@ -99,6 +111,12 @@ def ports_of_table(table: pyarrow.Table) -> ObservedPorts:
         if n.startswith(TEXT)
     }
     return ObservedPorts(
-        column("guid", np.uint64), column("portnum", np.int32), column("switch", bool), tuple(table.column("node").to_pylist()), column("lid", np.int32),
-        column("peer", np.int32), column("rate_gbps", np.float64), text,
-    )  # fmt: skip
+        column("guid", np.uint64),
+        column("portnum", np.int32),
+        column("switch", bool),
+        tuple(table.column("node").to_pylist()),
+        column("lid", np.int32),
+        column("peer", np.int32),
+        column("rate_gbps", np.float64),
+        text,
+    )

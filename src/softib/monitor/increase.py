@@ -1,10 +1,13 @@
 """From two readings to what each counter rose by, where that can be told.
 
-Counters of a port never fall by themselves and stop at the largest value of their field (IBA 16.1.3.5). So nothing can be told of a counter that fell (somebody cleared it, or
-the device restarted), of the others of its port in that interval (they were cleared with it, and may have passed their old value since), of one that stands at
-its largest value, or of a port that one of the readings lacks. No increase is ever negative. That a counter stands there is told by a level,
-``stuck_NAME``: 1 it stands at its largest value, 2 it got there in this interval (so it counted, and nobody knows how much), 0 it counts on.
-``least_port_fec_corrected_symbol_ctr`` tells what that counter rose by at least when it got there, or passed it.
+Counters of a port never fall by themselves and stop at the largest value of their field (IBA
+16.1.3.5). So nothing can be told of a counter that fell (somebody cleared it, or the device
+restarted), of the others of its port in that interval (they were cleared with it, and may have
+passed their old value since), of one that stands at its largest value, or of a port that one of the
+readings lacks. No increase is ever negative. That a counter stands there is told by a level,
+``stuck_NAME``: 1 it stands at its largest value, 2 it got there in this interval (so it counted,
+and nobody knows how much), 0 it counts on. ``least_port_fec_corrected_symbol_ctr`` tells what that
+counter rose by at least when it got there, or passed it.
 """
 
 from __future__ import annotations
@@ -21,17 +24,21 @@ STUCK = "stuck_"
 """Prefix of the level that tells of a counter that stands at its largest value."""
 
 LEAST = "least_"
-"""Prefix of the level that tells what a counter rose by at least, where it got to its largest value in the interval or passed it."""
+"""Prefix of the level that tells what a counter rose by at least, where it got to its largest value
+in the interval or passed it."""
 SYMBOLS, BLOCKS = "port_fec_corrected_symbol_ctr", "port_fec_correctable_block_ctr"
-"""32 bits wide: at 4x NDR and a bit error ratio of 1e-3 the first is full after 10 s. Some devices begin again at 0 there."""
+"""32 bits wide: at 4x NDR and a bit error ratio of 1e-3 the first is full after 10 s. Some devices
+begin again at 0 there."""
 
 RESTARTED = 0.5
-"""Share of the ports of a device that had counted something and fell, above which it restarted: then nothing can be told of any of its ports."""
+"""Share of the ports of a device that had counted something and fell, above which it restarted:
+then nothing can be told of any of its ports."""
 
 
 @dataclass
 class Interval:
-    """What rose between two readings of the same ports (``guid``, ``portnum``): columns as :class:`~softib.diags.observations.Observations` has them."""
+    """What rose between two readings of the same ports (``guid``, ``portnum``): columns as
+    :class:`~softib.diags.observations.Observations` has them."""
 
     guid: np.ndarray
     portnum: np.ndarray
@@ -43,7 +50,8 @@ class Interval:
 
 
 def between(before: Reading, after: Reading) -> Interval:
-    """What rose from ``before`` to ``after``; rows are those of ``after``, and a port that ``before`` lacks has begin = end."""
+    """What rose from ``before`` to ``after``; rows are those of ``after``, and a port that
+    ``before`` lacks has begin = end."""
     rows, there = same_ports(after.guid, after.portnum, before.guid, before.portnum)
     good = there & after.answered & before.answered[rows]
     begin = np.where(good, before.time_ns[rows], after.time_ns)
@@ -85,7 +93,8 @@ def between(before: Reading, after: Reading) -> Interval:
 
 
 def _wrapped(before: Reading, after: Reading, rows: np.ndarray, both: dict[str, np.ndarray]) -> np.ndarray:
-    """Ports whose count of corrected symbols fell while that of corrected blocks rose: it passed its largest value, nobody cleared it. bool[n]"""
+    """Ports whose count of corrected symbols fell while that of corrected blocks rose: it passed
+    its largest value, nobody cleared it. bool[n]"""
     if not all(name in both and name in before.value for name in (SYMBOLS, BLOCKS)):
         return np.zeros(len(after), bool)
     symbols, blocks = (after.value[name] > before.value[name][rows] for name in (SYMBOLS, BLOCKS))
@@ -106,8 +115,11 @@ def _stuck(name: str, after: Reading, before: Reading, rows: np.ndarray, both: n
     return np.where(after.have[name], np.where(arrived, 2.0, stands.astype(np.float64)), np.nan)
 
 
-def same_ports(guid: np.ndarray, portnum: np.ndarray, of_guid: np.ndarray, of_portnum: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
-    """Row among the ports ``of_guid``, ``of_portnum`` (sorted by both, one at least) of each port ``guid``, ``portnum``, and whether there is one."""
+def same_ports(
+    guid: np.ndarray, portnum: np.ndarray, of_guid: np.ndarray, of_portnum: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Row among the ports ``of_guid``, ``of_portnum`` (sorted by both, one at least) of each port
+    ``guid``, ``portnum``, and whether there is one."""
     if len(of_guid) == len(guid) and (of_guid == guid).all() and (of_portnum == portnum).all():
         return np.arange(len(guid)), np.ones(len(guid), bool)
     if not len(of_guid):
@@ -120,7 +132,8 @@ def same_ports(guid: np.ndarray, portnum: np.ndarray, of_guid: np.ndarray, of_po
 
 
 def _restarted(guid: np.ndarray, fell: np.ndarray, counted: np.ndarray) -> np.ndarray:
-    """Ports of devices of which more than :data:`RESTARTED` of the ports that had counted fell. bool[n]"""
+    """Ports of devices of which more than :data:`RESTARTED` of the ports that had counted fell.
+    bool[n]"""
     if not fell.any():
         return np.zeros(len(guid), bool)
     _, device = np.unique(guid, return_inverse=True)

@@ -1,4 +1,5 @@
-"""What each job's hosts did in one interval, by the names of their nodes: no table is needed for it."""
+"""What each job's hosts did in one interval, by the names of their nodes: no table is needed for
+it."""
 
 from __future__ import annotations
 
@@ -19,8 +20,9 @@ __all__ = ["JobRow", "job_rows"]
 
 @dataclass(frozen=True)
 class JobRow:
-    """A job: how many of its hosts were ``seen``, Gb/s that these sent and received, the largest share of time in which data waited at one of them or on the cables to them, and what error counters
-    of both ends of these cables rose by."""
+    """A job: how many of its hosts were ``seen``, Gb/s that these sent and received, the largest
+    share of time in which data waited at one of them or on the cables to them, and what error
+    counters of both ends of these cables rose by."""
 
     name: str
     hosts: int
@@ -51,9 +53,16 @@ def job_rows(ports: ObservedPorts, one: Interval, jobs: Sequence[ScheduledJob]) 
         peer = np.asarray(ports.peer, np.int64)[mine]
         both = np.unique(np.concatenate([mine, peer[peer >= 0]]))
         found.append(
-            JobRow(job.name, len(job.hosts), sum(h in of_host for h in names), float(sent[mine].sum()), float(received[mine].sum()),
-                   float(waiting[both].max(initial=0.0)), int(errors[both].sum()))
-        )  # fmt: skip
+            JobRow(
+                job.name,
+                len(job.hosts),
+                sum(h in of_host for h in names),
+                float(sent[mine].sum()),
+                float(received[mine].sum()),
+                float(waiting[both].max(initial=0.0)),
+                int(errors[both].sum()),
+            )
+        )
     return sorted(found, key=lambda r: -r.sent_gbps)
 
 

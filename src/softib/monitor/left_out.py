@@ -1,4 +1,5 @@
-"""What ibqueryerrors leaves out: a port or counter that it does not print is at most its threshold, not unknown.
+"""What ibqueryerrors leaves out: a port or counter that it does not print is at most its threshold,
+not unknown.
 
 The tool ends with what it looked at::
 
@@ -29,7 +30,8 @@ _COUNTERS = {name.lower(): counter for counter, name in SHORT.items()}
 
 @dataclass(frozen=True)
 class LeftOut:
-    """``checked`` ports were read; ``most``: the largest value of each counter that the tool does not print."""
+    """``checked`` ports were read; ``most``: the largest value of each counter that the tool does
+    not print."""
 
     checked: int
     most: dict[str, int]

@@ -1,7 +1,9 @@
-"""The subnet manager's doings beside the ports', so that a stall of the manager is told apart from one of the network.
+"""The subnet manager's doings beside the ports', so that a stall of the manager is told apart from
+one of the network.
 
-By MADs alone: SMInfo of every manager (state, priority, ActCount, which a living master raises; IBA 14.2.5.13), asked each round. Of a running softib fabric its daemon tells more:
-sweeps and their time, what the last sweep could not do, traps.
+By MADs alone: SMInfo of every manager (state, priority, ActCount, which a living master raises; IBA
+14.2.5.13), asked each round. Of a running softib fabric its daemon tells more: sweeps and their
+time, what the last sweep could not do, traps.
 """
 
 from __future__ import annotations
@@ -29,17 +31,21 @@ __all__ = ["Manager", "ManagerWatch"]
 CLASS_PORT_INFO = 0x01
 """The one attribute that every class has (IBA 13.4.8.1)."""
 STALLED_S = 30.0
-"""A master whose ActCount stood still for so long while its port answered works no longer (three of OpenSM's light sweeps of 10 s)."""
+"""A master whose ActCount stood still for so long while its port answered works no longer (three of
+OpenSM's light sweeps of 10 s)."""
 KEPT = 120
 """Rounds that are remembered."""
 MISSED = 3
-"""Rounds in a row in which a master's port answered everything but SMInfo, from which on it is taken for stalled: a process that hangs answers none."""
+"""Rounds in a row in which a master's port answered everything but SMInfo, from which on it is
+taken for stalled: a process that hangs answers none."""
 
 
 @dataclass
 class Manager:
-    """One subnet manager: ``guid`` of its port, ``lid``, ``state`` (SMState's name), ``priority``, ``act_count``; ``answers``: it answered in the last round; ``still_s``:
-    seconds since its ActCount last rose (0: it just did, or was first seen); ``missed``: rounds in a row in which it did not answer although the agents of its port did."""
+    """One subnet manager: ``guid`` of its port, ``lid``, ``state`` (SMState's name), ``priority``,
+    ``act_count``; ``answers``: it answered in the last round; ``still_s``: seconds since its
+    ActCount last rose (0: it just did, or was first seen); ``missed``: rounds in a row in which it
+    did not answer although the agents of its port did."""
 
     guid: int
     lid: int
@@ -52,16 +58,19 @@ class Manager:
 
     @property
     def stalled(self) -> bool:
-        """The port answers, the manager does not move, or answers nothing: its process hangs, and the network does not."""
+        """The port answers, the manager does not move, or answers nothing: its process hangs, and
+        the network does not."""
         moves = self.missed < MISSED and (self.still_s <= STALLED_S or not self.answers)
         return self.state == "MASTER" and not moves
 
 
 @dataclass
 class ManagerWatch:
-    """Follows the managers of the subnet that ``poller`` reads. ``reported``: what the daemon of a running fabric says of its own manager (its ``status``), {} elsewhere;
-    ``answer_s``: how long the last SMInfo took (NaN: none came), ``sa_answer_s`` the last query of the master's subnet administration; ``sweep_s``: seconds by phase of the last sweep that the daemon told of (its report of a light sweep has none);
-    ``rounds``: what the last rounds showed of the master."""
+    """Follows the managers of the subnet that ``poller`` reads. ``reported``: what the daemon of a
+    running fabric says of its own manager (its ``status``), {} elsewhere; ``answer_s``: how long
+    the last SMInfo took (NaN: none came), ``sa_answer_s`` the last query of the master's subnet
+    administration; ``sweep_s``: seconds by phase of the last sweep that the daemon told of (its
+    report of a light sweep has none); ``rounds``: what the last rounds showed of the master."""
 
     opened: Opened
     poller: Poller
@@ -122,12 +131,26 @@ class ManagerWatch:
             else np.ones(len(t.device_guid), bool)
         )
         return ManagerRound(
-            self.poller.now_ns(), guid, lid, one.state if one else "", one is not None and one.answers, well, self.sa_answered, self.answer_s, self.sa_answer_s,
-            one.act_count if one else 0, one.still_s if one else 0.0, len(t.device_guid), int((~heard).sum()), self._mean_wait(), node,
-        )  # fmt: skip
+            self.poller.now_ns(),
+            guid,
+            lid,
+            one.state if one else "",
+            one is not None and one.answers,
+            well,
+            self.sa_answered,
+            self.answer_s,
+            self.sa_answer_s,
+            one.act_count if one else 0,
+            one.still_s if one else 0.0,
+            len(t.device_guid),
+            int((~heard).sum()),
+            self._mean_wait(),
+            node,
+        )
 
     def _mean_wait(self) -> float:
-        """Mean wait of the queries that the running fabric's own manager answered since the last round (NaN: none)."""
+        """Mean wait of the queries that the running fabric's own manager answered since the last
+        round (NaN: none)."""
         waits = self.reported.get("sm", {}).get("sa", {}).get("wait")
         if not waits:
             return float("nan")
@@ -140,7 +163,8 @@ class ManagerWatch:
         )
 
     def _unanswered(self, now: float) -> None:
-        """Managers that did not answer SMInfo: their ports' agents may have (a manager answers it, not the agent of its port; IBA 14.4)."""
+        """Managers that did not answer SMInfo: their ports' agents may have (a manager answers it,
+        not the agent of its port; IBA 14.4)."""
         last, ports = self.poller.last, self.poller.targets.ports
         for guid, one in self.managers.items():
             if one.answers or last is None or len(last) != len(ports):
@@ -150,7 +174,8 @@ class ManagerWatch:
             one.missed = one.missed + 1 if well else 0
 
     def _administration(self) -> None:
-        """Time one query of the master's subnet administration: also of one that leaves SMInfo unanswered."""
+        """Time one query of the master's subnet administration: also of one that leaves SMInfo
+        unanswered."""
         self.sa_answer_s, self.sa_answered = float("nan"), None
         master = [m.lid for m in self.managers.values() if m.answers and m.state == "MASTER"] or [
             self.poller.master_lid

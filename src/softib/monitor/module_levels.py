@@ -1,4 +1,5 @@
-"""What modules measure, as levels of observations, and what they are, as texts: from the register image that devices answer and files fill (:class:`~softib.iba.mlnx_registers.ModuleInfo`)."""
+"""What modules measure, as levels of observations, and what they are, as texts: from the register
+image that devices answer and files fill (:class:`~softib.iba.mlnx_registers.ModuleInfo`)."""
 
 from __future__ import annotations
 
@@ -11,11 +12,21 @@ from softib.iba.mlnx_registers import ModuleInfo
 __all__ = ["MODULE_LEVELS", "module_levels", "module_texts"]
 
 MODULE_LEVELS = (
-    "module_temperature_c", "module_voltage_v", "module_rx_power_dbm", "module_rx_lane", "module_tx_power_dbm", "module_tx_bias_ma",
-    "module_temperature_high_c", "module_rx_power_low_dbm", "module_rx_power_high_dbm", "module_tx_power_low_dbm", "module_tx_bias_high_ma",
+    "module_temperature_c",
+    "module_voltage_v",
+    "module_rx_power_dbm",
+    "module_rx_lane",
+    "module_tx_power_dbm",
+    "module_tx_bias_ma",
+    "module_temperature_high_c",
+    "module_rx_power_low_dbm",
+    "module_rx_power_high_dbm",
+    "module_tx_power_low_dbm",
+    "module_tx_bias_high_ma",
     "module_tx_bias_low_ma",
-)  # fmt: skip
-"""Measured: of eight lanes the weakest (bias: the highest). ``module_rx_lane``: which lane that is, from 0. The rest are the module's own alarm thresholds."""
+)
+"""Measured: of eight lanes the weakest (bias: the highest). ``module_rx_lane``: which lane that is,
+from 0. The rest are the module's own alarm thresholds."""
 DARK_DBM = -40.0
 """What no light at all reads: SFF-8636 measures down to 0.1 µW."""
 CABLE_TYPES = {1: "active", 2: "optical", 3: "copper"}
@@ -23,19 +34,25 @@ CABLE_TYPES = {1: "active", 2: "optical", 3: "copper"}
 
 
 def module_texts(image: np.ndarray) -> dict[str, np.ndarray]:
-    """Vendor, part number and serial number of modules, length (metres) and kind of their cables, by their images (uint8[n, 208]); "" where no module told. object[n] each"""
+    """Vendor, part number and serial number of modules, length (metres) and kind of their cables,
+    by their images (uint8[n, 208]); "" where no module told. object[n] each"""
     M = ModuleInfo
     texts = {
         name: np.array([_ascii(row) for row in field.get(image)], object)
-        for name, field in (("module_vendor", M.vendor_name), ("module_part", M.vendor_pn), ("module_serial", M.vendor_sn))
-    }  # fmt: skip
+        for name, field in (
+            ("module_vendor", M.vendor_name),
+            ("module_part", M.vendor_pn),
+            ("module_serial", M.vendor_sn),
+        )
+    }
     texts["cable_length"] = np.array([str(v) if v else "" for v in M.cable_length.get(image).tolist()], object)
     texts["cable_kind"] = np.array([CABLE_TYPES.get(v, "") for v in M.cable_type.get(image).tolist()], object)
     return texts
 
 
 def module_levels(image: np.ndarray) -> dict[str, np.ndarray]:
-    """Levels of ports by their images (uint8[n, 208]); NaN where the module does not measure it, or no module told. float64[n] each"""
+    """Levels of ports by their images (uint8[n, 208]); NaN where the module does not measure it, or
+    no module told. float64[n] each"""
     M, able = ModuleInfo, ModuleInfo.monitor_cap_mask.get(image).astype(np.int64)
     rx, weakest = _lanes(M.rx_power.get(image), M.tx_bias.get(image))
     tx, _ = _lanes(M.tx_power.get(image), M.tx_bias.get(image))
@@ -63,7 +80,8 @@ def module_levels(image: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def _lanes(power: np.ndarray, bias: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The least power of the lanes that the module has (those with power or bias; a cable of four lanes reads zeros in the others), and which lane."""
+    """The least power of the lanes that the module has (those with power or bias; a cable of four
+    lanes reads zeros in the others), and which lane."""
     there = (power > 0) | (bias > 0)
     shown = np.where(there, power.astype(np.float64), np.inf)
     least = shown.min(axis=-1)

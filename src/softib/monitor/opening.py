@@ -22,7 +22,8 @@ PREFIX = "umad:"
 
 @dataclass
 class Opened:
-    """An open wire into a subnet; ``status`` asks the daemon of a running fabric how it is (None: nobody to ask). ``memory``: where its exporter keeps what it saw (None: nowhere)."""
+    """An open wire into a subnet; ``status`` asks the daemon of a running fabric how it is (None:
+    nobody to ask). ``memory``: where its exporter keeps what it saw (None: nowhere)."""
 
     wire: MadWire
     name: str
@@ -32,7 +33,9 @@ class Opened:
 
 
 def memory_of(source: str) -> Path:
-    """The file in which the exporter of ``source`` keeps what it saw: with a running fabric it goes, of hardware it is in ``$STATE_DIRECTORY``, ``$XDG_STATE_HOME/softib`` or ``~/.local/state/softib``.
+    """The file in which the exporter of ``source`` keeps what it saw: with a running fabric it
+    goes, of hardware it is in ``$STATE_DIRECTORY``, ``$XDG_STATE_HOME/softib`` or
+    ``~/.local/state/softib``.
 
     Raises :class:`InputError` for what is neither."""
     if source.startswith(PREFIX):
@@ -55,7 +58,8 @@ def is_live(source: str) -> bool:
 
 
 def open_source(source: str) -> Opened:
-    """Open ``umad:DEVICE`` or the running fabric ``source``. Raises :class:`InputError` for what is neither, :class:`PeerError` where the daemon does not answer."""
+    """Open ``umad:DEVICE`` or the running fabric ``source``. Raises :class:`InputError` for what is
+    neither, :class:`PeerError` where the daemon does not answer."""
     from softib.live.umad_client.registrations import ASKS
 
     classes = {**ASKS, **dict.fromkeys((int(MgmtClass.PERF), int(MgmtClass.VENDOR_MLNX), int(MgmtClass.SUBN_ADM)), 0)}

@@ -17,8 +17,9 @@ __all__ = ["PerformanceAgents", "read_performance_agents", "read_ticks"]
 
 @dataclass
 class PerformanceAgents:
-    """By end port: ``cap`` and ``cap2`` (CapabilityMask and CapabilityMask2, int64[e]; 0 where nobody answered), ``tick`` (symbols, float64[e];
-    nan where nobody answered). ``silent``: which devices did not answer. bool[d]"""
+    """By end port: ``cap`` and ``cap2`` (CapabilityMask and CapabilityMask2, int64[e]; 0 where
+    nobody answered), ``tick`` (symbols, float64[e]; nan where nobody answered). ``silent``: which
+    devices did not answer. bool[d]"""
 
     cap: np.ndarray
     cap2: np.ndarray

@@ -1,9 +1,13 @@
-"""Rounds of Gets over a fabric: counters, who answered, states; on a wire, without a clock of its own but that of the readings.
+"""Rounds of Gets over a fabric: counters, who answered, states; on a wire, without a clock of its
+own but that of the readings.
 
-A round asks every port for PortCountersExtended and, where these lack the error counters, PortCounters; then every end port for NodeInfo, because a LID may
-meanwhile be another device's; then causes (PortRcvErrorDetails, PortXmitDiscardDetails, PortVLXmitFlowCtlUpdateErrors) where their totals rose. PortInfo and PortExtendedSpeedsCounters are asked of all
-ports each round on fabrics of up to :data:`SMALL` ports, and in turn on larger ones; so are the registers of modules and FEC histograms, of devices that let them be read
-(:mod:`softib.monitor.registers`). Nothing but Gets is sent.
+A round asks every port for PortCountersExtended and, where these lack the error counters,
+PortCounters; then every end port for NodeInfo, because a LID may meanwhile be another device's;
+then causes (PortRcvErrorDetails, PortXmitDiscardDetails, PortVLXmitFlowCtlUpdateErrors) where their
+totals rose. PortInfo and PortExtendedSpeedsCounters are asked of all ports each round on fabrics of
+up to :data:`SMALL` ports, and in turn on larger ones; so are the registers of modules and FEC
+histograms, of devices that let them be read (:mod:`softib.monitor.registers`). Nothing but Gets is
+sent.
 """
 
 from __future__ import annotations
@@ -39,7 +43,8 @@ __all__ = ["SMALL", "Pace", "Poller", "Round"]
 SMALL = 10_000
 """Ports up to which a round reads everything."""
 APART = 10
-"""On larger fabrics: PortInfo of a tenth of the ports a round, and FEC counters in two rounds of ten (an interval needs two in a row)."""
+"""On larger fabrics: PortInfo of a tenth of the ports a round, and FEC counters in two rounds of
+ten (an interval needs two in a row)."""
 HURRIED_S = 60.0
 """The subnet is looked at this often while something is down: what comes back is seen soon."""
 OF_LINK = ("link_downed_counter", "link_error_recovery_counter")
@@ -47,7 +52,8 @@ OF_LINK = ("link_downed_counter", "link_error_recovery_counter")
 
 @dataclass(frozen=True)
 class Pace:
-    """``most``: requests in flight at one device; ``timeout_ps`` and ``retries`` of each; ``rediscover_s``: how often the whole subnet is looked at again."""
+    """``most``: requests in flight at one device; ``timeout_ps`` and ``retries`` of each;
+    ``rediscover_s``: how often the whole subnet is looked at again."""
 
     most: int = 4
     timeout_ps: int = 200 * 10**9
@@ -57,7 +63,8 @@ class Pace:
 
 @dataclass
 class Round:
-    """One round: its ``reading``, the ``targets`` that it is of, how many MADs and seconds it took, and NodeGUIDs of devices that did not answer."""
+    """One round: its ``reading``, the ``targets`` that it is of, how many MADs and seconds it took,
+    and NodeGUIDs of devices that did not answer."""
 
     reading: Reading
     targets: Targets
@@ -93,13 +100,15 @@ class Poller:
 
     @property
     def master_lid(self) -> int:
-        """The LID that most end ports have for the master subnet manager (PortInfo.MasterSMLID); 0: none."""
+        """The LID that most end ports have for the master subnet manager (PortInfo.MasterSMLID); 0:
+        none."""
         lids = PortInfo.master_sm_lid.get(self._info)
         lids = lids[lids > 0]
         return int(np.bincount(lids).argmax()) if len(lids) else 0
 
     def discover(self) -> None:
-        """Look at the whole subnet anew: devices, LIDs, cables, what each agent can. Raises :class:`MadTimeout` where the own port does not answer."""
+        """Look at the whole subnet anew: devices, LIDs, cables, what each agent can. Raises
+        :class:`MadTimeout` where the own port does not answer."""
         subnet = read_nodes(self.wire, SmConfig(timeout_ps=self.pace.timeout_ps, retries=self.pace.retries))
         if subnet.db.sm_port < 0:
             raise MadTimeout(
@@ -131,7 +140,8 @@ class Poller:
     # -- rounds --
 
     def round(self) -> Round:
-        """Read everything once. What nobody answered is not there; nothing of an earlier round stands in for it."""
+        """Read everything once. What nobody answered is not there; nothing of an earlier round
+        stands in for it."""
         every_s = min(HURRIED_S, self.pace.rediscover_s) if self.hurried else self.pace.rediscover_s
         if self._stale or self.now_ns() - self._discovered_ns > every_s * 1e9:
             self.discover()
@@ -153,7 +163,8 @@ class Poller:
         return Round(r, t, self.gets.sent - sent, time.monotonic() - began, t.device_guid[silent | away], self.rounds)
 
     def _who(self, r: Reading, away: np.ndarray) -> np.ndarray:
-        """Is each LID still the device that it was? Ports of one that is not are not read, and the subnet is looked at anew before the next round."""
+        """Is each LID still the device that it was? Ports of one that is not are not read, and the
+        subnet is looked at anew before the next round."""
         t = self.targets
         right = np.zeros(len(t.end_lid), bool)
         wanted = np.arange(len(t.end_lid))
@@ -218,12 +229,14 @@ class Poller:
         self.gets.run(port_gets(attribute.id, t, rows), t.device[rows], len(t.device_guid), heard, lost)
 
     def _wanted_now(self) -> np.ndarray:
-        """Ports of which this round asks what changes slowly: all of a small fabric, a tenth of a large one. bool[n]"""
+        """Ports of which this round asks what changes slowly: all of a small fabric, a tenth of a
+        large one. bool[n]"""
         n = len(self.targets)
         return np.ones(n, bool) if n <= SMALL else np.arange(n) % APART == self.rounds % APART
 
     def _states(self, r: Reading) -> None:
-        """PortInfo: of all ports or of those whose turn it is, and of those whose link counters moved."""
+        """PortInfo: of all ports or of those whose turn it is, and of those whose link counters
+        moved."""
         t, last = self.targets, self._last
         due = self._wanted_now()
         if last is not None and len(last) == len(r):
@@ -240,10 +253,14 @@ class Poller:
         unknown = ~r.answered
         lanes, lane_gbps = lanes_of(self._info)
         for name, values in (
-            ("state", PortInfo.port_state.get(self._info)), ("physical_state", PortInfo.port_phys_state.get(self._info)),
-            ("rate_gbps", rate_gbps(self._info)), ("tick_symbols", self._agents.tick[t.end]), ("lanes", lanes), ("lane_gbps", lane_gbps),
+            ("state", PortInfo.port_state.get(self._info)),
+            ("physical_state", PortInfo.port_phys_state.get(self._info)),
+            ("rate_gbps", rate_gbps(self._info)),
+            ("tick_symbols", self._agents.tick[t.end]),
+            ("lanes", lanes),
+            ("lane_gbps", lane_gbps),
             ("best_gbps", best_gbps(self._info, t.ports.peer)),
-        ):  # fmt: skip
+        ):
             level = values.astype(np.float64)
             level[unknown] = np.nan
             r.level[name] = level

@@ -1,4 +1,5 @@
-"""PortCountersExtended of every port, and PortCounters where these lack the error counters: a port is read whole or not at all."""
+"""PortCountersExtended of every port, and PortCounters where these lack the error counters: a port
+is read whole or not at all."""
 
 from __future__ import annotations
 
@@ -17,11 +18,13 @@ from softib.monitor.targets import Targets
 __all__ = ["PortCounters"]
 
 OPTIONAL = {"port_xmit_wait": perf.CapMask.PORT_XMIT_WAIT, "qp1_dropped": perf.CapMask.QP1_DROPPED}
-"""Fields of PortCounters that mean something only where ClassPortInfo.CapabilityMask has the bit (IBA 16.1.3.1)."""
+"""Fields of PortCounters that mean something only where ClassPortInfo.CapabilityMask has the bit
+(IBA 16.1.3.1)."""
 
 
 class PortCounters:
-    """The counters of ``targets``, whose ``agents`` say which they have. ``now_ns`` dates each answer."""
+    """The counters of ``targets``, whose ``agents`` say which they have. ``now_ns`` dates each
+    answer."""
 
     def __init__(self, gets: PacedGets, targets: Targets, agents: PerformanceAgents, now_ns: Callable[[], int]):
         self.gets, self.targets, self.agents, self.now_ns = gets, targets, agents, now_ns
@@ -38,10 +41,12 @@ class PortCounters:
         self._main = MadBatch.concat([port_gets(PLAIN.id, t, plain), port_gets(EXTENDED.id, t, extended)])
 
     def read(self, r: Reading, away: np.ndarray) -> np.ndarray:
-        """Read them into ``r`` but those of the devices ``away`` (bool[d]). Returns which devices were silent. bool[d]"""
+        """Read them into ``r`` but those of the devices ``away`` (bool[d]). Returns which devices
+        were silent. bool[d]"""
         t = self.targets
         wanted = np.flatnonzero(~away[t.device[self._main_rows]])
-        # A port counts as read when all that it was asked is there: half of a port would look like a counter that stands still.
+        # A port counts as read when all that it was asked is there: half of a port would look like
+        # a counter that stands still.
         missing = np.bincount(self._main_rows, minlength=len(t))
 
         def heard(tags: np.ndarray, mad: np.ndarray) -> None:

@@ -1,7 +1,8 @@
-"""A Prometheus server as a source: what it scraped from ``softib exporter`` or treydock's exporter, by its HTTP API.
+"""A Prometheus server as a source: what it scraped from ``softib exporter`` or treydock's exporter,
+by its HTTP API.
 
-Samples are floats there: counters of bytes above 2^53 have lost their last digits. The label ``guid`` of an HCA is its PortGUID; with a fabric beside, ports have their
-NodeGUID again.
+Samples are floats there: counters of bytes above 2^53 have lost their last digits. The label
+``guid`` of an HCA is its PortGUID; with a fabric beside, ports have their NodeGUID again.
 """
 
 from __future__ import annotations
@@ -38,9 +39,17 @@ _FIELDS |= {metric: (name, 1) for name, metric, _ in SOFTIB_COUNTERS}
 
 
 def observations_of_server(
-    url: str, rounds: int, every_s: float, fabric: str | None = None, *, time_s: float | None = None, node_guids: Mapping[int, int] | None = None,
-) -> Observations:  # fmt: skip
-    """What the server at ``url`` has of the last ``rounds`` × ``every_s`` seconds, or of those before the clock time ``time_s``. ``fabric``: the source whose NodeGUIDs the ports get, ``node_guids``: the same, by PortGUID. Raises :class:`PeerError` where it does not answer,
+    url: str,
+    rounds: int,
+    every_s: float,
+    fabric: str | None = None,
+    *,
+    time_s: float | None = None,
+    node_guids: Mapping[int, int] | None = None,
+) -> Observations:
+    """What the server at ``url`` has of the last ``rounds`` × ``every_s`` seconds, or of those
+    before the clock time ``time_s``. ``fabric``: the source whose NodeGUIDs the ports get,
+    ``node_guids``: the same, by PortGUID. Raises :class:`PeerError` where it does not answer,
     :class:`InputError` where it has nothing of a fabric."""
     window_s = max(1, round(rounds * every_s))
     scrapes = Scrapes()
@@ -52,7 +61,8 @@ def observations_of_server(
     scrapes.refuse_too_many(url)
     if scrapes.most < 2:
         raise InputError(
-            f"{url}: {scrapes.most} scrapes of InfiniBand ports in the last {window_s} s; two are needed: ask for more time, or let it scrape 'softib exporter'"
+            f"{url}: {scrapes.most} scrapes of InfiniBand ports in the last {window_s} s; two are needed: ask for "
+            f"more time, or let it scrape 'softib exporter'"
         )
     # Cables as of the last scrape: of an exporter that has stopped since, the server says nothing more of now.
     ports, intervals = ports_of_keys(url, scrapes.keys, scrapes.last_s), scrapes.intervals()
@@ -85,13 +95,20 @@ def _with_node_guids(ports: ObservedPorts, whose: Mapping[int, int]) -> Observed
     peer = np.where(ports.peer >= 0, row[np.maximum(ports.peer, 0)], -1)[order].astype(np.int32)
     text = {"port_guid": np.array([f"{g:#018x}" for g in ports.node_guid[order].tolist()], object)}
     return ObservedPorts(
-        guid[order], ports.portnum[order], ports.switch[order], tuple(ports.node[i] for i in order.tolist()), ports.lid[order], peer,
-        ports.rate_gbps[order], text,
-    )  # fmt: skip
+        guid[order],
+        ports.portnum[order],
+        ports.switch[order],
+        tuple(ports.node[i] for i in order.tolist()),
+        ports.lid[order],
+        peer,
+        ports.rate_gbps[order],
+        text,
+    )
 
 
 def ask(url: str, query: str, time_s: float | None = None) -> list[Series]:
-    """The result of an instant query, now or at a clock time. Raises :class:`PeerError` where no Prometheus answers."""
+    """The result of an instant query, now or at a clock time. Raises :class:`PeerError` where no
+    Prometheus answers."""
     return answer_of(url, "query", {"query": query} | ({} if time_s is None else {"time": f"{time_s:.3f}"}))
 
 
@@ -102,7 +119,8 @@ def ask_range(url: str, query: str, since_s: float, until_s: float, step_s: floa
 
 
 def error_metrics() -> str:
-    """A selector of all counters of errors that :data:`softib.monitor.ranking.ERRORS` names, under treydock's names."""
+    """A selector of all counters of errors that :data:`softib.monitor.ranking.ERRORS` names, under
+    treydock's names."""
     names = "|".join(c.treydock for c in PORT_COUNTERS if c.field in ERRORS)
     return f"{{__name__=~'infiniband_(switch|hca)_port_({names})_total'}}"
 

@@ -1,6 +1,8 @@
-"""Answers of a Prometheus server's HTTP API, each bounded in bytes and in time, and checked: what is behind an address is a stranger's.
+"""Answers of a Prometheus server's HTTP API, each bounded in bytes and in time, and checked: what
+is behind an address is a stranger's.
 
-No redirect is followed and no packed answer unpacked; a series keeps the samples that are numbers (Prometheus itself writes NaN and Inf).
+No redirect is followed and no packed answer unpacked; a series keeps the samples that are numbers
+(Prometheus itself writes NaN and Inf).
 """
 
 from __future__ import annotations
@@ -38,7 +40,8 @@ LAST_S = 9e9
 
 @dataclass(frozen=True)
 class Series:
-    """One series: its labels (printable, of bounded length) and its samples as (clock time in seconds, value), finite numbers all."""
+    """One series: its labels (printable, of bounded length) and its samples as (clock time in
+    seconds, value), finite numbers all."""
 
     labels: dict[str, str]
     samples: list[tuple[float, float]]
@@ -50,7 +53,8 @@ class Series:
 
 
 def answer_of(url: str, what: str, given: dict[str, str]) -> list[Series]:
-    """The series that the server at ``url`` answers to ``/api/v1/WHAT``. Raises :class:`PeerError` where no Prometheus answers, too late, or with too much."""
+    """The series that the server at ``url`` answers to ``/api/v1/WHAT``. Raises :class:`PeerError`
+    where no Prometheus answers, too late, or with too much."""
     address = f"{url.rstrip('/')}/api/v1/{what}?{urllib.parse.urlencode(given)}"
     deadline = time.monotonic() + PATIENCE_S
     try:
@@ -75,7 +79,8 @@ def answer_of(url: str, what: str, given: dict[str, str]) -> list[Series]:
 
 
 def series_of(url: str, data: bytes) -> list[Series]:
-    """The series in an answer of the server at ``url``. Raises :class:`PeerError` for bytes that are none."""
+    """The series in an answer of the server at ``url``. Raises :class:`PeerError` for bytes that
+    are none."""
     if data.count(b"{") + data.count(b"[") > MOST_PARTS:
         raise PeerError(f"{url}: the answer has more than {MOST_PARTS:,} parts; ask for less time")
     try:
@@ -111,7 +116,8 @@ def _text(label: str, texts: dict[str, str]) -> str:
 
 
 def _fetched(address: str, deadline: float) -> bytes:
-    """The body. Raises what urllib raises, and :class:`ValueError` for one that is too long, late or packed."""
+    """The body. Raises what urllib raises, and :class:`ValueError` for one that is too long, late
+    or packed."""
     parts: list[bytes] = []
     size = 0
     with _Deadline(deadline) as limit, _opener(limit).open(address, timeout=PATIENCE_S) as answer:
@@ -128,7 +134,8 @@ def _fetched(address: str, deadline: float) -> bytes:
 
 
 class _Deadline:
-    """Cuts the connections of one request at a time, whatever they wait for: the timeouts of sockets begin again with every byte."""
+    """Cuts the connections of one request at a time, whatever they wait for: the timeouts of
+    sockets begin again with every byte."""
 
     def __init__(self, deadline: float):
         self.connections: list[socket.socket] = []
@@ -157,12 +164,17 @@ class _Deadline:
 
 
 def _opener(limit: _Deadline) -> urllib.request.OpenerDirector:
-    """HTTP and HTTPS (through a proxy where the environment names one), and nothing else: no redirects, files or FTP."""
+    """HTTP and HTTPS (through a proxy where the environment names one), and nothing else: no
+    redirects, files or FTP."""
     opener = urllib.request.OpenerDirector()
     for handler in (
-        urllib.request.ProxyHandler(), urllib.request.UnknownHandler(), urllib.request.HTTPDefaultErrorHandler(), urllib.request.HTTPErrorProcessor(),
-        _Http(limit), _Https(limit),
-    ):  # fmt: skip
+        urllib.request.ProxyHandler(),
+        urllib.request.UnknownHandler(),
+        urllib.request.HTTPDefaultErrorHandler(),
+        urllib.request.HTTPErrorProcessor(),
+        _Http(limit),
+        _Https(limit),
+    ):
         opener.add_handler(handler)
     return opener
 

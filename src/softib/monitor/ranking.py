@@ -13,17 +13,27 @@ from softib.monitor.increase import Interval
 __all__ = ["ERRORS", "ORDERS", "PortRow", "ranked"]
 
 ERRORS = (
-    "symbol_error_counter", "link_error_recovery_counter", "link_downed_counter", "port_rcv_errors", "port_rcv_remote_physical_errors",
-    "port_xmit_discards", "port_xmit_constraint_errors", "port_rcv_constraint_errors", "local_link_integrity_errors",
-    "excessive_buffer_overrun_errors", "vl15_dropped", "port_fec_uncorrectable_block_ctr",
-)  # fmt: skip
+    "symbol_error_counter",
+    "link_error_recovery_counter",
+    "link_downed_counter",
+    "port_rcv_errors",
+    "port_rcv_remote_physical_errors",
+    "port_xmit_discards",
+    "port_xmit_constraint_errors",
+    "port_rcv_constraint_errors",
+    "local_link_integrity_errors",
+    "excessive_buffer_overrun_errors",
+    "vl15_dropped",
+    "port_fec_uncorrectable_block_ctr",
+)
 """Counters whose rise is an error of the link or a lost packet."""
 ORDERS = ("busy", "waiting", "errors")
 
 
 @dataclass(frozen=True)
 class PortRow:
-    """One port: ``name`` as ``node[portnum]``, ``peer`` likewise ("": none), sent and received Gb/s, shares of time (NaN unknown), and which error counters rose by how much."""
+    """One port: ``name`` as ``node[portnum]``, ``peer`` likewise ("": none), sent and received
+    Gb/s, shares of time (NaN unknown), and which error counters rose by how much."""
 
     name: str
     peer: str
@@ -35,7 +45,8 @@ class PortRow:
 
 
 def ranked(ports: ObservedPorts, one: Interval, order: str, most: int) -> list[PortRow]:
-    """At most ``most`` ports that did something, the first by ``order`` first; ports with equal values in the order of their GUIDs. ``one`` is of just these ports."""
+    """At most ``most`` ports that did something, the first by ``order`` first; ports with equal
+    values in the order of their GUIDs. ``one`` is of just these ports."""
     busy, waiting, errors = np.nan_to_num(utilization(one)), np.nan_to_num(wait_ratio(one)), np.zeros(len(one.guid))
     for name in ERRORS:
         if name in one.increase:

@@ -13,17 +13,20 @@ from softib.monitor.counters import Attribute
 __all__ = ["BELOW_ZERO", "Reading"]
 
 BELOW_ZERO = np.uint64(1 << 63)
-"""No counter gets here: a 64-bit field that reads so much has fallen below 0 (PortRcvErrors of a real ConnectX-7 reads -40), and tells nothing."""
+"""No counter gets here: a 64-bit field that reads so much has fallen below 0 (PortRcvErrors of a
+real ConnectX-7 reads -40), and tells nothing."""
 
 
 @dataclass
 class Reading:
     """``n`` ports, in the order of ``guid`` uint64[n], ``portnum`` int32[n].
 
-    ``time_ns`` int64[n]: when its counters were read; ``answered`` bool[n]: they were, and by the right device. ``value``: counter → uint64[n]; ``have``:
-    counter → bool[n], read in this round, and not below 0; ``stuck``: counter → bool[n], it stands at the largest value of a field narrower than 64 bits, where it stops (IBA 16.1.3.5).
-    ``at_most``: counter → bool[n], it reads this or less (a tool that prints what is above a threshold).
-    ``level`` → float64[n], NaN unknown. ``lanes``: uint64[n, 12], what FEC mended on each lane (None: nobody was asked).
+    ``time_ns`` int64[n]: when its counters were read; ``answered`` bool[n]: they were, and by the
+    right device. ``value``: counter → uint64[n]; ``have``: counter → bool[n], read in this round,
+    and not below 0; ``stuck``: counter → bool[n], it stands at the largest value of a field
+    narrower than 64 bits, where it stops (IBA 16.1.3.5). ``at_most``: counter → bool[n], it reads
+    this or less (a tool that prints what is above a threshold). ``level`` → float64[n], NaN
+    unknown. ``lanes``: uint64[n, 12], what FEC mended on each lane (None: nobody was asked).
     """
 
     guid: np.ndarray
@@ -65,7 +68,8 @@ class Reading:
             self.at_most.setdefault(name, np.zeros(len(self), bool))[rows] = True
 
     def take(self, attribute: Attribute, names: tuple[str, ...], rows: np.ndarray, mad: np.ndarray) -> None:
-        """The counters ``names`` of ``attribute`` from answers ``mad`` (uint8[k, 256]) of ports ``rows``."""
+        """The counters ``names`` of ``attribute`` from answers ``mad`` (uint8[k, 256]) of ports
+        ``rows``."""
         data = mad[:, DATA_AT : DATA_AT + attribute.struct.size]
         for name in names:
             f: Field = attribute.struct.fields[name]

@@ -1,4 +1,5 @@
-"""Registers of Mellanox devices, read by AccessRegisterGMP from devices that say they have it: modules, and the histograms of RS-FEC."""
+"""Registers of Mellanox devices, read by AccessRegisterGMP from devices that say they have it:
+modules, and the histograms of RS-FEC."""
 
 from __future__ import annotations
 
@@ -20,9 +21,11 @@ HISTOGRAM = tuple(f"fec_codewords_{k}" for k in range(r.BINS))
 
 
 class Registers:
-    """What registers of ``targets`` tell, round by round. ``able`` bool[n]: ports whose device lets its registers be read; ``fec`` bool[n]: ports that count what FEC does.
+    """What registers of ``targets`` tell, round by round. ``able`` bool[n]: ports whose device lets
+    its registers be read; ``fec`` bool[n]: ports that count what FEC does.
 
-    Which code each port has is asked once, and so is whether a module is in it: ports without one are not asked again before the next discovery.
+    Which code each port has is asked once, and so is whether a module is in it: ports without one
+    are not asked again before the next discovery.
     """
 
     def __init__(self, gets: PacedGets, targets: Targets, able: np.ndarray, fec: np.ndarray):
@@ -89,7 +92,8 @@ def _read(
 
 
 def read_modules(gets: PacedGets, targets: Targets, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Rows whose device told of the module in the port, and the images (uint8[k, 208], zeros: no module)."""
+    """Rows whose device told of the module in the port, and the images (uint8[k, 208], zeros: no
+    module)."""
     batch = _register_gets(r.PDDR, targets, rows, page_select=r.MODULE_PAGE, module_info_ext=1)
     return _read(gets, targets, rows, batch, r.PortRegister.size, r.ModuleInfo.size)
 
@@ -102,7 +106,8 @@ def read_histograms(gets: PacedGets, targets: Targets, rows: np.ndarray) -> tupl
 
 
 def read_ranges(gets: PacedGets, targets: Targets, rows: np.ndarray) -> np.ndarray:
-    """How many symbols of a codeword the active code of each port corrects (float64[n of targets]; NaN: no code, a code whose bins are of several numbers, or no answer)."""
+    """How many symbols of a codeword the active code of each port corrects (float64[n of targets];
+    NaN: no code, a code whose bins are of several numbers, or no answer)."""
     limit = np.full(len(targets), np.nan)
     heard, octets = _read(gets, targets, rows, _register_gets(r.PPHCR, targets, rows), 0, r.HistogramRanges.size)
     H = r.HistogramRanges

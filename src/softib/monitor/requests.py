@@ -1,4 +1,5 @@
-"""Gets of performance and subnet management by LID, made from columns, and their pacing: so many in flight at a device, and no more."""
+"""Gets of performance and subnet management by LID, made from columns, and their pacing: so many in
+flight at a device, and no more."""
 
 from __future__ import annotations
 
@@ -23,9 +24,11 @@ PORT_SELECT_AT = DATA_AT + 1
 Heard = Callable[[np.ndarray, np.ndarray], None]
 """Called with tags (int64[n]) and MADs (uint8[n, 256]) of answers with status 0."""
 Lost = Callable[[np.ndarray, bool], None]
-"""Called with tags, and whether the agent said that it has no such attribute (False: no answer came, or another refusal, which may pass)."""
+"""Called with tags, and whether the agent said that it has no such attribute (False: no answer
+came, or another refusal, which may pass)."""
 UNSUPPORTED, STATUS_CODE = 0x0C, 0x1C
-"""Status "method and attribute combination not supported", and the bits of the status that say so (IBA 13.4.7)."""
+"""Status "method and attribute combination not supported", and the bits of the status that say so
+(IBA 13.4.7)."""
 
 
 def perf_gets(attr: int, lid: np.ndarray, portnum: np.ndarray) -> MadBatch:
@@ -50,7 +53,8 @@ def vendor_gets(mgmt_class: int, attr: int, lid: np.ndarray) -> MadBatch:
 
 
 def sa_gets(attr: int, lid: np.ndarray) -> MadBatch:
-    """SubnAdmGet of one attribute from the administrations at ``lid`` (class version 2, IBA 15.2.1)."""
+    """SubnAdmGet of one attribute from the administrations at ``lid`` (class version 2, IBA
+    15.2.1)."""
     batch = _gets(MgmtClass.SUBN_ADM, attr, lid)
     MadHeader.class_version.set(batch.mad[:, : MadHeader.size], 2)
     batch.dqp[:] = batch.sqp[:] = GSI_QP
@@ -78,7 +82,8 @@ def _gets(mgmt_class: MgmtClass, attr: int, lid: np.ndarray) -> MadBatch:
 
 
 class PerDevice:
-    """Requests that wait, in an order that visits the devices in turn; :meth:`take` gives those that may leave now.
+    """Requests that wait, in an order that visits the devices in turn; :meth:`take` gives those
+    that may leave now.
 
     ``device`` int32[n]: whose each request is; ``most``: requests in flight at one device.
     """
@@ -126,7 +131,8 @@ def rank_in_group(group: np.ndarray) -> np.ndarray:
 
 
 class PacedGets:
-    """Sends Gets over ``wire``. ``sent`` and ``timeouts`` count since the beginning; ``most``: in flight at one device."""
+    """Sends Gets over ``wire``. ``sent`` and ``timeouts`` count since the beginning; ``most``: in
+    flight at one device."""
 
     def __init__(self, wire: MadWire, most: int = 4, timeout_ps: int = 200 * 10**9, retries: int = 1):
         self.wire, self.most = wire, most
@@ -141,7 +147,8 @@ class PacedGets:
     def run(
         self, batch: MadBatch, device: np.ndarray, devices: int, heard: Heard, lost: Lost = lambda tags, refused: None
     ) -> np.ndarray:
-        """Send every row of ``batch`` to its ``device`` and wait until all is answered or given up; which devices were silent (bool[devices]).
+        """Send every row of ``batch`` to its ``device`` and wait until all is answered or given up;
+        which devices were silent (bool[devices]).
 
         What a device that fell silent was still to be asked is not sent, and not told to ``lost``.
         """

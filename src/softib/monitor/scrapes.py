@@ -1,8 +1,10 @@
 """What a Prometheus server scraped from one exporter or several, as intervals of ports.
 
-Two exporters of one fabric (a pair, in case one fails) tell of the same port at different times, and each of its own last round; what the second told may be older than what the first did before.
-So the counters of a port are those of one exporter (labels ``job`` and ``instance``), and increases are between its own scrapes. Exporters that tell of different ports (one of switches, one of
-HCAs) are put side by side: each scrape belongs to that of the first one that is nearest in time.
+Two exporters of one fabric (a pair, in case one fails) tell of the same port at different times,
+and each of its own last round; what the second told may be older than what the first did before. So
+the counters of a port are those of one exporter (labels ``job`` and ``instance``), and increases
+are between its own scrapes. Exporters that tell of different ports (one of switches, one of HCAs)
+are put side by side: each scrape belongs to that of the first one that is nearest in time.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ __all__ = ["Key", "Scrapes", "Target", "target_of"]
 Key = tuple[int, int]
 """(GUID as labelled, portnum)."""
 Target = tuple[str, str]
-"""An exporter: labels ``job`` and ``instance``, which Prometheus gives each series that it scrapes."""
+"""An exporter: labels ``job`` and ``instance``, which Prometheus gives each series that it scrapes.
+"""
 
 
 MOST_READINGS, MOST_TARGETS = 4_000_000, 1000
@@ -43,7 +46,8 @@ class Scrapes:
         self._keys: dict[Target, set[Key]] = {}
 
     def add(self, target: Target, field: str, key: Key, values: Iterable[tuple[float, float]], factor: int) -> None:
-        """A series: (clock time in seconds, value) of a counter of a port, ``factor`` of which make one of PerfMgt's units."""
+        """A series: (clock time in seconds, value) of a counter of a port, ``factor`` of which make
+        one of PerfMgt's units."""
         times = self._found.setdefault(target, {})
         self._keys.setdefault(target, set()).add(key)
         for at_s, value in values:
@@ -53,11 +57,13 @@ class Scrapes:
             self._samples[target] = self._samples.get(target, 0) + 1
 
     def refuse_too_many(self, url: str) -> None:
-        """Raises :class:`PeerError` where the scrapes cannot be those of exporters: each reads its ports at few times."""
+        """Raises :class:`PeerError` where the scrapes cannot be those of exporters: each reads its
+        ports at few times."""
         readings = sum(len(times) * len(self._keys[target]) for target, times in self._found.items())
         if readings > MOST_READINGS or len(self._found) > MOST_TARGETS:
             raise PeerError(
-                f"{url}: {len(self._found):,} exporters with {readings:,} readings of ports; ask for less time, or fewer exporters"
+                f"{url}: {len(self._found):,} exporters with {readings:,} readings of ports; ask for less time, or "
+                f"fewer exporters"
             )
 
     @property
@@ -93,7 +99,8 @@ class Scrapes:
         return [_joined(parts[at]) for at in sorted(parts)]
 
     def _owned(self) -> dict[Target, list[Key]]:
-        """The ports that each exporter tells of: a port is that of the first who has it; whoever told most comes first."""
+        """The ports that each exporter tells of: a port is that of the first who has it; whoever
+        told most comes first."""
         left = {key for of in self._keys.values() for key in of}
         owned: dict[Target, list[Key]] = {}
         for target in sorted(self._samples, key=lambda t: (-self._samples[t], t)):
@@ -130,6 +137,11 @@ def _joined(parts: list[Interval]) -> Interval:
         np.concatenate([getattr(p, n) for p in parts]) for n in ("guid", "portnum", "begin_ns", "end_ns")
     )
     return Interval(
-        guid, portnum, begin_ns, end_ns, {n: column("increase", n, np.uint64(0)) for n in names("increase")},
-        {n: column("known", n, False) for n in names("known")}, {n: column("level", n, np.nan) for n in names("level")},
-    )  # fmt: skip
+        guid,
+        portnum,
+        begin_ns,
+        end_ns,
+        {n: column("increase", n, np.uint64(0)) for n in names("increase")},
+        {n: column("known", n, False) for n in names("known")},
+        {n: column("level", n, np.nan) for n in names("level")},
+    )

@@ -1,6 +1,8 @@
-"""The ports and cables that an exporter has seen: what goes down stays known until it comes back, is moved, or is forgotten.
+"""The ports and cables that an exporter has seen: what goes down stays known until it comes back,
+is moved, or is forgotten.
 
-A discovery finds what answers now, so a dead switch is not in it. This memory is kept in a file beside the exporter, so that a restart does not lose it.
+A discovery finds what answers now, so a dead switch is not in it. This memory is kept in a file
+beside the exporter, so that a restart does not lose it.
 """
 
 from __future__ import annotations
@@ -27,13 +29,15 @@ __all__ = ["SeenPort", "SeenPorts", "forget"]
 DOWN = 1
 """PortInfo.PortState."""
 COMMON = 0.5
-"""A file of which less than this share of the smaller fabric's devices is there belongs to another fabric."""
+"""A file of which less than this share of the smaller fabric's devices is there belongs to another
+fabric."""
 Key = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class SeenPort:
-    """One end of a cable: ``key`` is (NodeGUID, portnum), ``peer`` the key of the other end, ``down_since`` seconds since 1970 (None: the link is up)."""
+    """One end of a cable: ``key`` is (NodeGUID, portnum), ``peer`` the key of the other end,
+    ``down_since`` seconds since 1970 (None: the link is up)."""
 
     key: Key
     node: str
@@ -49,12 +53,15 @@ class SeenPort:
 
 
 class SeenPorts:
-    """Ports by key in :attr:`ports`, kept in ``path`` (None: in memory alone). What is down for ``keep_s`` seconds is forgotten (0: never)."""
+    """Ports by key in :attr:`ports`, kept in ``path`` (None: in memory alone). What is down for
+    ``keep_s`` seconds is forgotten (0: never)."""
 
     def __init__(
-        self, path: Path | None = None, keep_s: float = 0.0,
+        self,
+        path: Path | None = None,
+        keep_s: float = 0.0,
         notice: Callable[[str], None] = lambda line: None,
-    ):  # fmt: skip
+    ):
         self.path, self.keep_s, self.notice = path, keep_s, notice
         self.ports: dict[Key, SeenPort] = {}
         self.up: set[int] = set()
@@ -65,7 +72,8 @@ class SeenPorts:
         self._unkept = False
 
     def step(self, ports: ObservedPorts, reading: Reading, silent: np.ndarray, now_s: float) -> bool:
-        """Take in one round: True where anything changed. ``silent``: NodeGUIDs of devices that did not answer."""
+        """Take in one round: True where anything changed. ``silent``: NodeGUIDs of devices that did
+        not answer."""
         quiet = np.isin(ports.node_guid, silent)
         state = reading.level.get("state", np.full(len(reading), np.nan))
         unread = np.where(quiet, 0.0, DOWN + 1.0)
@@ -106,7 +114,8 @@ class SeenPorts:
     # -- the file --
 
     def _before(self, present: set[int]) -> dict[Key, SeenPort]:
-        """What was known until now: what the file has where somebody wrote it meanwhile, and what is expected."""
+        """What was known until now: what the file has where somebody wrote it meanwhile, and what
+        is expected."""
         if self.path is None or _stamp(self.path) == self._stamp:
             before = self.ports
         else:
@@ -136,8 +145,9 @@ class SeenPorts:
 
 
 def forget(path: Path, names: Sequence[str]) -> list[SeenPort]:
-    """Remove what is down from the memory at ``path``, and return it: everything, or the devices and ports ``names``
-    (``leaf-1``, ``leaf-1[3]``, a GUID) with the other ends of their cables. Raises :class:`UnknownName` for what is not down."""
+    """Remove what is down from the memory at ``path``, and return it: everything, or the devices
+    and ports ``names`` (``leaf-1``, ``leaf-1[3]``, a GUID) with the other ends of their cables.
+    Raises :class:`UnknownName` for what is not down."""
     if not path.exists():
         raise InputError(f"{path}: no exporter keeps a memory there; start 'softib exporter' first")
     with _locked(path):
@@ -172,7 +182,8 @@ def _of(ports: ObservedPorts) -> list[SeenPort]:
 def _merged(
     before: Mapping[Key, SeenPort], now: list[SeenPort], linked: list[bool], now_s: float
 ) -> dict[Key, SeenPort]:
-    """What was seen before and what is there now. A port of a device that is there is left out when its cable leads elsewhere now."""
+    """What was seen before and what is there now. A port of a device that is there is left out when
+    its cable leads elsewhere now."""
     before = _renamed(before, now)
     merged: dict[Key, SeenPort] = {}
     present = {p.key[0] for p in now}
@@ -191,7 +202,8 @@ def _merged(
 
 
 def _renamed(before: Mapping[Key, SeenPort], now: list[SeenPort]) -> Mapping[Key, SeenPort]:
-    """``before`` with the GUIDs of today, where a device with another GUID has a name that was and is unique: a new board, or a plan that knows no GUIDs."""
+    """``before`` with the GUIDs of today, where a device with another GUID has a name that was and
+    is unique: a new board, or a plan that knows no GUIDs."""
     present = {p.key[0]: p.node for p in now}
     absent = {p.key[0]: p.node for p in before.values() if p.key[0] not in present}
     if not absent:
@@ -214,10 +226,16 @@ def _renamed(before: Mapping[Key, SeenPort], now: list[SeenPort]) -> Mapping[Key
         return new.get(key[0], key[0]), key[1]
 
     return {
-        key_of(k): p if k[0] not in new and (p.peer is None or p.peer[0] not in new)
-        else replace(p, key=key_of(k), peer=None if p.peer is None else key_of(p.peer), port_guid=labels[new[k[0]]] if k[0] in new else p.port_guid)
+        key_of(k): p
+        if k[0] not in new and (p.peer is None or p.peer[0] not in new)
+        else replace(
+            p,
+            key=key_of(k),
+            peer=None if p.peer is None else key_of(p.peer),
+            port_guid=labels[new[k[0]]] if k[0] in new else p.port_guid,
+        )
         for k, p in before.items()
-    }  # fmt: skip
+    }
 
 
 def _write(path: Path, ports: Mapping[Key, SeenPort]) -> None:
@@ -262,7 +280,8 @@ def _stamp(path: Path | None) -> tuple[int, int] | None:
 
 @contextlib.contextmanager
 def _locked(path: Path | None) -> Iterator[None]:
-    """Keep other processes from writing meanwhile; where the directory cannot be written, :func:`_write` reports it."""
+    """Keep other processes from writing meanwhile; where the directory cannot be written,
+    :func:`_write` reports it."""
     lock: Iterable[int] = ()
     if path is not None:
         with contextlib.suppress(OSError):

@@ -14,7 +14,8 @@ __all__ = ["interval_at", "merged_ports", "observations_of", "same_cables"]
 
 
 def observations_of(ports: ObservedPorts, intervals: Sequence[Interval]) -> Observations:
-    """``intervals`` over the rows of ``ports`` (sorted by NodeGUID and portnum). A port that an interval lacks has begin = end and nothing known there."""
+    """``intervals`` over the rows of ``ports`` (sorted by NodeGUID and portnum). A port that an
+    interval lacks has begin = end and nothing known there."""
     n, k = len(ports), len(intervals)
     begin, end = np.zeros((k, n), np.int64), np.zeros((k, n), np.int64)
     names = list(dict.fromkeys(name for one in intervals for name in one.increase))
@@ -37,9 +38,14 @@ def observations_of(ports: ObservedPorts, intervals: Sequence[Interval]) -> Obse
 def interval_at(seen: Observations, k: int) -> Interval:
     """Interval ``k`` of observations."""
     return Interval(
-        seen.ports.node_guid, seen.ports.portnum, seen.begin_ns[k], seen.end_ns[k], {n: v[k] for n, v in seen.increase.items()},
-        {n: v[k] for n, v in seen.known.items()}, {n: v[k] for n, v in seen.level.items()},
-    )  # fmt: skip
+        seen.ports.node_guid,
+        seen.ports.portnum,
+        seen.begin_ns[k],
+        seen.end_ns[k],
+        {n: v[k] for n, v in seen.increase.items()},
+        {n: v[k] for n, v in seen.known.items()},
+        {n: v[k] for n, v in seen.level.items()},
+    )
 
 
 def _rows(ports: ObservedPorts, one: Interval) -> np.ndarray:
@@ -60,7 +66,8 @@ def _keys(guid: np.ndarray, portnum: np.ndarray) -> np.ndarray:
 
 
 def same_cables(older: ObservedPorts, newer: ObservedPorts) -> np.ndarray:
-    """The row in ``older`` of each port of ``newer``, where the same cable is in it (int64[n]; -1: the port is new, or leads to another one)."""
+    """The row in ``older`` of each port of ``newer``, where the same cable is in it (int64[n]; -1:
+    the port is new, or leads to another one)."""
     a, b = _keys(older.node_guid, older.portnum), _keys(newer.node_guid, newer.portnum)
     if not len(a):
         return np.full(len(b), -1, np.int64)
@@ -96,6 +103,12 @@ def merged_ports(older: ObservedPorts, newer: ObservedPorts) -> ObservedPorts:
         for name in dict.fromkeys([*newer.text, *older.text])
     }
     return ObservedPorts(
-        column(newer.node_guid, older.node_guid), column(newer.portnum, older.portnum), column(newer.switch, older.switch), tuple(nodes.tolist()),
-        column(newer.lid, older.lid), peer, column(newer.rate_gbps, older.rate_gbps), text,
-    )  # fmt: skip
+        column(newer.node_guid, older.node_guid),
+        column(newer.portnum, older.portnum),
+        column(newer.switch, older.switch),
+        tuple(nodes.tolist()),
+        column(newer.lid, older.lid),
+        peer,
+        column(newer.rate_gbps, older.rate_gbps),
+        text,
+    )

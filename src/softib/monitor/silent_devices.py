@@ -11,7 +11,8 @@ MOST_SKIPPED = 64
 
 
 class SilentDevices:
-    """Which devices (by NodeGUID) missed how many rounds in a row, and until which round each is left alone."""
+    """Which devices (by NodeGUID) missed how many rounds in a row, and until which round each is
+    left alone."""
 
     def __init__(self) -> None:
         self._missed: dict[int, int] = {}
@@ -32,7 +33,8 @@ class SilentDevices:
         self._skip_until.pop(guid, None)
 
     def settle(self, silent: np.ndarray, well: np.ndarray, round_: int) -> bool:
-        """What a round showed: GUIDs that were silent, and that answered. True when one of the second had been silent before."""
+        """What a round showed: GUIDs that were silent, and that answered. True when one of the
+        second had been silent before."""
         for guid in silent.tolist():
             self.missed(guid, round_)
         back = [g for g in well.tolist() if g in self._missed] if self._missed else []

@@ -8,7 +8,8 @@ __all__ = ["SteadyClock"]
 
 
 class SteadyClock:
-    """Nanoseconds since 1970: the wall clock when it was made, and what the monotonic clock counted since. A clock that is set later shows in the next one that is made."""
+    """Nanoseconds since 1970: the wall clock when it was made, and what the monotonic clock counted
+    since. A clock that is set later shows in the next one that is made."""
 
     def __init__(self) -> None:
         self._wall, self._since = time.time_ns(), time.monotonic_ns()

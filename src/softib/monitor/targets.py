@@ -1,4 +1,5 @@
-"""What is polled: the ports that a discovery found, where their agents are, and what these can tell."""
+"""What is polled: the ports that a discovery found, where their agents are, and what these can
+tell."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ for _bit, _lanes in LANES_BY_BIT.items():
 
 
 def rate_gbps(info: np.ndarray) -> np.ndarray:
-    """Data rate in Gb/s of ports by their PortInfo (uint8[n, 64]); 0 where the link is down. float64[n]"""
+    """Data rate in Gb/s of ports by their PortInfo (uint8[n, 64]); 0 where the link is down.
+    float64[n]"""
     codes = active_speed_codes(info, np.zeros((len(info), 3), np.uint8))
     up = PortInfo.port_phys_state.get(info) == PhysState.LINK_UP
     return np.where(up, data_gbps(codes, _LANES[PortInfo.link_width_active.get(info)]), 0.0)
@@ -32,7 +34,8 @@ _LANE_GBPS = np.array([np.nan, *(s.lane_gbps for s in SPEEDS)])
 
 
 def lanes_of(info: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Active lanes of ports by their PortInfo, and the signalling rate of a lane in Gb/s; NaN where the link is down. float64[n] each"""
+    """Active lanes of ports by their PortInfo, and the signalling rate of a lane in Gb/s; NaN where
+    the link is down. float64[n] each"""
     codes = active_speed_codes(info, np.zeros((len(info), 3), np.uint8))
     up = PortInfo.port_phys_state.get(info) == PhysState.LINK_UP
     lanes = _LANES[PortInfo.link_width_active.get(info)].astype(np.float64)
@@ -40,7 +43,8 @@ def lanes_of(info: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def best_gbps(info: np.ndarray, peer: np.ndarray) -> np.ndarray:
-    """Data rate in Gb/s that each link could train at, by what PortInfo says that both ends support (``peer``: row of the other end, -1 unknown); NaN where one end tells nothing. float64[n]"""
+    """Data rate in Gb/s that each link could train at, by what PortInfo says that both ends support
+    (``peer``: row of the other end, -1 unknown); NaN where one end tells nothing. float64[n]"""
     code = np.zeros(len(info), np.int64)
     for s in SPEEDS:
         if s.ext2_bit:
@@ -66,9 +70,11 @@ def best_gbps(info: np.ndarray, peer: np.ndarray) -> np.ndarray:
 class Targets:
     """``n`` ports of ``d`` devices behind ``m`` end ports (LIDs).
 
-    ``ports`` sorted by (NodeGUID, portnum); ``device`` int32[n]: which node each is of (``device_guid`` uint64[d], ascending); ``end`` int32[n]: the end port whose LID reaches
-    its agent; ``end_lid`` uint16[m], ``end_device`` int32[m], ``end_portnum`` uint8[m] (0: port 0 of a switch); ``info`` uint8[n, 64]: PortInfo as the discovery
-    read it; ``modifier`` uint32[n]: the AttributeModifier of PortInfo of each port.
+    ``ports`` sorted by (NodeGUID, portnum); ``device`` int32[n]: which node each is of
+    (``device_guid`` uint64[d], ascending); ``end`` int32[n]: the end port whose LID reaches its
+    agent; ``end_lid`` uint16[m], ``end_device`` int32[m], ``end_portnum`` uint8[m] (0: port 0 of a
+    switch); ``info`` uint8[n, 64]: PortInfo as the discovery read it; ``modifier`` uint32[n]: the
+    AttributeModifier of PortInfo of each port.
     """
 
     ports: ObservedPorts
@@ -114,14 +120,27 @@ def targets_of(db: Database) -> Targets:
     info = db.port_info[rows].copy()
     of = node[rows]
     ports = ObservedPorts(
-        guid[rows], number[rows].astype(np.int32), on_switch[rows].copy(), tuple(names[i] for i in of.tolist()),
-        lid[rows].astype(np.int32), np.where(peer >= 0, place[peer], -1).astype(np.int32), rate_gbps(info), _texts(db, of, rows),
-    )  # fmt: skip
+        guid[rows],
+        number[rows].astype(np.int32),
+        on_switch[rows].copy(),
+        tuple(names[i] for i in of.tolist()),
+        lid[rows].astype(np.int32),
+        np.where(peer >= 0, place[peer], -1).astype(np.int32),
+        rate_gbps(info),
+        _texts(db, of, rows),
+    )
     end_device = np.searchsorted(device_guid, guid[agents]).astype(np.int32)
     return Targets(
-        ports, device.astype(np.int32).reshape(-1), end.astype(np.int32).reshape(-1), device_guid, lid[agents].astype(np.uint16), end_device,
-        db.port_num[agents].copy(), info, db.port_modifier(rows).astype(np.uint32),
-    )  # fmt: skip
+        ports,
+        device.astype(np.int32).reshape(-1),
+        end.astype(np.int32).reshape(-1),
+        device_guid,
+        lid[agents].astype(np.uint16),
+        end_device,
+        db.port_num[agents].copy(),
+        info,
+        db.port_modifier(rows).astype(np.uint32),
+    )
 
 
 def _names(db: Database) -> list[str]:
@@ -129,7 +148,8 @@ def _names(db: Database) -> list[str]:
 
 
 def _texts(db: Database, node: np.ndarray, rows: np.ndarray) -> dict[str, np.ndarray]:
-    """What NodeInfo says of the maker, the chip and the port (PortGUID; of a switch's ports that of its port 0)."""
+    """What NodeInfo says of the maker, the chip and the port (PortGUID; of a switch's ports that of
+    its port 0)."""
     vendor = np.array([f"{v:#08x}" for v in db.vendor_id.tolist()], object)
     device = np.array([str(v) for v in db.device_id.tolist()], object)
     system = np.array([f"{v:#018x}" for v in db.sys_guid.tolist()], object)

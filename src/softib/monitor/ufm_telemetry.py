@@ -1,7 +1,10 @@
-"""UFM telemetry as files: the JSON messages of its fluentd plug-in, and the CSV of its telemetry endpoint. One sample a port; two files make an interval.
+"""UFM telemetry as files: the JSON messages of its fluentd plug-in, and the CSV of its telemetry
+endpoint. One sample a port; two files make an interval.
 
-Names: samples of UFM's fluentd plug-in (``Infiniband_LinkDowned_u_Errors``) and UFM's telemetry CSV (``Link_Down_IB``). Times are in microseconds. ``Infiniband_MBOut_u_Gb``
-holds octets, whatever its name says: a management datagram is 288 of them in the published sample. What is not in the tables here is left alone.
+Names: samples of UFM's fluentd plug-in (``Infiniband_LinkDowned_u_Errors``) and UFM's telemetry CSV
+(``Link_Down_IB``). Times are in microseconds. ``Infiniband_MBOut_u_Gb`` holds octets, whatever its
+name says: a management datagram is 288 of them in the published sample. What is not in the tables
+here is left alone.
 """
 
 from __future__ import annotations
@@ -25,22 +28,33 @@ __all__ = ["Sample", "is_telemetry", "read_telemetry"]
 
 _OCTETS = 4
 COUNTERS: dict[str, tuple[str, int]] = {
-    "Infiniband_MBOut_u_Gb": ("port_xmit_data", _OCTETS), "Infiniband_MBIn_u_Gb": ("port_rcv_data", _OCTETS),
-    "Infiniband_PckOut_u_Packets": ("port_xmit_pkts", 1), "Infiniband_PckIn_u_Packets": ("port_rcv_pkts", 1),
-    "Infiniband_SymbolErrors_u_Errors": ("symbol_error_counter", 1), "Infiniband_LinkRecovers_u_Errors": ("link_error_recovery_counter", 1),
-    "Infiniband_LinkDowned_u_Errors": ("link_downed_counter", 1), "Infiniband_RcvErrors_u_Errors": ("port_rcv_errors", 1),
+    "Infiniband_MBOut_u_Gb": ("port_xmit_data", _OCTETS),
+    "Infiniband_MBIn_u_Gb": ("port_rcv_data", _OCTETS),
+    "Infiniband_PckOut_u_Packets": ("port_xmit_pkts", 1),
+    "Infiniband_PckIn_u_Packets": ("port_rcv_pkts", 1),
+    "Infiniband_SymbolErrors_u_Errors": ("symbol_error_counter", 1),
+    "Infiniband_LinkRecovers_u_Errors": ("link_error_recovery_counter", 1),
+    "Infiniband_LinkDowned_u_Errors": ("link_downed_counter", 1),
+    "Infiniband_RcvErrors_u_Errors": ("port_rcv_errors", 1),
     "Infiniband_RcvRemotePhysErrors_u_Errors": ("port_rcv_remote_physical_errors", 1),
-    "Infiniband_RcvSwRelayErrors_u_Errors": ("port_rcv_switch_relay_errors", 1), "Infiniband_XmtDiscards_u_Errors": ("port_xmit_discards", 1),
+    "Infiniband_RcvSwRelayErrors_u_Errors": ("port_rcv_switch_relay_errors", 1),
+    "Infiniband_XmtDiscards_u_Errors": ("port_xmit_discards", 1),
     "Infiniband_XmtConstraintErrors_u_Errors": ("port_xmit_constraint_errors", 1),
     "Infiniband_RcvConstraintErrors_u_Errors": ("port_rcv_constraint_errors", 1),
     "Infiniband_LinkIntegrityErrors_u_Errors": ("local_link_integrity_errors", 1),
-    "Infiniband_ExcBufOverrunErrors_u_Errors": ("excessive_buffer_overrun_errors", 1), "Infiniband_VL15Dropped_u_Drops": ("vl15_dropped", 1),
+    "Infiniband_ExcBufOverrunErrors_u_Errors": ("excessive_buffer_overrun_errors", 1),
+    "Infiniband_VL15Dropped_u_Drops": ("vl15_dropped", 1),
     "Infiniband_XmitWait_u_Ticks": ("port_xmit_wait", 1),
-    "PortXmitDataExtended": ("port_xmit_data", 1), "PortRcvDataExtended": ("port_rcv_data", 1), "PortXmitPktsExtended": ("port_xmit_pkts", 1),
-    "PortRcvPktsExtended": ("port_rcv_pkts", 1), "Symbol_Errors": ("symbol_error_counter", 1), "Link_Down_IB": ("link_downed_counter", 1),
-}  # fmt: skip
+    "PortXmitDataExtended": ("port_xmit_data", 1),
+    "PortRcvDataExtended": ("port_rcv_data", 1),
+    "PortXmitPktsExtended": ("port_xmit_pkts", 1),
+    "PortRcvPktsExtended": ("port_rcv_pkts", 1),
+    "Symbol_Errors": ("symbol_error_counter", 1),
+    "Link_Down_IB": ("link_downed_counter", 1),
+}
 COUNTERS |= {f"hist{k}": (f"fec_codewords_{k}", 1) for k in range(16)}
-"""Name there → (counter, how many of its units are one of ours). ``hist0`` … ``hist15``: codewords by the symbols that RS(544,514) mended in them (mstflint: pphcr, hist_type 1)."""
+"""Name there → (counter, how many of its units are one of ours). ``hist0`` … ``hist15``: codewords
+by the symbols that RS(544,514) mended in them (mstflint: pphcr, hist_type 1)."""
 KP4_CORRECTS = 15.0
 LEVELS = {
     "Total_Raw_BER": "pre_fec_ber",
@@ -84,7 +98,8 @@ def is_telemetry(file: str) -> bool:
 
 
 def read_telemetry(file: str) -> tuple[list[Sample], list[Problem]]:
-    """The newest sample of each port, by (NodeGUID, portnum), and what could not be read. Raises :class:`UnreadableFile` for JSON or CSV that is none."""
+    """The newest sample of each port, by (NodeGUID, portnum), and what could not be read. Raises
+    :class:`UnreadableFile` for JSON or CSV that is none."""
     problems = Problems(file)
     found: dict[tuple[int, int], Sample] = {}
     for number, row in enumerate(_rows(file, "\n".join(read_lines(Path(file), problems))), 1):

@@ -21,7 +21,8 @@ KEPT = 120
 
 
 class Watch:
-    """Reads ``opened`` round by round. ``round`` is the last one, ``interval`` what rose in it (None: the first), ``manager`` what is known of the subnet manager."""
+    """Reads ``opened`` round by round. ``round`` is the last one, ``interval`` what rose in it
+    (None: the first), ``manager`` what is known of the subnet manager."""
 
     def __init__(self, opened: Opened, pace: Pace | None = None, keep: int = KEPT):
         self.opened = opened
@@ -47,7 +48,8 @@ class Watch:
         return one
 
     def run(self, rounds: int, every_s: float) -> None:
-        """``rounds`` rounds, each begun ``every_s`` seconds after the one before (at once where that took longer)."""
+        """``rounds`` rounds, each begun ``every_s`` seconds after the one before (at once where
+        that took longer)."""
         for i in range(rounds):
             began = time.monotonic()
             self.step()

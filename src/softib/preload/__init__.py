@@ -1,1 +1,2 @@
-"""The C side: layouts shared with other processes, and the library that gives stock programs software HCAs."""
+"""The C side: layouts shared with other processes, and the library that gives stock programs
+software HCAs."""

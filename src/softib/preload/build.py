@@ -1,10 +1,12 @@
-"""Compile the preload libraries. Standard library only: the package's build runs this before the package exists.
+"""Compile the preload libraries. Standard library only: the package's build runs this before the
+package exists.
 
-``python -m softib.preload.build`` compiles them into the package where it stands. ``libsoftib-umad.so``, ``libsoftib-mpi.so`` and the program
-``softib-wait`` need a C compiler alone; ``libsoftib-verbs.so`` also the headers of libibverbs and librdmacm.
+``python -m softib.preload.build`` compiles them into the package where it stands.
+``libsoftib-umad.so``, ``libsoftib-mpi.so`` and the program ``softib-wait`` need a C compiler alone;
+``libsoftib-verbs.so`` also the headers of libibverbs and librdmacm.
 
-A library's build ID (the ELF note of ``ld --build-id``) is a digest of its sources, flags and compiler, whatever the files'
-times are: what is there and has the right one is not compiled again.
+A library's build ID (the ELF note of ``ld --build-id``) is a digest of its sources, flags and
+compiler, whatever the files' times are: what is there and has the right one is not compiled again.
 """
 
 from __future__ import annotations
@@ -48,10 +50,12 @@ VERBS_SOURCES = HERE / "verbs"
 LIBRARY = HERE / "lib" / "libsoftib-umad.so"
 VERBS_LIBRARY = LIBRARY.with_name("libsoftib-verbs.so")
 VERBS_SONAME = "libibverbs.so.1"
-"""The name by which the loader knows ``libsoftib-verbs.so``. Once it is preloaded, each program that is linked to libibverbs and each that opens it
-gets this one instance, whatever its RPATH or RUNPATH and whether libibverbs is installed."""
+"""The name by which the loader knows ``libsoftib-verbs.so``. Once it is preloaded, each program
+that is linked to libibverbs and each that opens it gets this one instance, whatever its RPATH or
+RUNPATH and whether libibverbs is installed."""
 OPENED_AS = LIBRARY.parent / "opened" / "libibverbs.so"
-"""libibverbs' other name, which NCCL opens first: an empty library that depends on the preloaded one. Its folder goes to LD_LIBRARY_PATH."""
+"""libibverbs' other name, which NCCL opens first: an empty library that depends on the preloaded
+one. Its folder goes to LD_LIBRARY_PATH."""
 MPI_SOURCES = HERE / "mpi"
 MPI_LIBRARY = LIBRARY.with_name("libsoftib-mpi.so")
 WAIT_SOURCES = HERE / "parent"
@@ -62,12 +66,22 @@ LINK_SPEEDS, CATALOGUE, CONSTANTS = IBA / "link_speeds.py", IBA / "catalogue" / 
 GENERATED = LIBRARY.with_name("include")
 """Headers that are written from Python's tables."""
 FLAGS = (
-    "-std=gnu11", "-D_GNU_SOURCE", "-O2", "-g", "-fPIC", "-ftls-model=initial-exec", "-fvisibility=hidden", "-Wall", "-Wextra",
-    "-U_FORTIFY_SOURCE", "-falign-functions=64",
-)  # fmt: skip
-"""Functions begin at a cache line: else a small WRITE takes up to 13 % longer, or not, when anything before it changes its length. No
-fortified headers: they would turn the calls that the libraries define into inline functions. Warnings are errors in the tests
-alone: what a newer compiler warns of must not keep a user from installing."""
+    "-std=gnu11",
+    "-D_GNU_SOURCE",
+    "-O2",
+    "-g",
+    "-fPIC",
+    "-ftls-model=initial-exec",
+    "-fvisibility=hidden",
+    "-Wall",
+    "-Wextra",
+    "-U_FORTIFY_SOURCE",
+    "-falign-functions=64",
+)
+"""Functions begin at a cache line: else a small WRITE takes up to 13 % longer, or not, when
+anything before it changes its length. No fortified headers: they would turn the calls that the
+libraries define into inline functions. Warnings are errors in the tests alone: what a newer
+compiler warns of must not keep a user from installing."""
 HEADERS = ("infiniband/verbs.h", "rdma/rdma_cma.h")
 INSTALL = "gcc libibverbs-dev librdmacm-dev"
 """The packages that compiling takes on Debian and Ubuntu."""
@@ -82,7 +96,8 @@ def compiler() -> str | None:
 
 
 def compile_library(to: Path = LIBRARY, more: Sequence[str] = ()) -> Path:
-    """Compile ``libsoftib-umad.so`` to ``to`` with ``more`` flags (``-fsanitize=address``), unless it is current.
+    """Compile ``libsoftib-umad.so`` to ``to`` with ``more`` flags (``-fsanitize=address``), unless
+    it is current.
 
     Raises RuntimeError with the compiler's words.
     """
@@ -90,8 +105,8 @@ def compile_library(to: Path = LIBRARY, more: Sequence[str] = ()) -> Path:
 
 
 def compile_verbs(to: Path = VERBS_LIBRARY, more: Sequence[str] = ()) -> Path:
-    """Compile ``libsoftib-verbs.so`` to ``to``, and beside it ``opened/libibverbs.so``, with ``more`` flags, unless they are current.
-    Raises RuntimeError, also where headers are missing."""
+    """Compile ``libsoftib-verbs.so`` to ``to``, and beside it ``opened/libibverbs.so``, with
+    ``more`` flags, unless they are current. Raises RuntimeError, also where headers are missing."""
     missing = missing_headers()
     if missing:
         raise RuntimeError(f"no {', '.join(missing)}; install libibverbs-dev and librdmacm-dev (rdma-core-devel)")
@@ -103,13 +118,14 @@ def compile_verbs(to: Path = VERBS_LIBRARY, more: Sequence[str] = ()) -> Path:
 
 
 def compile_mpi(to: Path = MPI_LIBRARY, more: Sequence[str] = ()) -> Path:
-    """Compile ``libsoftib-mpi.so`` to ``to`` with ``more`` flags, unless it is current. Raises RuntimeError, also for a processor whose conventions it
-    does not know."""
+    """Compile ``libsoftib-mpi.so`` to ``to`` with ``more`` flags, unless it is current. Raises
+    RuntimeError, also for a processor whose conventions it does not know."""
     return _compile(to, sorted(MPI_SOURCES.glob("*.c")), _shared("libsoftib-mpi.so"), more)
 
 
 def compile_wait(to: Path = WAIT, more: Sequence[str] = ()) -> Path:
-    """Compile the program ``softib-wait`` to ``to`` with ``more`` flags, unless it is current. Raises RuntimeError."""
+    """Compile the program ``softib-wait`` to ``to`` with ``more`` flags, unless it is current.
+    Raises RuntimeError."""
     return _compile(to, sorted(WAIT_SOURCES.glob("*.c")), [], more)
 
 
@@ -130,28 +146,34 @@ _one_at_a_time = threading.RLock()
 
 
 def _names_of(file: Path) -> dict[str, Any]:
-    """What ``file`` of the package defines, without the package. One at a time: runpy takes ``__main__``'s place in sys.modules."""
+    """What ``file`` of the package defines, without the package. One at a time: runpy takes
+    ``__main__``'s place in sys.modules."""
     with _one_at_a_time:
         return runpy.run_path(str(file))
 
 
 def _link_rates_header() -> str:
-    """``link_rates.h``: the rows of :data:`softib.iba.link_speeds.SPEEDS` with the latencies of each generation's devices, and the widths."""
+    """``link_rates.h``: the rows of :data:`softib.iba.link_speeds.SPEEDS` with the latencies of
+    each generation's devices, and the widths."""
     table, catalogue = _names_of(LINK_SPEEDS), _names_of(CATALOGUE)
     speeds = [
         f"    {{ {s.lane_data_gbps!r}, {s.lane_gbps!r}, {s.speed_bit}, {s.ext_bit}, {s.ext2_bit}, {s.mlnx_bit}, "
-        f"{catalogue['SWITCH_OF'][s.name].latency_ns}, {catalogue['ADAPTER_OF'][s.name].pair_latency_ns}, {s.kernel_rate} }}, /* {s.name} */\n"
+        f"{catalogue['SWITCH_OF'][s.name].latency_ns}, {catalogue['ADAPTER_OF'][s.name].pair_latency_ns}, "
+        f"{s.kernel_rate} }}, /* {s.name} */\n"
         for s in table["SPEEDS"]
     ]
     widths = [
         f"    [{bit}] = {lanes},\n" for lanes, bit in sorted(table["WIDTH_BITS"].items(), key=lambda item: item[1])
     ]
     return (
-        "/* Written by softib.preload.build from softib/iba/link_speeds.py and softib/iba/catalogue, which say what the columns are. */\n"
+        "/* Written by softib.preload.build from softib/iba/link_speeds.py and softib/iba/catalogue, which say what "
+        "the columns are. */\n"
         "static const struct link_speed {\n    double data_gbps, signal_gbps; /* of one lane */\n"
-        "    unsigned char speed_bit, ext_bit, ext2_bit, mlnx_bit;\n    unsigned short switch_ns, adapter_ns, kernel_rate;\n"
+        "    unsigned char speed_bit, ext_bit, ext2_bit, mlnx_bit;\n    unsigned short switch_ns, adapter_ns, "
+        "kernel_rate;\n"
         f"}} link_speeds[] = {{\n{''.join(speeds)}}};\n\n"
-        f"static const unsigned char lanes_of_width[] = {{ /* by the bit of PortInfo.LinkWidthActive */\n{''.join(widths)}}};\n"
+        f"static const unsigned char lanes_of_width[] = {{ /* by the bit of PortInfo.LinkWidthActive "
+        f"*/\n{''.join(widths)}}};\n"
     )
 
 
@@ -160,9 +182,14 @@ def _management_header() -> str:
     c = _names_of(CONSTANTS)
     classes, vendor = c["MgmtClass"], c["VENDOR2_CLASSES"]
     numbers = {
-        "RESPONSE_BIT": c["RESPONSE_BIT"], "TRAP_REPRESS": c["Method"].TRAP_REPRESS, "SUBN_ADM": classes.SUBN_ADM,
-        "DEV_ADM": classes.DEV_ADM, "BIS": classes.BIS, "VENDOR2_FIRST": vendor[0], "VENDOR2_LAST": vendor[-1],
-    }  # fmt: skip
+        "RESPONSE_BIT": c["RESPONSE_BIT"],
+        "TRAP_REPRESS": c["Method"].TRAP_REPRESS,
+        "SUBN_ADM": classes.SUBN_ADM,
+        "DEV_ADM": classes.DEV_ADM,
+        "BIS": classes.BIS,
+        "VENDOR2_FIRST": vendor[0],
+        "VENDOR2_LAST": vendor[-1],
+    }
     rows = "".join(f"    {name} = {int(number):#04x},\n" for name, number in numbers.items())
     return f"/* Written by softib.preload.build from softib/iba/constants.py. */\nenum {{\n{rows}}};\n"
 
@@ -173,7 +200,8 @@ def generated_headers() -> dict[str, str]:
 
 
 def include_flags() -> list[str]:
-    """Writes the headers of :data:`GENERATED` where they are not current; the flags by which a compiler finds them."""
+    """Writes the headers of :data:`GENERATED` where they are not current; the flags by which a
+    compiler finds them."""
     with _one_at_a_time:
         for name, text in generated_headers().items():
             file = GENERATED / name
@@ -196,8 +224,8 @@ def why_no_umad() -> str:
 
 
 def not_built(names: Sequence[str], error: str = "") -> str:
-    """In a line: the libraries ``names`` are not built, what of a compiler and headers is missing (where neither is, the first
-    line of ``error``), and what to do."""
+    """In a line: the libraries ``names`` are not built, what of a compiler and headers is missing
+    (where neither is, the first line of ``error``), and what to do."""
     missing = ["C compiler"] if not compiler() else missing_headers() if VERBS_LIBRARY.name in names else []
     lacks = f"there is no {' and no '.join(missing)}; install {INSTALL} and " if missing else ""
     if not missing and error:
@@ -215,7 +243,8 @@ def missing_headers() -> list[str]:
 
 
 def _digest(sources: Sequence[Path], command: Sequence[str]) -> bytes:
-    """20 octets of what makes a library: its command, and every file of the folders that its sources are in."""
+    """20 octets of what makes a library: its command, and every file of the folders that its
+    sources are in."""
     digest = hashlib.sha1(repr(list(command)).encode() + Path(__file__).read_bytes(), usedforsecurity=False)
     digest.update("".join(generated_headers().values()).encode())
     folders = {p.parent for p in sources} | {HERE} | {p.parent.parent for p in sources}
@@ -241,11 +270,23 @@ def _compile(to: Path, sources: Sequence[Path], link: Sequence[str], more: Seque
         objects = [str(Path(scratch, f"{p.parent.name}-{p.stem}.o")) for p in sources]
         steps = [[*cc.split(), *FLAGS, *more, "-c", str(p), "-o", o] for p, o in zip(sources, objects, strict=True)]
         done = [*pool.map(_run, steps)]
-        done.append(_run([
-            *cc.split(), "-o", str(made), *objects, "-Wl,-z,now",
-            f"-Wl,--build-id=0x{digest.hex()}", *link, *more, "-ldl",
-            "-lpthread", "-lm",
-        ]))  # fmt: skip
+        done.append(
+            _run(
+                [
+                    *cc.split(),
+                    "-o",
+                    str(made),
+                    *objects,
+                    "-Wl,-z,now",
+                    f"-Wl,--build-id=0x{digest.hex()}",
+                    *link,
+                    *more,
+                    "-ldl",
+                    "-lpthread",
+                    "-lm",
+                ]
+            )
+        )
     for one in done:
         if one.returncode:
             made.unlink(missing_ok=True)

@@ -18,7 +18,8 @@ LETTER, LONGEST = 6.0, 20
 
 @dataclass
 class Box:
-    """A box of the drawing: centre of its upper edge, size, label, and whether the label runs upwards."""
+    """A box of the drawing: centre of its upper edge, size, label, and whether the label runs
+    upwards."""
 
     x: float
     y: float
@@ -58,7 +59,8 @@ def place_boxes(
 def _label(
     boxes: list[Box], mine: list[int], members: list[list[int]], names: list[str], width: float, around: bool
 ) -> str:
-    """Label the boxes of a tier: whole names where they fit, else what tells them apart, else that, upwards."""
+    """Label the boxes of a tier: whole names where they fit, else what tells them apart, else that,
+    upwards."""
     whole = [who(members[i], names) for i in mine]
     every = [n for i in mine for n in {members[i][0]: 0, members[i][-1]: 0}]
     apart, common = distinct_parts([names[s] for s in every])
@@ -81,7 +83,8 @@ def _label(
 
 
 def _shortened(label: str, first: str, members: int) -> str:
-    """A label of about :data:`LONGEST` letters: the first switch and how many more, or the two ends of a name."""
+    """A label of about :data:`LONGEST` letters: the first switch and how many more, or the two ends
+    of a name."""
     if len(label) <= LONGEST:
         return label
     head = first if len(first) <= LONGEST else f"{first[: LONGEST // 2]}…{first[-LONGEST // 2 :]}"

@@ -1,4 +1,5 @@
-"""Cables between the boxes of a drawing as lines: how many, how loaded, how fast, and what was found at them."""
+"""Cables between the boxes of a drawing as lines: how many, how loaded, how fast, and what was
+found at them."""
 
 from __future__ import annotations
 
@@ -17,12 +18,14 @@ __all__ = ["LOAD_STEPS", "MAX_LINES", "Bundle", "bundles", "ghosts", "load_class
 MAX_LINES = 3000
 """Lines of a drawing: the busiest and the faulty come first."""
 LOAD_STEPS = (0.5, 0.9, 1.1, 2.0)
-"""Borders of the load colours: share of a link that uniform traffic at full rate needs; 1 = exactly full."""
+"""Borders of the load colours: share of a link that uniform traffic at full rate needs; 1 = exactly
+full."""
 
 
 @dataclass
 class Bundle:
-    """Cables between two boxes: how many, the largest load, speeds, and the worst finding (-1 = none)."""
+    """Cables between two boxes: how many, the largest load, speeds, and the worst finding (-1 =
+    none)."""
 
     a: int
     b: int
@@ -72,7 +75,8 @@ def bundles(
     gbps: np.ndarray,
     findings: Iterable[Finding],
 ) -> list[Bundle]:
-    """Cables between different boxes as lines, faulty first, then by load. ``load`` is by switch link (relative)."""
+    """Cables between different boxes as lines, faulty first, then by load. ``load`` is by switch
+    link (relative)."""
     owner = graph.link_switch
     row = np.flatnonzero(np.arange(len(owner)) < graph.reverse)
     a, b = tiers.box[owner[row]], tiers.box[graph.peer[row]]
@@ -93,10 +97,17 @@ def bundles(
     order = np.lexsort((-most, -worst))[:MAX_LINES]
     n = max(len(tiers.box_tier), 1)
     return [
-        Bundle(int(key[i] // n), int(key[i] % n), int(cables[i]), float(most[i]),
-               _speeds(float(slowest[i]), float(fastest[i])), bool(slowest[i] < fastest[i]), int(worst[i]))
+        Bundle(
+            int(key[i] // n),
+            int(key[i] % n),
+            int(cables[i]),
+            float(most[i]),
+            _speeds(float(slowest[i]), float(fastest[i])),
+            bool(slowest[i] < fastest[i]),
+            int(worst[i]),
+        )
         for i in order
-    ]  # fmt: skip
+    ]
 
 
 def ghosts(fabric: Fabric, graph: SwitchGraph, tiers: Tiers, findings: Iterable[Finding]) -> list[Bundle]:

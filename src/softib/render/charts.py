@@ -18,7 +18,8 @@ W, H, LEFT, RIGHT, BOTTOM, TOP = 560.0, 250.0, 40.0, 20.0, 34.0, 12.0
 
 
 def load_curves(curves: list[tuple[str, np.ndarray]]) -> str:
-    """Sorted loads of all switch links, one line a pattern: x = share of links, y = load (1 = link exactly full)."""
+    """Sorted loads of all switch links, one line a pattern: x = share of links, y = load (1 = link
+    exactly full)."""
     top = max((float(c.max(initial=0.0)) for _, c in curves), default=0.0)
     top = _nice(max(top, 1.0))
     parts = [f'<svg class="chart" viewBox="0 0 {W:.0f} {H:.0f}" role="img" aria-label="sorted link loads">']
@@ -64,14 +65,17 @@ def heat_map(rows: list[tuple[str, list[tuple[str, float]]]]) -> str:
     label = 150.0
     cell = min(22.0, (1120.0 - label) / widest)
     high = 15.0
-    parts = [f'<svg class="heat" viewBox="0 0 {label + cell * widest + 4:.0f} {high * len(rows) + 4:.0f}" '
-             f'style="max-width:{label + cell * widest + 4:.0f}px" role="img" aria-label="load of each link">']  # fmt: skip
+    parts = [
+        f'<svg class="heat" viewBox="0 0 {label + cell * widest + 4:.0f} {high * len(rows) + 4:.0f}" '
+        f'style="max-width:{label + cell * widest + 4:.0f}px" role="img" aria-label="load of each link">'
+    ]
     for i, (name, cells) in enumerate(rows):
         shown = name if len(name) <= 22 else "…" + name[-21:]
         parts.append(f'<text class="axis" x="0" y="{i * high + 12:.0f}">{escape(shown)}</text>')
         parts += [
             f'<rect class="h{load_class(load)}" x="{label + j * cell:.1f}" y="{i * high + 1:.0f}" '
-            f'width="{cell - 1:.1f}" height="{high - 1:.0f}"><title>{escape(f"{name} to {peer}: load {load:.2f}")}</title></rect>'
+            f'width="{cell - 1:.1f}" '
+            f'height="{high - 1:.0f}"><title>{escape(f"{name} to {peer}: load {load:.2f}")}</title></rect>'
             for j, (peer, load) in enumerate(cells)
         ]
     return "".join([*parts, "</svg>"])
@@ -88,7 +92,8 @@ def hop_bars(hops: dict[int, int]) -> str:
         parts.append(f'<text class="axis" x="0" y="{i * high + 16}">{counted(n, "hop")}</text>')
         parts.append(f'<rect class="bar" x="64" y="{i * high + 4}" width="{max(wide, 1):.1f}" height="16" rx="3"/>')
         parts.append(
-            f'<text class="axis" x="{70 + wide:.1f}" y="{i * high + 16}">{counted(pairs, "pair")} ({100 * pairs / total:.1f} %)</text>'
+            f'<text class="axis" x="{70 + wide:.1f}" y="{i * high + 16}">{counted(pairs, "pair")} '
+            f"({100 * pairs / total:.1f} %)</text>"
         )
     return "".join([*parts, "</svg>"])
 

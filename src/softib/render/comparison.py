@@ -30,11 +30,17 @@ def cells(row: dict[str, Any]) -> tuple[str, ...]:
     doubt = "" if row["gbps"] is None or row["valid"] else "the layer's model does not hold: "
     lost = "" if row["gbps"] is None or row["good"] else "not every message completed "
     return (
-        ETHERNET.get(name, name) + comma + options, "" if row["gbps"] is None else f"{row['gbps']:g}",
-        us(row["completion_us"]), "" if row["ratio"] is None else f"{row['ratio']:.2f}", us(row["p50_us"]), us(row["p99_us"]),
-        "" if row["cpu_share"] is None else f"{row['cpu_share']:.1%}", "" if row["price"] is None else f"{(row['price']['low'] + row['price']['high']) / 2:,.0f}",
-        "" if row["per_price"] is None else f"{row['per_price']:.2f}", f"{lost}{doubt}{row['why']}" if row["gbps"] is not None else f"not run: {row['why']}",
-    )  # fmt: skip
+        ETHERNET.get(name, name) + comma + options,
+        "" if row["gbps"] is None else f"{row['gbps']:g}",
+        us(row["completion_us"]),
+        "" if row["ratio"] is None else f"{row['ratio']:.2f}",
+        us(row["p50_us"]),
+        us(row["p99_us"]),
+        "" if row["cpu_share"] is None else f"{row['cpu_share']:.1%}",
+        "" if row["price"] is None else f"{(row['price']['low'] + row['price']['high']) / 2:,.0f}",
+        "" if row["per_price"] is None else f"{row['per_price']:.2f}",
+        f"{lost}{doubt}{row['why']}" if row["gbps"] is not None else f"not run: {row['why']}",
+    )
 
 
 def print_comparison(c: dict[str, Any], console: Console) -> None:
@@ -61,7 +67,8 @@ def _row(console: Console, columns: Sequence[int], parts: Sequence[str], style: 
 
 
 def _prices(c: dict[str, Any], console: Console) -> None:
-    """The price of each network that has one, and its performance for the price where the network as it is has one too."""
+    """The price of each network that has one, and its performance for the price where the network
+    as it is has one too."""
     priced = [row for row in c["networks"] if row["price"] is not None]
     compared = any(row["per_price"] is not None for row in priced)
     if priced:
@@ -90,15 +97,26 @@ def completion_bars(rows: list[dict[str, Any]]) -> str:
 
 
 def page(c: dict[str, Any]) -> str:
-    """The page of :meth:`softib.Comparison.to_json`: the table without empty columns, and a bar for each completion. No scripts, nothing from elsewhere."""
+    """The page of :meth:`softib.Comparison.to_json`: the table without empty columns, and a bar for
+    each completion. No scripts, nothing from elsewhere."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
-        loader=PackageLoader("softib.render"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
+        loader=PackageLoader("softib.render"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
     table = [cells(row) for row in c["networks"]]
     columns = [k for k in range(1, len(HEAD) - 1) if any(row[k] for row in table)]
     rows = [(row[0], [(HEAD[k], row[k]) for k in columns], row[-1]) for row in table]
-    return shown_lines(environment.get_template("comparison.html.j2").render(
-        c=c, title=f"{c['workload']} on {c['fabric'] or c['source']}", head=[HEAD[k] for k in columns], rows=rows, bars=Markup(completion_bars(c["networks"])),
-    ))  # fmt: skip
+    return shown_lines(
+        environment.get_template("comparison.html.j2").render(
+            c=c,
+            title=f"{c['workload']} on {c['fabric'] or c['source']}",
+            head=[HEAD[k] for k in columns],
+            rows=rows,
+            bars=Markup(completion_bars(c["networks"])),
+        )
+    )

@@ -1,6 +1,8 @@
-"""The fabric as a picture: switches by tiers, hosts below their leaf, links coloured by load, speed or findings.
+"""The fabric as a picture: switches by tiers, hosts below their leaf, links coloured by load, speed
+or findings.
 
-SVG text of bounded size: switches of a large tier share boxes, cables between the same boxes share a line.
+SVG text of bounded size: switches of a large tier share boxes, cables between the same boxes share
+a line.
 """
 
 from __future__ import annotations
@@ -91,7 +93,10 @@ def _line(b: Bundle, boxes: list[Box], members: list[list[int]], names: list[str
     ends = f"{who(members[b.a], names)} – {who(members[b.b], names)}"
     where = f'data-ends="{b.a} {b.b}" d="{path}"'
     if not b.cables:
-        return f'<path class="ghost{mark}" {where} stroke-width="2"><title>{escape(f"{ends}: a cable is missing")}</title></path>'
+        return (
+            f'<path class="ghost{mark}" {where} '
+            f'stroke-width="2"><title>{escape(f"{ends}: a cable is missing")}</title></path>'
+        )
     tip = f"{ends}: {counted(b.cables, 'cable')}, {b.speed}, load {b.load:.2f}"
     return (
         f'<path class="l{load_class(b.load)} s{min(speed, 4)}{mark}{" slow" if b.slow else ""}" {where} '
@@ -142,4 +147,7 @@ def _hosts(x: float, y: float, w: float, hosts: int, names: list[str], around: b
             for i, name in enumerate(names)
         )
     size = "" if w < 14 else f'<text class="count" x="{x:.1f}" y="{y + 30:.1f}">{hosts}</text>'
-    return f'<rect class="hosts" x="{x - w / 2:.1f}" y="{y + 4:.1f}" width="{w:.1f}" height="{min(4 + hosts / 6, 14):.1f}" rx="2"/>{size}'
+    return (
+        f'<rect class="hosts" x="{x - w / 2:.1f}" y="{y + 4:.1f}" width="{w:.1f}" '
+        f'height="{min(4 + hosts / 6, 14):.1f}" rx="2"/>{size}'
+    )

@@ -11,19 +11,28 @@ GLOSSARY: dict[str, str] = {
     "SHARP": "Aggregation nodes inside switches that add up data on its way; they count as channel adapters.",
     "LID": "Local identifier: the 16-bit address that the subnet manager gives to a port.",
     "GUID": "64-bit identity of a node or port, burnt in at the factory.",
-    "subnet manager": "The program that discovers the fabric, hands out addresses and writes every switch's forwarding table.",
+    "subnet manager": (
+        "The program that discovers the fabric, hands out addresses and writes every switch's forwarding table."
+    ),
     "MAD": "Management datagram: the 256-byte packet in which subnet manager and devices talk.",
     "forwarding table": "For each destination address the port by which a switch sends packets on.",
     "credit loop": "Links that wait for each other's buffers in a circle: traffic there can stop for ever (deadlock).",
     "virtual lane": "One of several independent buffers that share a link (VL).",
     "effective bisection bandwidth": (
-        "Share of their own link that hosts get on average when random pairs between two halves of the fabric talk at once."
+        "Share of their own link that hosts get on average when random pairs between two halves of the fabric talk "
+        "at once."
     ),
     "bisection": (
-        "Bandwidth between the two halves of the hosts that are joined worst; full means every host can talk at full rate across."
+        "Bandwidth between the two halves of the hosts that are joined worst; full means every host can talk at "
+        "full rate across."
     ),
-    "narrowest part": "Hosts behind few cables, which together can send least of what their own links carry to all the others.",
-    "load": "Share of a link that a pattern needs when every host sends at full rate: 1 is exactly full, 2 takes twice as long.",
+    "narrowest part": (
+        "Hosts behind few cables, which together can send least of what their own links carry to all the others."
+    ),
+    "load": (
+        "Share of a link that a pattern needs when every host sends at full rate: 1 is exactly full, 2 takes twice "
+        "as long."
+    ),
     "shift": "Every host sends to the one k places further on; all shifts together make an all-to-all.",
     "all-to-all": "Every host sends to every other.",
     "incast": "Many hosts send to one: its own link is shared by all of them.",

@@ -37,16 +37,21 @@ ALONE = "svg{background:var(--card);font-family:system-ui,sans-serif}"
 
 
 def to_html(report: Report, live: str = "") -> str:
-    """The whole page as text: the same for the same report, whose ``made`` says when and by what command.
+    """The whole page as text: the same for the same report, whose ``made`` says when and by what
+    command.
 
-    ``live``: the address, on the server that gives the page, of the map that takes the place of the drawing (``softib serve``); such a page is no file, and the server says what it may load.
+    ``live``: the address, on the server that gives the page, of the map that takes the place of the
+    drawing (``softib serve``); such a page is no file, and the server says what it may load.
     """
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
-        loader=PackageLoader("softib.render"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        loader=PackageLoader("softib.render"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
         lstrip_blocks=True,
-    )  # fmt: skip
+    )
     environment.filters.update(
         term=term,
         n=lambda v: "–" if v is None else f"{v:,}",
@@ -59,7 +64,8 @@ def to_html(report: Report, live: str = "") -> str:
 
 
 def drawing_svg(report: Report) -> str:
-    """The drawing alone: a whole SVG file with the page's styles of it inside; empty where no switch was routed."""
+    """The drawing alone: a whole SVG file with the page's styles of it inside; empty where no
+    switch was routed."""
     from importlib import resources
 
     tiers = _tiers(report)
@@ -115,7 +121,8 @@ def _context(report: Report) -> dict[str, Any]:
 
 
 def relative_load(report: Report) -> np.ndarray | None:
-    """Share of each switch link that uniform traffic at full rate needs (float64[links]), None without prediction."""
+    """Share of each switch link that uniform traffic at full rate needs (float64[links]), None
+    without prediction."""
     p = report.prediction
     if p is None:
         return None
@@ -123,7 +130,8 @@ def relative_load(report: Report) -> np.ndarray | None:
 
 
 def scaled(report: Report, load: np.ndarray) -> np.ndarray:
-    """Flows on each switch link as times of its rate, a flow counted as a typical (median) host's rate."""
+    """Flows on each switch link as times of its rate, a flow counted as a typical (median) host's
+    rate."""
     p = report.prediction
     assert p is not None
     links = p.network.n_links
@@ -170,7 +178,8 @@ def _drawing(report: Report, tiers: Tiers | None, lines: list[Bundle]) -> str:
 
 
 def curves(report: Report) -> list[tuple[str, np.ndarray]]:
-    """Loads of the links between switches by pattern, as :func:`charts.load_curves` takes them; none without a prediction."""
+    """Loads of the links between switches by pattern, as :func:`charts.load_curves` takes them;
+    none without a prediction."""
     p = report.prediction
     if p is None:
         return []
@@ -179,8 +188,11 @@ def curves(report: Report) -> list[tuple[str, np.ndarray]]:
         "shift": "worst shift",
         "all-to-all": "all-to-all (mean of all shifts)",
     }
-    return [(text[q.name], scaled(report, q.peak) / (p.hosts - 1 if q.name == "all-to-all" else 1))
-            for q in p.patterns if q.name in text]  # fmt: skip
+    return [
+        (text[q.name], scaled(report, q.peak) / (p.hosts - 1 if q.name == "all-to-all" else 1))
+        for q in p.patterns
+        if q.name in text
+    ]
 
 
 def heat(report: Report, load: np.ndarray | None) -> str:

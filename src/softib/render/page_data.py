@@ -1,6 +1,8 @@
-"""What the page's tables, search and selection are made of: the fabric as columns, once, as JSON inside the page.
+"""What the page's tables, search and selection are made of: the fabric as columns, once, as JSON
+inside the page.
 
-The script makes the rows that are looked at, so that a page of 10,000 hosts stays a file of a few MB that opens at once.
+The script makes the rows that are looked at, so that a page of 10,000 hosts stays a file of a few
+MB that opens at once.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ from softib.iba.smp import PortInfo
 __all__ = ["MAX_CABLES", "finding_ports", "page_data", "script_json"]
 
 MAX_CABLES = 200_000
-"""Cables in the page's tables (about 25 bytes each); ``--json`` and the readers have no such limit."""
+"""Cables in the page's tables (about 25 bytes each); ``--json`` and the readers have no such limit.
+"""
 
 
 def script_json(value: Any) -> Markup:
@@ -56,7 +59,8 @@ def finding_ports(fabric: Fabric, findings: list[Finding]) -> list[list[tuple[in
 
 
 def page_data(report: Report, tiers: Tiers | None, load: np.ndarray | None, findings: list[Finding]) -> dict[str, Any]:
-    """Columns of nodes and cables. ``load`` is by switch link (relative), ``findings`` those that the page lists."""
+    """Columns of nodes and cables. ``load`` is by switch link (relative), ``findings`` those that
+    the page lists."""
     f = report.fabric
     names = f.node_names()
     kind = np.where(f.is_switch, 0, np.where(is_aggregation_node(f.node_desc), 2, 1))
@@ -82,7 +86,8 @@ def page_data(report: Report, tiers: Tiers | None, load: np.ndarray | None, find
 
 
 def _cables(report: Report, load: np.ndarray | None) -> dict[str, Any]:
-    """Ends, rate and load (hundredths, from a to b and from b to a; -1 = not predicted) of every cable with two ends."""
+    """Ends, rate and load (hundredths, from a to b and from b to a; -1 = not predicted) of every
+    cable with two ends."""
     f = report.fabric
     rows = np.flatnonzero((f.cable_port >= 0).all(axis=1))[:MAX_CABLES] if len(f.cable_port) else np.zeros(0, np.int64)
     a, b = f.cable_port[rows].T if len(rows) else (rows, rows)
@@ -101,10 +106,14 @@ def _cables(report: Report, load: np.ndarray | None) -> dict[str, Any]:
         at_port[f.node_base[g.switch_node[owner]] + g.out_port] = load
     hundredths = np.where(at_port < 0, -1, np.round(100 * at_port)).astype(np.int64)
     return {
-        "a": f.port_node[a].tolist(), "ap": f.port_num[a].tolist(), "b": f.port_node[b].tolist(), "bp": f.port_num[b].tolist(),
+        "a": f.port_node[a].tolist(),
+        "ap": f.port_num[a].tolist(),
+        "b": f.port_node[b].tolist(),
+        "bp": f.port_num[b].tolist(),
         "rate": rate.ravel().tolist(),
         "rates": [f"{g:g} Gb/s {speed_text(int(c), int(n))}" if g else "no link" for c, n, g in some.T.tolist()],
         "gbps": some[2].tolist(),
-        "out": hundredths[a].tolist(), "back": hundredths[b].tolist(),
+        "out": hundredths[a].tolist(),
+        "back": hundredths[b].tolist(),
         "left_out": int((f.cable_port >= 0).all(axis=1).sum()) - len(rows) if len(f.cable_port) else 0,
-    }  # fmt: skip
+    }

@@ -95,18 +95,31 @@ def tiles(report: Report) -> list[Tile]:
         if r.switch_unreachable:
             note = f"and {r.switch_unreachable:,} from switches; {note}"
         out.append(Tile("Pairs without a path", f"{lost:,}", note, "bad" if lost or absent else "good"))
-        out.append(Tile("Credit loops", "none" if r.deadlock_free else "yes",
-                        "" if r.deadlock_free else "deadlock is possible", "good" if r.deadlock_free else "bad",
-                        term="credit loop"))  # fmt: skip
+        out.append(
+            Tile(
+                "Credit loops",
+                "none" if r.deadlock_free else "yes",
+                "" if r.deadlock_free else "deadlock is possible",
+                "good" if r.deadlock_free else "bad",
+                term="credit loop",
+            )
+        )
     if report.prediction is not None:
         p = report.prediction
-        out.append(Tile("Effective bisection", percent(p.bisection_relative), _bisection_note(p),
-                        term="effective bisection bandwidth"))  # fmt: skip
+        out.append(
+            Tile(
+                "Effective bisection",
+                percent(p.bisection_relative),
+                _bisection_note(p),
+                term="effective bisection bandwidth",
+            )
+        )
     return out
 
 
 def _bisection_note(p: Prediction) -> str:
-    """The sums that belong to the percentage, with their own percentage where hosts of different rates make it another."""
+    """The sums that belong to the percentage, with their own percentage where hosts of different
+    rates make it another."""
     of = p.bisection_gbps / p.bisection_full_gbps if p.bisection_full_gbps else 0.0
     of_sums = "" if percent(of) == percent(p.bisection_relative) else f" ({percent(of)})"
     text = f"mean over random pairs; in sum {_gbps(p.bisection_gbps)} of {_gbps(p.bisection_full_gbps)}{of_sums}"
@@ -148,7 +161,8 @@ def _part_text(part: dict[str, Any]) -> str:
 
 
 def engine_hint(report: Report) -> str:
-    """One sentence where another engine would carry random pairs at least a fifth better, else empty."""
+    """One sentence where another engine would carry random pairs at least a fifth better, else
+    empty."""
     used = next((r for r in report.engines if r.used), None)
     good = [r for r in report.engines if r.bisection is not None and r.deadlock_free and not r.unreachable]
     if used is None or used.bisection is None or not good:

@@ -1,4 +1,5 @@
-"""What became of a cabling plan, in few lines: rows, statuses, reasons, and the nodes with most to mend."""
+"""What became of a cabling plan, in few lines: rows, statuses, reasons, and the nodes with most to
+mend."""
 
 from __future__ import annotations
 
@@ -14,14 +15,21 @@ TO_MEND = ("swapped", "misplaced", "missing")
 """Statuses for which somebody has to go to the rack."""
 WORST = 5
 NAMES = {
-    "matched": "as planned", "swapped": "swapped", "misplaced": "misplaced", "missing": "missing",
-    "wrong-speed": "slower than planned", "wrong-length": "of another length", "conflict": "rows in conflict",
-    "unmatched": "not found by name", "unexpected": "in no row of the plan",
-}  # fmt: skip
+    "matched": "as planned",
+    "swapped": "swapped",
+    "misplaced": "misplaced",
+    "missing": "missing",
+    "wrong-speed": "slower than planned",
+    "wrong-length": "of another length",
+    "conflict": "rows in conflict",
+    "unmatched": "not found by name",
+    "unexpected": "in no row of the plan",
+}
 
 
 def plan_facts(found: PlanComparison | None) -> list[tuple[str, str]]:
-    """(name, value) pairs for people: counts by status and reason, then the nodes with most cables to mend."""
+    """(name, value) pairs for people: counts by status and reason, then the nodes with most cables
+    to mend."""
     if found is None:
         return []
     facts = [("rows", _rows_text(found))]

@@ -17,7 +17,8 @@ def load_svg(report: Report) -> str:
 
 
 def heat_svg(report: Report) -> str:
-    """The load of each link of the busiest switches under all-to-all traffic; empty without a prediction."""
+    """The load of each link of the busiest switches under all-to-all traffic; empty without a
+    prediction."""
     return styled(heat(report, relative_load(report)))
 
 

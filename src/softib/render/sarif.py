@@ -1,4 +1,5 @@
-"""Findings as SARIF, for code hosts (OASIS, *Static Analysis Results Interchange Format (SARIF) Version 2.1.0*)."""
+"""Findings as SARIF, for code hosts (OASIS, *Static Analysis Results Interchange Format (SARIF)
+Version 2.1.0*)."""
 
 from __future__ import annotations
 
@@ -23,43 +24,60 @@ LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "
 
 
 def to_sarif(report: Report) -> str:
-    """One run: a rule for each code that was found, a result for each finding, a notification for each unreadable record."""
+    """One run: a rule for each code that was found, a result for each finding, a notification for
+    each unreadable record."""
     codes = sorted({f.code for f in report.findings})
     place = {code: i for i, code in enumerate(codes)}
     run = {
-        "tool": {"driver": {"name": "softib", "version": __version__, "semanticVersion": __version__,
-                            "rules": [_rule(code) for code in codes]}},
+        "tool": {
+            "driver": {
+                "name": "softib",
+                "version": __version__,
+                "semanticVersion": __version__,
+                "rules": [_rule(code) for code in codes],
+            }
+        },
         "columnKind": "unicodeCodePoints",
-        "invocations": [{"executionSuccessful": True,
-                         "toolExecutionNotifications": [_notification(p) for p in report.problems]}],
+        "invocations": [
+            {"executionSuccessful": True, "toolExecutionNotifications": [_notification(p) for p in report.problems]}
+        ],
         "results": [_result(report, f, place[f.code]) for f in report.findings],
-    }  # fmt: skip
+    }
     return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
 
 
 def _rule(code: str) -> dict[str, Any]:
     known = CODES[code]
     return {
-        "id": code, "shortDescription": {"text": known.meaning}, "help": {"text": known.advice},
+        "id": code,
+        "shortDescription": {"text": known.meaning},
+        "help": {"text": known.advice},
         "defaultConfiguration": {"level": LEVELS[known.severity]},
-    }  # fmt: skip
+    }
 
 
 def _result(report: Report, f: Finding, rule: int) -> dict[str, Any]:
     logical = [
-        {"name": shown_lines(str(p)), "fullyQualifiedName": f"{p.guid:#018x}{'' if p.portnum is None else f'/{p.portnum}'}",
-         "kind": "node" if p.portnum is None else "port"}
+        {
+            "name": shown_lines(str(p)),
+            "fullyQualifiedName": f"{p.guid:#018x}{'' if p.portnum is None else f'/{p.portnum}'}",
+            "kind": "node" if p.portnum is None else "port",
+        }
         for p in f.where
-    ]  # fmt: skip
+    ]
     # A fabric has no lines: the source is the file, its nodes and ports are logical locations (3.33).
     location: dict[str, Any] = {"physicalLocation": {"artifactLocation": {"uri": _uri(report.source)}}}
     if logical:
         location["logicalLocations"] = logical
     return {
-        "ruleId": f.code, "ruleIndex": rule, "level": LEVELS[f.severity], "message": {"text": shown_lines(f.message)},
-        "locations": [location], "partialFingerprints": {"softib/v1": fingerprint(f)},
+        "ruleId": f.code,
+        "ruleIndex": rule,
+        "level": LEVELS[f.severity],
+        "message": {"text": shown_lines(f.message)},
+        "locations": [location],
+        "partialFingerprints": {"softib/v1": fingerprint(f)},
         "properties": {"advice": f.advice, "evidence": plain(f.evidence)},
-    }  # fmt: skip
+    }
 
 
 def _notification(p: Problem) -> dict[str, Any]:

@@ -19,12 +19,14 @@ TIMES = ("simulated_us", "p50_us", "p99_us")
 
 
 def run_bars(s: dict[str, Any]) -> str:
-    """Time of the first runs of :meth:`softib.Sweep.to_json`, as bars by the parameters that differ."""
+    """Time of the first runs of :meth:`softib.Sweep.to_json`, as bars by the parameters that
+    differ."""
     names = [n for n in (*s["parameters"], "seed") if len({str(row[n]) for row in s["rows"]}) > 1] or ["seed"]
     rows = [
         (", ".join(str(row[n]) for n in names), us, "could not run" if us is None else time_text(us * 1e6))
-        for row in s["rows"][:SHOWN] for us in (row.get("simulated_us"),)
-    ]  # fmt: skip
+        for row in s["rows"][:SHOWN]
+        for us in (row.get("simulated_us"),)
+    ]
     return bars(rows, f"time by {', '.join(names)}")
 
 

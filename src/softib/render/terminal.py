@@ -1,6 +1,8 @@
-"""The report on a terminal: the answer first, then findings, traffic, routing, each a table that fits 80 columns.
+"""The report on a terminal: the answer first, then findings, traffic, routing, each a table that
+fits 80 columns.
 
-Texts of files are shown as text: Rich's markup and control characters in a NodeDescription do nothing.
+Texts of files are shown as text: Rich's markup and control characters in a NodeDescription do
+nothing.
 """
 
 from __future__ import annotations
@@ -98,7 +100,8 @@ def to_terminal(report: Report, console: Console) -> None:
 
 
 def print_check(report: Report, console: Console, every: bool = False) -> None:
-    """Counts, structure, which tables were judged, and findings (``every`` one): what ``softib check`` prints."""
+    """Counts, structure, which tables were judged, and findings (``every`` one): what ``softib
+    check`` prints."""
     c = report.counts
     console.print(text(report.name, "bold"), text(f"  {report.source}, read as {report.format}", "dim"))
     console.print(text(f"{c.switches or 0:,} switches, {c.cas or 0:,} channel adapters, {c.links or 0:,} links"))
@@ -136,7 +139,8 @@ def print_route(found: Routed, console: Console) -> None:
 
 
 def console() -> Console:
-    """stdout as it is now, as wide as its terminal (or as COLUMNS says); lines of a file or pipe are not wrapped."""
+    """stdout as it is now, as wide as its terminal (or as COLUMNS says); lines of a file or pipe
+    are not wrapped."""
     from rich.console import Console
 
     if sys.stdout.isatty() or os.environ.get("COLUMNS"):
@@ -199,7 +203,8 @@ def _facts(title: str, facts: list[tuple[str, str]], console: Console) -> None:
 
 
 def print_findings(report: Report, console: Console, every: bool = False) -> None:
-    """The findings, worst first; many of one code are cut short with their number, unless ``every`` one is wanted."""
+    """The findings, worst first; many of one code are cut short with their number, unless ``every``
+    one is wanted."""
     by = report.by_severity()
     count = ", ".join(counted(n, s.name.lower(), "info" if s is Severity.INFO else "") for s, n in by.items() if n)
     console.print(text("Findings", "bold"), text(f"  {count}" if count else "  none", "dim"))
@@ -234,7 +239,8 @@ def print_findings(report: Report, console: Console, every: bool = False) -> Non
 
 
 def _whole(f: Finding) -> list[str]:
-    """All that a finding of many stands for: a line for each, else its places where the message cannot have named them."""
+    """All that a finding of many stands for: a line for each, else its places where the message
+    cannot have named them."""
     if each := f.evidence.get("each"):
         return [str(one["message"]) for one in each]
     return [", ".join(map(str, f.where))] if len(f.where) > IN_A_MESSAGE else []
@@ -242,8 +248,12 @@ def _whole(f: Finding) -> list[str]:
 
 def print_routing(r: RoutingPart, console: Console) -> None:
     """Proof and quality of forwarding tables."""
-    facts = [("tables", f"{r.engine_text}; {r.origin}"), ("pairs without a path", f"{r.unreachable:,}"),
-             ("pairs in a forwarding loop", f"{r.loops:,}"), ("credit loop", "none" if r.deadlock_free else "yes")]  # fmt: skip
+    facts = [
+        ("tables", f"{r.engine_text}; {r.origin}"),
+        ("pairs without a path", f"{r.unreachable:,}"),
+        ("pairs in a forwarding loop", f"{r.loops:,}"),
+        ("credit loop", "none" if r.deadlock_free else "yes"),
+    ]
     if r.switch_unreachable:
         facts.append(("pairs from a switch without a path", f"{r.switch_unreachable:,}"))
     if r.credit_loop:
@@ -281,9 +291,14 @@ def _user_traffic(report: Report, console: Console) -> None:
     t = report.traffic
     if t is None:
         return
-    facts = [("entries", f"{t.entries:,} with bytes, {counted(t.flows, 'flow')} between adapters"),
-             ("bytes", bytes_text(t.total_bytes)),
-             ("least time", f"{time_text(t.time_ps)}; the hosts' own links alone: {time_text(t.hosts_ps)} ({percent(t.relative)})")]  # fmt: skip
+    facts = [
+        ("entries", f"{t.entries:,} with bytes, {counted(t.flows, 'flow')} between adapters"),
+        ("bytes", bytes_text(t.total_bytes)),
+        (
+            "least time",
+            f"{time_text(t.time_ps)}; the hosts' own links alone: {time_text(t.hosts_ps)} ({percent(t.relative)})",
+        ),
+    ]
     if t.unrouted:
         facts.append(("without a path", f"{counted(t.unrouted, 'flow')}, which are in no figure"))
     console.print()

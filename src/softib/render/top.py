@@ -23,26 +23,44 @@ __all__ = ["VIEWS", "top_figures", "top_screen"]
 TITLES = {"busy": "busiest ports", "waiting": "most waiting ports", "errors": "erring ports", "jobs": "jobs"}
 VIEWS = (*ORDERS, "jobs")
 NARROW = 90
-"""Columns of a terminal below which the table leaves out where a cable leads to and what was received."""
+"""Columns of a terminal below which the table leaves out where a cable leads to and what was
+received."""
 FRAME = 7
 """Lines that are no ports: header, manager, title, head of the table, help."""
 SHORT = {
-    "symbol_error_counter": "symbol", "link_error_recovery_counter": "recovery", "link_downed_counter": "down", "port_rcv_errors": "rcv",
-    "port_rcv_remote_physical_errors": "remote", "port_xmit_discards": "discard", "port_xmit_constraint_errors": "xmit-constraint",
-    "port_rcv_constraint_errors": "rcv-constraint", "local_link_integrity_errors": "integrity", "excessive_buffer_overrun_errors": "overrun",
-    "vl15_dropped": "vl15", "port_fec_uncorrectable_block_ctr": "fec-lost",
-}  # fmt: skip
+    "symbol_error_counter": "symbol",
+    "link_error_recovery_counter": "recovery",
+    "link_downed_counter": "down",
+    "port_rcv_errors": "rcv",
+    "port_rcv_remote_physical_errors": "remote",
+    "port_xmit_discards": "discard",
+    "port_xmit_constraint_errors": "xmit-constraint",
+    "port_rcv_constraint_errors": "rcv-constraint",
+    "local_link_integrity_errors": "integrity",
+    "excessive_buffer_overrun_errors": "overrun",
+    "vl15_dropped": "vl15",
+    "port_fec_uncorrectable_block_ctr": "fec-lost",
+}
 
 
 def top_screen(
-    watch: Watch, order: str = "busy", lines: int = 24, width: int = 120, jobs: Sequence[ScheduledJob] | None = None, problem: str = "",
+    watch: Watch,
+    order: str = "busy",
+    lines: int = 24,
+    width: int = 120,
+    jobs: Sequence[ScheduledJob] | None = None,
+    problem: str = "",
     problem_s: float = 0.0,
-) -> RenderableType:  # fmt: skip
-    """One screen of ``lines`` lines and ``width`` columns, ports by ``order``, or the ``jobs``. ``problem``: why the last round failed; what is shown is ``problem_s`` seconds old then."""
+) -> RenderableType:
+    """One screen of ``lines`` lines and ``width`` columns, ports by ``order``, or the ``jobs``.
+    ``problem``: why the last round failed; what is shown is ``problem_s`` seconds old then."""
     one = watch.round
     if one is None:
         return _line("reading the first round …")
-    head = f"{watch.opened.name}: {int(one.reading.answered.sum())} of {counted(len(one.reading), 'port')} read in {one.duration_s:.2f} s, {counted(one.mads, 'MAD')}, {counted(len(one.silent), 'device')} silent"
+    head = (
+        f"{watch.opened.name}: {int(one.reading.answered.sum())} of {counted(len(one.reading), 'port')} read in "
+        f"{one.duration_s:.2f} s, {counted(one.mads, 'MAD')}, {counted(len(one.silent), 'device')} silent"
+    )
     if problem:
         top = _line(f"{problem}; what is shown is {problem_s:.0f} s old", "bold red")
     else:
@@ -57,7 +75,8 @@ def top_screen(
 
 
 def top_figures(watch: Watch, source: str, order: str, jobs: Sequence[ScheduledJob] | None) -> dict[str, Any]:
-    """The document of ``softib top --json``: every port that did something in the last interval, by ``order``."""
+    """The document of ``softib top --json``: every port that did something in the last interval, by
+    ``order``."""
     one, interval = watch.round, watch.interval
     assert one is not None
     rated = interval is not None and len(interval.guid) == len(one.targets.ports)
@@ -65,15 +84,51 @@ def top_figures(watch: Watch, source: str, order: str, jobs: Sequence[ScheduledJ
     ports = ranked(one.targets.ports, interval, key, len(one.targets.ports)) if rated and interval is not None else []
     rows = job_rows(one.targets.ports, interval, jobs) if jobs is not None and rated and interval is not None else []
     return document(
-        "top", source=source, order=order, round_s=one.duration_s, mads=one.mads, ports_read=len(one.reading),
-        ports_answered=int(one.reading.answered.sum()), silent=len(one.silent),
-        ports=[{"port": r.name, "peer": r.peer, "sent_gbps": r.sent_gbps, "received_gbps": r.received_gbps, "utilization": r.utilization, "waiting": r.waiting,
-                "errors": dict(r.errors)} for r in ports],
-        jobs=None if jobs is None else [{"job": r.name, "hosts": r.hosts, "seen": r.seen, "sent_gbps": r.sent_gbps, "received_gbps": r.received_gbps,
-                                         "waiting": r.waiting, "errors": r.errors} for r in rows],
-        managers=[{"guid": f"{m.guid:#018x}", "state": m.state, "priority": m.priority, "answers": m.answers, "stalled": m.stalled}
-                  for m in watch.manager.managers.values()],
-    )  # fmt: skip
+        "top",
+        source=source,
+        order=order,
+        round_s=one.duration_s,
+        mads=one.mads,
+        ports_read=len(one.reading),
+        ports_answered=int(one.reading.answered.sum()),
+        silent=len(one.silent),
+        ports=[
+            {
+                "port": r.name,
+                "peer": r.peer,
+                "sent_gbps": r.sent_gbps,
+                "received_gbps": r.received_gbps,
+                "utilization": r.utilization,
+                "waiting": r.waiting,
+                "errors": dict(r.errors),
+            }
+            for r in ports
+        ],
+        jobs=None
+        if jobs is None
+        else [
+            {
+                "job": r.name,
+                "hosts": r.hosts,
+                "seen": r.seen,
+                "sent_gbps": r.sent_gbps,
+                "received_gbps": r.received_gbps,
+                "waiting": r.waiting,
+                "errors": r.errors,
+            }
+            for r in rows
+        ],
+        managers=[
+            {
+                "guid": f"{m.guid:#018x}",
+                "state": m.state,
+                "priority": m.priority,
+                "answers": m.answers,
+                "stalled": m.stalled,
+            }
+            for m in watch.manager.managers.values()
+        ],
+    )
 
 
 def _line(text: str, style: str = "") -> Text:

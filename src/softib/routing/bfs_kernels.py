@@ -1,9 +1,9 @@
-# mypy: ignore-errors
 """Distances between all pairs of switches, 64 sources at a time.
 
-A breadth-first search from every switch at once: ``front[v]`` is the set (bits) of the sources that reached ``v`` in
-the last step, and one pass over the links moves 64 sources with one OR (the multi-source BFS of Then et al.,
-"The More the Merrier", VLDB 2014). 1,620 switches with 46,656 directed links take some 20 ms.
+A breadth-first search from every switch at once: ``front[v]`` is the set (bits) of the sources that
+reached ``v`` in the last step, and one pass over the links moves 64 sources with one OR (the
+multi-source BFS of Then et al., "The More the Merrier", VLDB 2014). 1,620 switches with 46,656
+directed links take some 20 ms.
 """
 
 import numpy as np
@@ -13,9 +13,11 @@ from softib.jit import kernel
 
 @kernel(steps=lambda first, peer, use, hops: hops.size + 4 * len(peer) * (len(first) // 64 + 1))
 def all_hops(first, peer, use, hops):
-    """``hops[s, t]`` = links on a shortest walk from switch ``s`` to ``t`` over the links with ``use`` set; 255 none.
+    """``hops[s, t]`` = links on a shortest walk from switch ``s`` to ``t`` over the links with
+    ``use`` set; 255 none.
 
-    first int32[n+1], peer int32[links], use bool[links]; hops uint8[n, n] out. Walks longer than 254 count as none.
+    first int32[n+1], peer int32[links], use bool[links]; hops uint8[n, n] out. Walks longer than
+    254 count as none.
     """
     n = first.shape[0] - 1
     n_masks = (n + 63) // 64
@@ -62,10 +64,11 @@ def all_hops(first, peer, use, hops):
 def legal_hops(first, peer, down, order, hops, is_down):
     """Up*/down* distances: first as many links up as it likes, then only down.
 
-    A switch that has an all-down path to ``t`` must use one, because others may come down to it on the way to ``t``.
-    ``hops`` uint8[n, n] holds the all-down distances on entry and the distances of legal walks on return, 255 none;
-    ``is_down`` bool[n, n] out: the walk from here is all-down. ``order`` int32[n]: switches from the top down;
-    ``down`` bool[links]: the link leads away from the top.
+    A switch that has an all-down path to ``t`` must use one, because others may come down to it on
+    the way to ``t``. ``hops`` uint8[n, n] holds the all-down distances on entry and the distances
+    of legal walks on return, 255 none; ``is_down`` bool[n, n] out: the walk from here is all-down.
+    ``order`` int32[n]: switches from the top down; ``down`` bool[links]: the link leads away from
+    the top.
     """
     n = first.shape[0] - 1
     for s in range(n):
@@ -88,7 +91,8 @@ def legal_hops(first, peer, down, order, hops, is_down):
 
 @kernel(steps=lambda first, peer, sources, rank: len(peer))
 def rank_from(first, peer, sources, rank):
-    """``rank`` int32[n] = links to the nearest switch of ``sources`` (int32[k]); -1 where none is reachable."""
+    """``rank`` int32[n] = links to the nearest switch of ``sources`` (int32[k]); -1 where none is
+    reachable."""
     n = first.shape[0] - 1
     queue = np.empty(n, np.int32)
     for s in range(n):
@@ -113,7 +117,8 @@ def rank_from(first, peer, sources, rank):
 
 @kernel(steps=lambda hops, weight, out: hops.size)
 def spines(hops, weight, out):
-    """OpenSM's root finder: a switch is a root when one distance holds more than 90 % of all CAs and no other 5 %.
+    """OpenSM's root finder: a switch is a root when one distance holds more than 90 % of all CAs
+    and no other 5 %.
 
     hops uint8[n, n], weight int64[n] CAs on each switch; out bool[n].
     """
@@ -138,7 +143,8 @@ def spines(hops, weight, out):
 
 @kernel(steps=lambda hops, weight, out: hops.size)
 def distance_to_cas(hops, weight, out):
-    """``out`` int64[n] = sum over all CAs of the hops from each switch (unreachable ones count nothing)."""
+    """``out`` int64[n] = sum over all CAs of the hops from each switch (unreachable ones count
+    nothing)."""
     n = hops.shape[0]
     for s in range(n):
         total = 0

@@ -1,5 +1,5 @@
-# mypy: ignore-errors
-"""Entries for the switches that a destination's tables leave out, none of which closes a cycle of waiting channels."""
+"""Entries for the switches that a destination's tables leave out, none of which closes a cycle of
+waiting channels."""
 
 import numpy as np
 
@@ -10,8 +10,8 @@ from softib.routing.transition.order_kernels import ADDED, BLOCKED, CYCLE, add_d
 
 @kernel(steps=lambda c, vl_state, outward, tree: 100 * len(c.peer))
 def add_dependencies_along(c, vl_state, outward, tree):
-    """Let paths along the tree's links (bool[links], both directions of a cable) be possible where they close no cycle, those at the first switches of
-    ``outward`` first."""
+    """Let paths along the tree's links (bool[links], both directions of a cable) be possible where
+    they close no cycle, those at the first switches of ``outward`` first."""
     for v in outward:
         for b in range(c.first[v], c.first[v + 1]):
             if not tree[b]:
@@ -40,13 +40,16 @@ def copy_paths(links, routes, kept):
     steps=lambda c, vl_state, links, routes, out_port, part, *rest: 20 * len(part) * len(routes.dest_lid), rows=True
 )
 def fill_gaps(c, vl_state, links, routes, out_port, part, load, whole, whole_paths, left):
-    """Fill ``routes.lft`` where it has no entry (255) for the destinations of ``routes``, in their order.
+    """Fill ``routes.lft`` where it has no entry (255) for the destinations of ``routes``, in their
+    order.
 
-    A switch takes a link to one that has an entry where the links wait for each other already, the one with the least ``load`` (int64[links]: LIDs of CAs that
-    were so given to a link); where none does, one whose dependency closes no cycle. ``part`` int[n]: switches that cables join have the same number.
-    ``whole_paths``: False where the entries that are there make no dependency that is not in ``vl_state`` yet; True: those on the rest of a path count, too.
-    ``left`` int64[2] counts pairs of a switch and a LID that stay without one, and those of them where the switch has CAs; ``whole``: stop
-    at the first destination that has one.
+    A switch takes a link to one that has an entry where the links wait for each other already, the
+    one with the least ``load`` (int64[links]: LIDs of CAs that were so given to a link); where none
+    does, one whose dependency closes no cycle. ``part`` int[n]: switches that cables join have the
+    same number. ``whole_paths``: False where the entries that are there make no dependency that is
+    not in ``vl_state`` yet; True: those on the rest of a path count, too. ``left`` int64[2] counts
+    pairs of a switch and a LID that stay without one, and those of them where the switch has CAs;
+    ``whole``: stop at the first destination that has one.
     """
     lft, end_switch, peer = routes.lft, links.end_switch, c.peer
     n = part.shape[0]
@@ -137,7 +140,8 @@ def _settle(u, a, settled, order, taken):
 
 @kernel
 def _waits(c, vl_state, a, v, target, taken, whole_paths):
-    """Does link ``a`` to switch ``v`` lead on, by a dependency that is there (``whole_paths``: to the target, by such alone)?"""
+    """Does link ``a`` to switch ``v`` lead on, by a dependency that is there (``whole_paths``: to
+    the target, by such alone)?"""
     while v != target:
         b = taken[v]
         if b < 0 or vl_state.present[c.dep_first[a] + b - c.first[v]] != ADDED:
@@ -150,7 +154,8 @@ def _waits(c, vl_state, a, v, target, taken, whole_paths):
 
 @kernel
 def _first_possible(c, vl_state, u, target, taken, whole_paths):
-    """A link of ``u`` that leads on once another dependency is added, which closes no cycle; -1 where there is none."""
+    """A link of ``u`` that leads on once another dependency is added, which closes no cycle; -1
+    where there is none."""
     for a in range(c.first[u], c.first[u + 1]):
         v = c.peer[a]
         if taken[v] < 0:

@@ -1,12 +1,14 @@
 """Paths that the rule "no up after down" leaves out, where they close no credit loop.
 
-A CA on one top switch (storage, a SHARP aggregation node) has no legal path to one on another: it would go down and up again. A
-switch needs such a path, too: a core switch that lost its cable to a pod answers the pod's hosts (counters, traps) over
-another core, and a switch that runs a subnet manager polls the switches beside it.
+A CA on one top switch (storage, a SHARP aggregation node) has no legal path to one on another: it
+would go down and up again. A switch needs such a path, too: a core switch that lost its cable to a
+pod answers the pod's hosts (counters, traps) over another core, and a switch that runs a subnet
+manager polls the switches beside it.
 
-The entries of the tree stay. Each gap takes a link to a neighbour that has an entry, if no cycle of waiting channels arises from
-that. Turns at one leaf, and at the switches above it, are tried first: a tree has room for these, and they join all its switches.
-The packets of a switch itself count as those of CAs do, since they take the same buffers.
+The entries of the tree stay. Each gap takes a link to a neighbour that has an entry, if no cycle of
+waiting channels arises from that. Turns at one leaf, and at the switches above it, are tried first:
+a tree has room for these, and they join all its switches. The packets of a switch itself count as
+those of CAs do, since they take the same buffers.
 """
 
 from __future__ import annotations
@@ -34,9 +36,11 @@ MOST_TRIED = 1 << 21
 
 
 def connect(graph: SwitchGraph, d: Distances, lft: np.ndarray, notes: list[str], whole: bool = False) -> bool:
-    """Fill the gaps of ``lft`` (uint8[n_switches, LIDs], in place), which follows the legal distances ``d``. Returns whether every CA's packets arrive then.
+    """Fill the gaps of ``lft`` (uint8[n_switches, LIDs], in place), which follows the legal
+    distances ``d``. Returns whether every CA's packets arrive then.
 
-    ``notes`` gets a line where packets of CAs take detours, and where gaps are left. ``whole``: False where any gap stays, and not all are filled then.
+    ``notes`` gets a line where packets of CAs take detours, and where gaps are left. ``whole``:
+    False where any gap stays, and not all are filled then.
     """
     part = components(graph.n_switches, graph.link_switch, graph.peer)
     gaps = (d.hops == 255) & (part[:, None] == part)
@@ -62,7 +66,8 @@ def connect(graph: SwitchGraph, d: Distances, lft: np.ndarray, notes: list[str],
         return False
     if left:
         notes.append(
-            f"{left} pairs of a switch and a LID have no path without a credit loop, {of_cas} of them from switches with CAs"
+            f"{left} pairs of a switch and a LID have no path without a credit loop, {of_cas} of them from switches "
+            f"with CAs"
         )
     if count and not of_cas:
         notes.append(f"{count} (CA switch, switch) pairs have no legal way in the tree; routed down and up again")
@@ -70,14 +75,21 @@ def connect(graph: SwitchGraph, d: Distances, lft: np.ndarray, notes: list[str],
 
 
 def fill(
-    graph: SwitchGraph, lft: np.ndarray, needs: np.ndarray, to: np.ndarray, whole: bool = False, nth: int = 0,
+    graph: SwitchGraph,
+    lft: np.ndarray,
+    needs: np.ndarray,
+    to: np.ndarray,
+    whole: bool = False,
+    nth: int = 0,
     whole_paths: bool = False,
-) -> tuple[int, int]:  # fmt: skip
-    """Give the switches that have no entry one to the ends ``to`` (bool[ends]), in place, that closes no cycle with the dependencies ``needs``
-    (as of :func:`~softib.routing.proof.credit_loops.credit_dependencies`), which have none.
+) -> tuple[int, int]:
+    """Give the switches that have no entry one to the ends ``to`` (bool[ends]), in place, that
+    closes no cycle with the dependencies ``needs`` (as of
+    :func:`~softib.routing.proof.credit_loops.credit_dependencies`), which have none.
 
-    Returns (pairs of a switch and a LID that are left, those of them from switches with CAs); ``whole``: stop at the first. ``whole_paths``: entries that are there
-    make dependencies that are not among ``needs``.
+    Returns (pairs of a switch and a LID that are left, those of them from switches with CAs);
+    ``whole``: stop at the first. ``whole_paths``: entries that are there make dependencies that are
+    not among ``needs``.
     """
     start, waited_for = lists_of(graph, needs)
     order = np.empty(len(graph.peer), np.int32)
@@ -104,8 +116,9 @@ def fill(
 
 
 def _tree(graph: SwitchGraph, nth: int) -> tuple[np.ndarray, np.ndarray]:
-    """A breadth-first tree of each part from its switch with most CAs, or (``nth`` of :data:`ROOTS`) of one part from another switch with CAs: switches from there
-    on (int32[n]), links bool[links], both directions."""
+    """A breadth-first tree of each part from its switch with most CAs, or (``nth`` of
+    :data:`ROOTS`) of one part from another switch with CAs: switches from there on (int32[n]),
+    links bool[links], both directions."""
     owner, leaves = graph.link_switch, np.flatnonzero(cas_per_switch(graph))
     roots = (
         pick_roots(graph) if not nth or not len(leaves) else leaves[nth * len(leaves) // ROOTS :][:1].astype(np.int32)
@@ -119,8 +132,9 @@ def _tree(graph: SwitchGraph, nth: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def without_switch_loops(graph: SwitchGraph, lft: np.ndarray) -> np.ndarray | None:
-    """Tables of which no packet, those of switches included, makes a credit loop on one VL: ``lft``, or its entries on paths between CAs (and to switches, where
-    that makes none) and others where they are not. None where that leaves a gap."""
+    """Tables of which no packet, those of switches included, makes a credit loop on one VL:
+    ``lft``, or its entries on paths between CAs (and to switches, where that makes none) and others
+    where they are not. None where that leaves a gap."""
     if not _loops(graph, dependencies_of(graph, lft, switches=True)):
         return lft
     everywhere = np.ones(len(graph.end_lid), np.bool_)
@@ -132,8 +146,9 @@ def without_switch_loops(graph: SwitchGraph, lft: np.ndarray) -> np.ndarray | No
 
 
 def refilled(graph: SwitchGraph, lft: np.ndarray, to: np.ndarray, kept: np.ndarray) -> np.ndarray | None:
-    """``lft`` with other entries for the ends ``to`` (bool[ends]), those that packets of CAs to the ends ``kept`` (some of these) meet aside. None where one
-    switch finds none without a cycle on one VL, or the paths that are kept have one."""
+    """``lft`` with other entries for the ends ``to`` (bool[ends]), those that packets of CAs to the
+    ends ``kept`` (some of these) meet aside. None where one switch finds none without a cycle on
+    one VL, or the paths that are kept have one."""
     needs = dependencies_of(graph, lft, kept)
     if _loops(graph, needs):
         return None
@@ -147,8 +162,9 @@ def refilled(graph: SwitchGraph, lft: np.ndarray, to: np.ndarray, kept: np.ndarr
 
 
 def filled_on_extra_vl(graph: SwitchGraph, lft: np.ndarray) -> np.ndarray | None:
-    """``lft`` with other entries where no packet between CAs meets them, so that the packets from and to switches without CAs make no cycle on a VL of their own.
-    None where that leaves a gap, or the entries that stay have a cycle."""
+    """``lft`` with other entries where no packet between CAs meets them, so that the packets from
+    and to switches without CAs make no cycle on a VL of their own. None where that leaves a gap, or
+    the entries that stay have a cycle."""
     cas = cas_per_switch(graph)
     lids, at = destinations(graph)
     inner = graph.end_is_switch[at] & (cas[graph.end_switch[at]] == 0)

@@ -21,8 +21,9 @@ __all__ = ["DEFAULT_ENGINE", "ENGINES", "NEEDS", "WITHOUT_LANES", "RouteOptions"
 
 
 DEFAULT_ENGINE = "ftree,updn,dfsssp,lash"
-"""What every verb and every manager routes with where nobody names an engine: the engine for trees; where the fabric is none, one that cannot deadlock; and where it has no
-top either, one that takes virtual lanes if that pays (docs/decisions/0007)."""
+"""What every verb and every manager routes with where nobody names an engine: the engine for trees;
+where the fabric is none, one that cannot deadlock; and where it has no top either, one that takes
+virtual lanes if that pays (docs/decisions/0007)."""
 WITHOUT_LANES = "ftree,updn"
 """The same for a site that uses SLs or adaptive routing itself."""
 
@@ -36,15 +37,16 @@ class RouteOptions:
     """Options that OpenSM's engines know, under OpenSM's names.
 
     ``root_guids``: NodeGUIDs of the roots (updn, dnup, ftree), empty = found by the engine;
-    ``root_groups``: port groups (names of ``groups``) whose switches are roots, too;
-    ``cn_guids``, ``io_guids``: PortGUIDs of compute and I/O nodes (ftree), empty = all compute;
-    ``past_roots``: roots of the last tables of this subnet, for an engine that would not know them in a tree with a hole
-    (ftree); unlike ``root_guids`` they are only a hint;
-    ``proven``: what was proved of the tables before, so that only what changed is;
-    ``data_vls``: data VLs that every link has: lash, dfsssp and nue use no more (0, not said: :data:`USUAL_DATA_VLS`);
-    ``nue_max_num_vls``: VLs that nue uses (OpenSM's default 1; 0 = all of ``data_vls``);
-    ``torus_config``: text of a torus-2QoS.conf(5); ``lfts``: text of a dump as of dump_lfts, for engine ``file``
-    (OpenSM's ``-U``); ``chain``: which engine routes which part, for engine ``chain``; ``seed``: for engines that draw.
+    ``root_groups``: port groups (names of ``groups``) whose switches are roots, too; ``cn_guids``,
+    ``io_guids``: PortGUIDs of compute and I/O nodes (ftree), empty = all compute; ``past_roots``:
+    roots of the last tables of this subnet, for an engine that would not know them in a tree with a
+    hole (ftree); unlike ``root_guids`` they are only a hint; ``proven``: what was proved of the
+    tables before, so that only what changed is; ``data_vls``: data VLs that every link has: lash,
+    dfsssp and nue use no more (0, not said: :data:`USUAL_DATA_VLS`); ``nue_max_num_vls``: VLs that
+    nue uses (OpenSM's default 1; 0 = all of ``data_vls``); ``torus_config``: text of a
+    torus-2QoS.conf(5); ``lfts``: text of a dump as of dump_lfts, for engine ``file`` (OpenSM's
+    ``-U``); ``chain``: which engine routes which part, for engine ``chain``; ``seed``: for engines
+    that draw.
     """
 
     root_guids: tuple[int, ...] = ()
@@ -68,19 +70,23 @@ class Routing:
 
     ``lft`` uint8[n_switches, graph.lft_size], 255 = no route.
 
-    ``path_sl`` is None where the engine leaves SLs to partitions and QoS (one VL is enough), else uint8[n_switches, ends] or,
-    where the source does not matter, uint8[1, ends]: the SL of packets from any CA on a switch (row of the graph) to an end
-    port (row of ``graph.end_*``), for all LIDs of that port. :meth:`sl` reads it.
+    ``path_sl`` is None where the engine leaves SLs to partitions and QoS (one VL is enough), else
+    uint8[n_switches, ends] or, where the source does not matter, uint8[1, ends]: the SL of packets
+    from any CA on a switch (row of the graph) to an end port (row of ``graph.end_*``), for all LIDs
+    of that port. :meth:`sl` reads it.
 
-    ``sl2vl`` is None where VL = SL mod data VLs on every port, else the VL by SL (VL 15 = discard, IBA 7.6.6) in one of three
-    shapes: uint8[16] for all ports of all switches; uint8[n_switches, 16] for all ports of each;
-    uint8[n_switches, ports + 1, ports + 1, 16] by input portnum, output portnum (0 = the switch's own port) and SL.
-    ``end_sl2vl`` uint8[16] or None likewise is the map of every CA and router port.
-    ``vls`` are the data VLs that links between switches must operate for these tables to be free of credit loops.
+    ``sl2vl`` is None where VL = SL mod data VLs on every port, else the VL by SL (VL 15 = discard,
+    IBA 7.6.6) in one of three shapes: uint8[16] for all ports of all switches; uint8[n_switches,
+    16] for all ports of each; uint8[n_switches, ports + 1, ports + 1, 16] by input portnum, output
+    portnum (0 = the switch's own port) and SL. ``end_sl2vl`` uint8[16] or None likewise is the map
+    of every CA and router port. ``vls`` are the data VLs that links between switches must operate
+    for these tables to be free of credit loops.
 
-    ``tree`` bool[links] of a spanning tree whose turns close no cycle with the paths on any VL (nue's way out).
+    ``tree`` bool[links] of a spanning tree whose turns close no cycle with the paths on any VL
+    (nue's way out).
 
-    ``one_sl``: both directions of a path have the same SL, so that answers on the SL of the request make no loop.
+    ``one_sl``: both directions of a path have the same SL, so that answers on the SL of the request
+    make no loop.
 
     ``notes`` are lines for people: what the engine found (ranks, roots), what it fell back to.
     """
@@ -98,7 +104,8 @@ class Routing:
     one_sl: bool = True
 
     def sl(self, switch: int, end: int) -> int:
-        """SL of a path from a CA on ``switch`` to the end port ``end`` (rows of the graph); 0 without :attr:`path_sl`."""
+        """SL of a path from a CA on ``switch`` to the end port ``end`` (rows of the graph); 0
+        without :attr:`path_sl`."""
         if self.path_sl is None:
             return 0
         return int(self.path_sl[switch % len(self.path_sl), end])
@@ -136,7 +143,8 @@ def engine(name: str) -> Engine:
 
 
 def chain(name: str) -> list[str]:
-    """The engines of a list such as ``ftree,updn`` (OpenSM's ``-R`` takes the same); raises :class:`UnknownName`."""
+    """The engines of a list such as ``ftree,updn`` (OpenSM's ``-R`` takes the same); raises
+    :class:`UnknownName`."""
     names = [n.strip() for n in name.split(",")]
     for n in names:
         engine(n)
@@ -144,12 +152,12 @@ def chain(name: str) -> list[str]:
 
 
 def route(graph: SwitchGraph, name: str, options: RouteOptions | None = None) -> Routing:
-    """Run engine ``name`` on ``graph``; of a list, the first that makes tables of its own, and not another's, which reach
-    every pair that has a path at all. ``updn`` and ``dnup`` make way for ``dfsssp`` or ``lash`` behind them where VLs pay
-    (:mod:`softib.routing.engines.vl_choice`).
+    """Run engine ``name`` on ``graph``; of a list, the first that makes tables of its own, and not
+    another's, which reach every pair that has a path at all. ``updn`` and ``dnup`` make way for
+    ``dfsssp`` or ``lash`` behind them where VLs pay (:mod:`softib.routing.engines.vl_choice`).
 
-    Where none does, it is the one that leaves the fewest pairs without a route, the earlier of equal ones. ``notes`` say what
-    was rejected, and why.
+    Where none does, it is the one that leaves the fewest pairs without a route, the earlier of
+    equal ones. ``notes`` say what was rejected, and why.
     """
     names = chain(name)
     options = options or RouteOptions()
@@ -187,7 +195,8 @@ def _lost(graph: SwitchGraph, routing: Routing, proven: ProvenTables | None) -> 
 
 
 def _rejected(name: str, routing: Routing) -> list[str]:
-    """Notes of an engine of a list that gave up: its reason, and nothing of minhop's tables, which no one uses."""
+    """Notes of an engine of a list that gave up: its reason, and nothing of minhop's tables, which
+    no one uses."""
     reasons = [note.removesuffix(BY_MINHOP) for note in routing.notes if note.endswith(BY_MINHOP)]
     return [f"{why}; tried the next engine" for why in reasons or [f"{name} does not fit this fabric"]]
 

@@ -1,7 +1,7 @@
 """What a routing engine sees: switches, the links between them, and the LIDs attached to them.
 
-A graph is made from the same five port columns whether they come from a fabric or from the subnet manager's own
-database: :meth:`SwitchGraph.from_ports`.
+A graph is made from the same five port columns whether they come from a fabric or from the subnet
+manager's own database: :meth:`SwitchGraph.from_ports`.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ __all__ = ["PortColumns", "SwitchGraph"]
 class PortColumns:
     """What a graph is made from, named as in the fabric: ``node_*`` by node, ``port_*`` by port.
 
-    ``port_peer`` is -1 where no usable link is. ``sys_guid`` (SystemImageGUIDs) only matters with LMC > 0; without it every
-    switch is a system of its own. ``is_host`` bool[nodes] marks hosts (default: every CA): routers and SHARP aggregation
-    nodes hang on spines too, so they say nothing about which switches are leaves. ``node_desc`` uint8[nodes, 64] (NodeDescriptions) only matters
+    ``port_peer`` is -1 where no usable link is. ``sys_guid`` (SystemImageGUIDs) only matters with
+    LMC > 0; without it every switch is a system of its own. ``is_host`` bool[nodes] marks hosts
+    (default: every CA): routers and SHARP aggregation nodes hang on spines too, so they say nothing
+    about which switches are leaves. ``node_desc`` uint8[nodes, 64] (NodeDescriptions) only matters
     to engine ``chain``, whose groups may name nodes.
     """
 
@@ -45,14 +46,15 @@ class PortColumns:
 class SwitchGraph:
     """Arrays only, so that kernels take them as they are.
 
-    Switches are rows ``0…n_switches-1`` in the order of the caller's nodes. Switch-to-switch links are a CSR list:
-    links of switch ``s`` are rows ``first[s]:first[s+1]``, ascending by ``out_port``; every cable appears once in each
-    direction, and ``reverse[e]`` is the row of the other direction. A link to the switch itself (self-loop cable) is
-    left out.
+    Switches are rows ``0…n_switches-1`` in the order of the caller's nodes. Switch-to-switch links
+    are a CSR list: links of switch ``s`` are rows ``first[s]:first[s+1]``, ascending by
+    ``out_port``; every cable appears once in each direction, and ``reverse[e]`` is the row of the
+    other direction. A link to the switch itself (self-loop cable) is left out.
 
-    End ports (``end_*``) own LIDs: every CA/router port with a link to a switch, and port 0 of each switch. They are
-    ascending by base LID. ``end_switch`` is the switch they hang on (a switch's own port 0: itself), ``end_port`` the
-    switch's egress port to them (0 for the switch itself), ``end_node`` and ``end_portnum`` the caller's node and portnum.
+    End ports (``end_*``) own LIDs: every CA/router port with a link to a switch, and port 0 of each
+    switch. They are ascending by base LID. ``end_switch`` is the switch they hang on (a switch's
+    own port 0: itself), ``end_port`` the switch's egress port to them (0 for the switch itself),
+    ``end_node`` and ``end_portnum`` the caller's node and portnum.
     """
 
     n_switches: int
@@ -91,7 +93,8 @@ class SwitchGraph:
     def from_ports(cls, columns: PortColumns) -> SwitchGraph:
         """The graph of ``columns``.
 
-        End ports with LID 0 are left out. Raises :class:`LimitError` when LIDs leave the unicast range.
+        End ports with LID 0 are left out. Raises :class:`LimitError` when LIDs leave the unicast
+        range.
         """
         c = columns
         node_type, port_node, port_num = np.asarray(c.node_type), np.asarray(c.port_node), np.asarray(c.port_num)
@@ -117,20 +120,29 @@ class SwitchGraph:
         if max_lid > LID_UCAST_MAX:
             raise LimitError(f"LID {max_lid} is beyond the last unicast LID {LID_UCAST_MAX} (IBA 4.1.3)")
         return cls(
-            n_switches=len(switch_node), switch_node=switch_node,
+            n_switches=len(switch_node),
+            switch_node=switch_node,
             switch_guid=np.asarray(c.node_guid)[switch_node].astype(np.uint64),
             switch_nports=np.asarray(c.node_nports)[switch_node].astype(np.uint8),
-            first=first, out_port=port_num[link_rows].astype(np.uint8),
-            peer=switch_of[port_node[peers]], peer_port=port_num[peers].astype(np.uint8), reverse=row_of_port[peers],
-            end_lid=port_lid[ends].astype(np.uint16), end_lmc=port_lmc[ends].astype(np.uint8),
-            end_switch=end_switch.astype(np.int32), end_port=end_port.astype(np.uint8),
-            end_is_switch=port_num[ends] == 0, end_guid=np.asarray(c.port_guid)[ends].astype(np.uint64),
-            end_node=port_node[ends].astype(np.int32), end_portnum=port_num[ends].astype(np.uint8), max_lid=max_lid,
+            first=first,
+            out_port=port_num[link_rows].astype(np.uint8),
+            peer=switch_of[port_node[peers]],
+            peer_port=port_num[peers].astype(np.uint8),
+            reverse=row_of_port[peers],
+            end_lid=port_lid[ends].astype(np.uint16),
+            end_lmc=port_lmc[ends].astype(np.uint8),
+            end_switch=end_switch.astype(np.int32),
+            end_port=end_port.astype(np.uint8),
+            end_is_switch=port_num[ends] == 0,
+            end_guid=np.asarray(c.port_guid)[ends].astype(np.uint64),
+            end_node=port_node[ends].astype(np.int32),
+            end_portnum=port_num[ends].astype(np.uint8),
+            max_lid=max_lid,
             end_is_compute=(port_num[ends] != 0)
             & np.asarray(node_type == NodeType.CA if c.is_host is None else c.is_host)[port_node[ends]],
             node_desc=c.node_desc,
             switch_system=_systems(c.node_guid if c.sys_guid is None else c.sys_guid, switch_node),
-        )  # fmt: skip
+        )
 
 
 def _systems(sys_guid: Any, switch_node: np.ndarray) -> np.ndarray:

@@ -1,5 +1,5 @@
-# mypy: ignore-errors
-"""Forwarding tables from distances: the least-loaded of the best ports, as OpenSM's ucast manager picks it."""
+"""Forwarding tables from distances: the least-loaded of the best ports, as OpenSM's ucast manager
+picks it."""
 
 import numpy as np
 
@@ -9,16 +9,18 @@ LegalHops = table("LegalHops", "first peer out_port down hops is_down")
 """Links as in :class:`~softib.routing.graph.SwitchGraph`; ``down``, ``hops``, ``is_down`` as in
 :class:`~softib.routing.tables.Distances`."""
 Destinations = table("Destinations", "switch first end counted lid lmc port")
-"""Groups of ends on one switch: ends ``end[first[g]:first[g + 1]]`` on ``switch[g]``. ``counted`` bool[groups]: whether
-the group adds to the loads (OpenSM leaves switches' own LIDs out of its port profile). By end: base ``lid`` and ``lmc``
-(int64), egress ``port`` of its switch."""
+"""Groups of ends on one switch: ends ``end[first[g]:first[g + 1]]`` on ``switch[g]``. ``counted``
+bool[groups]: whether the group adds to the loads (OpenSM leaves switches' own LIDs out of its port
+profile). By end: base ``lid`` and ``lmc`` (int64), egress ``port`` of its switch."""
 
 
 @kernel
 def candidate_masks(legal, s, masks):
-    """Bit k of ``masks[k // 64, t]``: the k-th link of ``s`` lies on a best legal path to switch ``t``.
+    """Bit k of ``masks[k // 64, t]``: the k-th link of ``s`` lies on a best legal path to switch
+    ``t``.
 
-    masks uint64[4, n] out. One pass over a row of ``hops`` per link, so that it runs as vector code.
+    masks uint64[4, n] out. One pass over a row of ``hops`` per link, so that it runs as vector
+    code.
     """
     first, peer, down, hops, is_down = legal.first, legal.peer, legal.down, legal.hops, legal.is_down
     n = hops.shape[0]
@@ -41,10 +43,11 @@ def candidate_masks(legal, s, masks):
 
 @kernel
 def candidate_list(t, base, n_masks, masks, last, out_port, found, ports, count):
-    """Links named by the masks of ``t``, ascending, into ``found`` and their ports into ``ports``; returns how many.
+    """Links named by the masks of ``t``, ascending, into ``found`` and their ports into ``ports``;
+    returns how many.
 
-    ``last`` uint64[4] holds the masks that ``found`` (with ``count`` links) was made of: neighbouring destinations
-    often share them, and then nothing is to do.
+    ``last`` uint64[4] holds the masks that ``found`` (with ``count`` links) was made of:
+    neighbouring destinations often share them, and then nothing is to do.
     """
     same = True
     for w in range(n_masks):
@@ -68,10 +71,11 @@ def candidate_list(t, base, n_masks, masks, last, out_port, found, ports, count)
 
 @kernel(steps=lambda legal, dests, resume, lft: 5 * len(lft) * len(dests.lid), rows=True)
 def least_loaded(legal, dests, resume, lft):
-    """Tables for LMC 0: each LID in turn takes the port that carries the fewest LIDs so far, ties to the lowest.
+    """Tables for LMC 0: each LID in turn takes the port that carries the fewest LIDs so far, ties
+    to the lowest.
 
-    Of :data:`LegalHops`, to :data:`Destinations` in their order. lft uint8[n, lids] in and out: where it is not empty
-    (``resume``), entries other than 255 stay, and count as load.
+    Of :data:`LegalHops`, to :data:`Destinations` in their order. lft uint8[n, lids] in and out:
+    where it is not empty (``resume``), entries other than 255 stay, and count as load.
     """
     first, out_port = legal.first, legal.out_port
     group_switch, group_first, group_end, counted = dests.switch, dests.first, dests.end, dests.counted
@@ -128,11 +132,13 @@ def least_loaded(legal, dests, resume, lft):
 
 @kernel
 def least_loaded_lmc(legal, dests, system, lft):
-    """As :func:`least_loaded` for LMC > 0: the LIDs of one port spread over systems, then switches, then cables.
+    """As :func:`least_loaded` for LMC > 0: the LIDs of one port spread over systems, then switches,
+    then cables.
 
-    All base LIDs are routed first, then all second LIDs, and so on. Of a port's later LIDs a link to a system (chassis,
-    ``system`` int32[n]) that carries none of its LIDs yet is best, then one to such a switch; then the least loaded,
-    then the one to the switch with fewest of its LIDs; ties go round from the port after the last LID's.
+    All base LIDs are routed first, then all second LIDs, and so on. Of a port's later LIDs a link
+    to a system (chassis, ``system`` int32[n]) that carries none of its LIDs yet is best, then one
+    to such a switch; then the least loaded, then the one to the switch with fewest of its LIDs;
+    ties go round from the port after the last LID's.
     """
     first, out_port = legal.first, legal.out_port
     group_switch, group_first, group_end, counted = dests.switch, dests.first, dests.end, dests.counted
@@ -179,7 +185,8 @@ def least_loaded_lmc(legal, dests, system, lft):
 
 @kernel
 def _spread(legal, system, s, base_lid, offset, found, link_of_port, load, lft):
-    """The link of ``found`` for LID ``base_lid + offset`` of one port (see :func:`least_loaded_lmc`)."""
+    """The link of ``found`` for LID ``base_lid + offset`` of one port (see
+    :func:`least_loaded_lmc`)."""
     peer, out_port = legal.peer, legal.out_port
     base, count = legal.first[s], len(found)
     start = 0

@@ -10,9 +10,11 @@ __all__ = ["components"]
 
 
 def components(n: int, a: Any, b: Any) -> np.ndarray:
-    """Smallest member of the connected component of each of ``n`` vertices, edges ``a[i]``–``b[i]``.
+    """Smallest member of the connected component of each of ``n`` vertices, edges
+    ``a[i]``–``b[i]``.
 
-    Hooking and pointer jumping (Shiloach and Vishkin, J. Algorithms 3, 1982): near-linear, columns only.
+    Hooking and pointer jumping (Shiloach and Vishkin, J. Algorithms 3, 1982): near-linear, columns
+    only.
     """
     root = np.arange(n)
     while len(a):

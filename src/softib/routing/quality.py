@@ -1,7 +1,8 @@
 """How evenly forwarding tables use the links between switches.
 
-The measure is static: *paths*, the ordered CA→CA pairs whose path crosses a directed link (all-to-all traffic), and
-*destinations*, the CA LIDs that a switch sends out through it (what OpenSM's port profile balances).
+The measure is static: *paths*, the ordered CA→CA pairs whose path crosses a directed link
+(all-to-all traffic), and *destinations*, the CA LIDs that a switch sends out through it (what
+OpenSM's port profile balances).
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ __all__ = ["Balance", "Tier", "balance", "flows", "most_flows_of_bisections"]
 
 @dataclass(frozen=True)
 class Tier:
-    """The links that lead from switches of height ``low`` to switches of height ``high`` (0 = has CAs).
+    """The links that lead from switches of height ``low`` to switches of height ``high`` (0 = has
+    CAs).
 
-    ``least``, ``mean``, ``most`` are paths on a link of the tier; ``worst`` the first few most loaded links as
-    ``(switch row, out portnum, paths)``.
+    ``least``, ``mean``, ``most`` are paths on a link of the tier; ``worst`` the first few most
+    loaded links as ``(switch row, out portnum, paths)``.
     """
 
     low: int
@@ -42,7 +44,8 @@ class Tier:
 
 @dataclass(frozen=True)
 class Balance:
-    """Loads of all links between switches, rows as in the graph; ``tiers`` group links that do the same work."""
+    """Loads of all links between switches, rows as in the graph; ``tiers`` group links that do the
+    same work."""
 
     paths: np.ndarray  # int64[links]
     destinations: np.ndarray  # int64[links]
@@ -65,7 +68,8 @@ class Balance:
 
 
 def balance(graph: SwitchGraph, lft: np.ndarray, worst: int = 5) -> Balance:
-    """Loads under ``lft`` uint8[n_switches, any width], with the ``worst`` links of each tier named."""
+    """Loads under ``lft`` uint8[n_switches, any width], with the ``worst`` links of each tier
+    named."""
     at = port_map(graph)
     lids, ends = destinations(graph)
     to_ca = ~graph.end_is_switch[ends]
@@ -79,7 +83,8 @@ def balance(graph: SwitchGraph, lft: np.ndarray, worst: int = 5) -> Balance:
 
 
 def flows(graph: SwitchGraph, lft: np.ndarray, source: np.ndarray, dest: np.ndarray) -> np.ndarray:
-    """int64[links]: flows over each link, one from end ``source[i]`` to the base LID of end ``dest[i]`` (rows of the graph)."""
+    """int64[links]: flows over each link, one from end ``source[i]`` to the base LID of end
+    ``dest[i]`` (rows of the graph)."""
     load = np.zeros(len(graph.peer), np.int64)
     lids = graph.end_lid[dest].astype(np.int32)
     count_flows(port_map(graph), graph.peer, np.ascontiguousarray(lft, np.uint8), graph.end_switch[source], lids, load)
@@ -87,7 +92,8 @@ def flows(graph: SwitchGraph, lft: np.ndarray, source: np.ndarray, dest: np.ndar
 
 
 def most_flows_of_bisections(graph: SwitchGraph, lft: np.ndarray, count: int, seed: int = 0) -> np.ndarray:
-    """int64[count]: the most flows on a link while two random halves of the CAs send to each other, each to one other."""
+    """int64[count]: the most flows on a link while two random halves of the CAs send to each other,
+    each to one other."""
     ends = np.flatnonzero(~graph.end_is_switch)
     rng = np.random.default_rng(seed)
     at, lft = port_map(graph), np.ascontiguousarray(lft, np.uint8)

@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Counts of paths over every link."""
 
 import numpy as np
@@ -9,9 +8,11 @@ from softib.routing.proof.verify_kernels import load_tile
 
 @kernel(steps=lambda at, peer, lft, dest_lid, dest_end, end_switch, cas, load: 2 * len(cas) * len(dest_lid), rows=True)
 def count_paths(at, peer, lft, dest_lid, dest_end, end_switch, cas, load):
-    """``load[e]`` int64[links] += paths over link e: from every CA to each destination LID (CA ends) but its own.
+    """``load[e]`` int64[links] += paths over link e: from every CA to each destination LID (CA
+    ends) but its own.
 
-    cas int64[n]: CA ports on each switch. A walk ends where the table does, or after n links in a loop.
+    cas int64[n]: CA ports on each switch. A walk ends where the table does, or after n links in a
+    loop.
     """
     n = cas.shape[0]
     tile = np.empty((64, n), np.uint8)

@@ -10,9 +10,16 @@ from softib.routing.parts import components
 from softib.routing.tables import Distances, cas_per_switch, compute_per_switch
 
 __all__ = [
-    "find_spines", "find_tops", "given_roots", "heights", "lost_pairs", "names", "pick_roots", "rank_switches",
+    "find_spines",
+    "find_tops",
+    "given_roots",
+    "heights",
+    "lost_pairs",
+    "names",
+    "pick_roots",
+    "rank_switches",
     "top_down",
-]  # fmt: skip
+]
 
 
 def given_roots(graph: SwitchGraph, guids: tuple[int, ...], notes: list[str]) -> np.ndarray:
@@ -28,9 +35,9 @@ def given_roots(graph: SwitchGraph, guids: tuple[int, ...], notes: list[str]) ->
 def find_spines(graph: SwitchGraph, hops: np.ndarray) -> np.ndarray:
     """Roots by OpenSM's histogram over ``hops`` uint8[n, n] (int32, ascending; may be empty).
 
-    In a large tree nearly all CAs are equally far from *any* switch (over 20 leaves are enough), so the histogram
-    alone takes every switch for a root. Hence one rule more than OpenSM's: a switch that is cabled to a candidate
-    nearer to all CAs is no root.
+    In a large tree nearly all CAs are equally far from *any* switch (over 20 leaves are enough), so
+    the histogram alone takes every switch for a root. Hence one rule more than OpenSM's: a switch
+    that is cabled to a candidate nearer to all CAs is no root.
     """
     weight = compute_per_switch(graph)
     found = np.zeros(graph.n_switches, np.bool_)
@@ -55,7 +62,8 @@ def find_tops(graph: SwitchGraph, weight: np.ndarray | None = None) -> np.ndarra
 
 
 def heights(graph: SwitchGraph, weight: np.ndarray | None = None) -> np.ndarray:
-    """Links to the nearest switch that has a CA, int32[n_switches]; -1 where there is none. SHARP nodes do not count.
+    """Links to the nearest switch that has a CA, int32[n_switches]; -1 where there is none. SHARP
+    nodes do not count.
 
     ``weight`` as in :func:`find_tops`.
     """
@@ -66,7 +74,8 @@ def heights(graph: SwitchGraph, weight: np.ndarray | None = None) -> np.ndarray:
 
 
 def pick_roots(graph: SwitchGraph, among: np.ndarray | None = None) -> np.ndarray:
-    """In each connected part (of those that ``among`` bool[n] marks): the switch with most CAs, ties to the smaller GUID."""
+    """In each connected part (of those that ``among`` bool[n] marks): the switch with most CAs,
+    ties to the smaller GUID."""
     part = components(graph.n_switches, graph.link_switch, graph.peer)
     by = np.lexsort((graph.switch_guid, -compute_per_switch(graph)))
     by = by if among is None else by[among[by]]

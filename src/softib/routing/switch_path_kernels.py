@@ -1,5 +1,5 @@
-# mypy: ignore-errors
-"""Tables in which all LIDs of a switch's ends take the same switches, and spread over parallel cables alone."""
+"""Tables in which all LIDs of a switch's ends take the same switches, and spread over parallel
+cables alone."""
 
 import numpy as np
 
@@ -8,7 +8,8 @@ from softib.jit import kernel
 
 @kernel(steps=lambda first, peer, hops, out: len(peer) * len(first) // 3)
 def lowest_neighbour(first, peer, hops, out):
-    """``out[s, t]`` int32: the link of ``s`` with the lowest port that is nearer to ``t``, -1 where there is none.
+    """``out[s, t]`` int32: the link of ``s`` with the lowest port that is nearer to ``t``, -1 where
+    there is none.
 
     hops uint8[n, n], 255 = not connected.
     """
@@ -25,8 +26,8 @@ def lowest_neighbour(first, peer, hops, out):
 
 @kernel(steps=lambda first, peer, hops, weight, via: len(peer) * len(first) // 2, rows=True)
 def lightest_neighbours(first, peer, hops, weight, via):
-    """``via[s, t]`` int32: the link of ``s`` on the path to ``t`` with the least sum of ``weight`` (int64[links], both directions of a cable alike) among the shortest,
-    -1 where there is none."""
+    """``via[s, t]`` int32: the link of ``s`` on the path to ``t`` with the least sum of ``weight``
+    (int64[links], both directions of a cable alike) among the shortest, -1 where there is none."""
     n = first.shape[0] - 1
     total = np.empty(n, np.int64)
     via[:, :] = -1
@@ -45,10 +46,11 @@ def lightest_neighbours(first, peer, hops, weight, via):
 
 @kernel(steps=lambda links, via, end_switch, end_lid, end_lmc, end_port, cable, lft: 2 * len(lft) * len(end_lid))
 def spread_cables(links, via, end_switch, end_lid, end_lmc, end_port, cable, lft):
-    """Entries of all LIDs: on switch ``s`` towards the switch that link ``via[s, t]`` leads to, over its cables in turn.
+    """Entries of all LIDs: on switch ``s`` towards the switch that link ``via[s, t]`` leads to,
+    over its cables in turn.
 
-    ``links`` (first, peer, out_port); ``cable`` int32[ends]: which cable the first LID of an end takes (modulo their number),
-    the next LID (LMC) the next. lft uint8[n, LIDs] out.
+    ``links`` (first, peer, out_port); ``cable`` int32[ends]: which cable the first LID of an end
+    takes (modulo their number), the next LID (LMC) the next. lft uint8[n, LIDs] out.
     """
     first, peer, out_port = links.first, links.peer, links.out_port
     n = first.shape[0] - 1

@@ -19,8 +19,9 @@ def links_table(graph: SwitchGraph) -> LegalHops:
 
 
 def cables_of_ends(graph: SwitchGraph, place: np.ndarray | None = None) -> np.ndarray:
-    """int32[ends]: place of each CA port among those of its switch; a switch's own port is the first. CA ports stand by egress port, or by
-    ``place`` (int64[256], of each egress port) and then by egress port."""
+    """int32[ends]: place of each CA port among those of its switch; a switch's own port is the
+    first. CA ports stand by egress port, or by ``place`` (int64[256], of each egress port) and then
+    by egress port."""
     cable = np.zeros(len(graph.end_lid), np.int32)
     port_place = np.arange(256) if place is None else place
     cas = np.flatnonzero(~graph.end_is_switch)
@@ -31,8 +32,9 @@ def cables_of_ends(graph: SwitchGraph, place: np.ndarray | None = None) -> np.nd
 
 
 def tables(graph: SwitchGraph, via: np.ndarray, cable: np.ndarray | None = None) -> np.ndarray:
-    """uint8[n_switches, lft_size]: from switch s to all ends of switch t towards the switch behind link ``via[s, t]`` (int32[n, n],
-    -1 = no route), the ends over parallel cables in order ``cable`` (default :func:`cables_of_ends`)."""
+    """uint8[n_switches, lft_size]: from switch s to all ends of switch t towards the switch behind
+    link ``via[s, t]`` (int32[n, n], -1 = no route), the ends over parallel cables in order
+    ``cable`` (default :func:`cables_of_ends`)."""
     lft = np.full((graph.n_switches, graph.lft_size), LFT_NO_ROUTE, np.uint8)
     lids, lmc = graph.end_lid.astype(np.int64), graph.end_lmc.astype(np.int64)
     cable = cables_of_ends(graph) if cable is None else cable

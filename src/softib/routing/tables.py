@@ -1,4 +1,5 @@
-"""What minhop, updn and dnup share: distances under a rule of direction, then the least-loaded port for every LID."""
+"""What minhop, updn and dnup share: distances under a rule of direction, then the least-loaded port
+for every LID."""
 
 from __future__ import annotations
 
@@ -31,8 +32,9 @@ __all__ = [
 class Distances:
     """Hops between switches under a rule of direction.
 
-    ``hops`` uint8[n, n] from row to column, 255 = no legal path; ``is_down`` bool[n, n]: the path goes only down from
-    here; ``down`` bool[links]: the link leads away from the top. Without a rule everything is "down".
+    ``hops`` uint8[n, n] from row to column, 255 = no legal path; ``is_down`` bool[n, n]: the path
+    goes only down from here; ``down`` bool[links]: the link leads away from the top. Without a rule
+    everything is "down".
     """
 
     hops: np.ndarray
@@ -50,7 +52,8 @@ def min_hops(graph: SwitchGraph) -> Distances:
 
 
 def beyond_max_hops(graph: SwitchGraph, hops: np.ndarray) -> list[str]:
-    """A line for people where switches of one part are more hops apart than ``hops`` can say (254); else none.
+    """A line for people where switches of one part are more hops apart than ``hops`` can say (254);
+    else none.
 
     No subnet manager gets there: a directed route has at most 63 hops (IBA 14.2.1.2).
     """
@@ -68,10 +71,12 @@ def beyond_max_hops(graph: SwitchGraph, hops: np.ndarray) -> list[str]:
 
 
 def ordered_hops(graph: SwitchGraph, order: np.ndarray) -> Distances:
-    """Distances of walks that never go up after down; ``order`` int32[n] lists the switches from the top down.
+    """Distances of walks that never go up after down; ``order`` int32[n] lists the switches from
+    the top down.
 
-    A total order makes the channel dependencies acyclic whatever the graph is (up*/down*, Schroeder et al.,
-    "Autonet", 1991). All-down ways win over shorter ones that begin upwards: see :func:`legal_hops`.
+    A total order makes the channel dependencies acyclic whatever the graph is (up*/down*, Schroeder
+    et al., "Autonet", 1991). All-down ways win over shorter ones that begin upwards: see
+    :func:`legal_hops`.
     """
     n = graph.n_switches
     place = np.empty(n, np.int32)
@@ -90,18 +95,21 @@ def cas_per_switch(graph: SwitchGraph) -> np.ndarray:
 
 
 def compute_per_switch(graph: SwitchGraph) -> np.ndarray:
-    """As :func:`cas_per_switch` without SHARP aggregation nodes (with them where there is nothing else)."""
+    """As :func:`cas_per_switch` without SHARP aggregation nodes (with them where there is nothing
+    else)."""
     if not graph.end_is_compute.any():
         return cas_per_switch(graph)
     return np.bincount(graph.end_switch[graph.end_is_compute], minlength=graph.n_switches).astype(np.int64)
 
 
 def destination_groups(graph: SwitchGraph) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """The order in which destinations take their ports, as OpenSM's: those on the fullest switch first.
+    """The order in which destinations take their ports, as OpenSM's: those on the fullest switch
+    first.
 
-    Returns ``(switch, first, ends, counted)``: groups of ends on one switch. CA groups come in descending order of
-    their number of CA ports, equal ones by NodeGUID, ports ascending; then switches' own ports by GUID, which do not
-    count as load (OpenSM's ``port_profile_switch_nodes`` off).
+    Returns ``(switch, first, ends, counted)``: groups of ends on one switch. CA groups come in
+    descending order of their number of CA ports, equal ones by NodeGUID, ports ascending; then
+    switches' own ports by GUID, which do not count as load (OpenSM's ``port_profile_switch_nodes``
+    off).
     """
     n = graph.n_switches
     load = cas_per_switch(graph)
@@ -134,7 +142,8 @@ def destinations_table(
 
 
 def tables(graph: SwitchGraph, d: Distances) -> np.ndarray:
-    """Forwarding tables uint8[n_switches, lft_size] along ``d``, balanced port by port; 255 = no route."""
+    """Forwarding tables uint8[n_switches, lft_size] along ``d``, balanced port by port; 255 = no
+    route."""
     lft = np.full((graph.n_switches, graph.lft_size), LFT_NO_ROUTE, np.uint8)
     legal, dests = legal_hops_table(graph, d), destinations_table(graph, *destination_groups(graph))
     if graph.end_lmc.any():

@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """The fluid layer's clock: flows begin and end, and between two such events every rate is constant.
 
 Each message has at most one event: when its flow begins, or when it ends at its present rate.

@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Kernels of the LogGOPS model: operations of ranks in the order of time, with processors,
 adapters, and messages that take latency and octets."""
 

@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Max-min fair rates by progressive filling (Bertsekas and Gallager, Data Networks, 6.5.2), for the
 flows that a change reaches.
 

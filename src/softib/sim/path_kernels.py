@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Kernels that follow messages through the tables of a fabric: LFT by DLID, SL2VL at each output,
 link by link.
 

@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Shift phases: host i sends to host i + k, everybody waits, then comes the next k.
 
 In a phase all messages have one size and begin at once. The channel with the most octets per Gb/s

@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Kernels of the static layer: messages and computations one after another, where each begins when
 what it waits for is there."""
 

@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Kernels of the static layer: flows walk forwarding tables and leave their weight on every channel
 they use.
 

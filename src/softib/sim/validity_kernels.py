@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Where rates of flows cannot be what a lossless network with credits gives: docs/simulate.md has
 the rule.
 

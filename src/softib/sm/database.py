@@ -1,7 +1,8 @@
 """What the subnet manager learned by MADs: the same columns as a fabric, grown as answers arrive.
 
-``node``, ``portnum``, ``port`` (a row: ``node_base + portnum``) mean what they mean in a fabric; rows are in the order of
-discovery. A switch has rows for ports 0…NumPorts, a CA for 1…NumPorts. Nothing here comes from anywhere but MADs.
+``node``, ``portnum``, ``port`` (a row: ``node_base + portnum``) mean what they mean in a fabric;
+rows are in the order of discovery. A switch has rows for ports 0…NumPorts, a CA for 1…NumPorts.
+Nothing here comes from anywhere but MADs.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ _NODE_COLUMNS: dict[str, tuple[Any, tuple[int, ...], int]] = {
     "switch_info": (np.uint8, (64,), 0),
     "has_switch_info": (np.bool_, (), 0),
 }
-"""``node_route``: row of ``routes`` by which it was found; ``node_entered``: one of a CA's ports has it; ``node_ok``: answered all that is needed to use it. ``switch_info`` is zeros for a CA."""
+"""``node_route``: row of ``routes`` by which it was found; ``node_entered``: one of a CA's ports
+has it; ``node_ok``: answered all that is needed to use it. ``switch_info`` is zeros for a CA."""
 
 _PORT_COLUMNS: dict[str, tuple[Any, tuple[int, ...], int]] = {
     "port_node": (np.int32, (), 0),
@@ -49,8 +51,9 @@ _PORT_COLUMNS: dict[str, tuple[Any, tuple[int, ...], int]] = {
     "port_lid": (np.uint16, (), 0),
     "port_lmc": (np.uint8, (), 0),
 }
-"""``port_peer`` is what a NodeInfo through the port found (-1: nothing). ``port_route`` is the row of ``routes`` that leads
-to the port (CA) or its switch; ``port_lid`` and ``port_lmc`` are what the LID manager decided."""
+"""``port_peer`` is what a NodeInfo through the port found (-1: nothing). ``port_route`` is the row
+of ``routes`` that leads to the port (CA) or its switch; ``port_lid`` and ``port_lmc`` are what the
+LID manager decided."""
 
 
 class Database:
@@ -93,7 +96,8 @@ class Database:
         return int(self.nodes_of(np.array([guid], np.uint64))[0])
 
     def add_nodes(self, info: np.ndarray, route: np.ndarray) -> np.ndarray:
-        """Enter nodes by their NodeInfo (uint8[n, 64], GUIDs distinct and new) and the route that leads there."""
+        """Enter nodes by their NodeInfo (uint8[n, 64], GUIDs distinct and new) and the route that
+        leads there."""
         n = len(info)
         first = self.n_nodes
         nodes = np.arange(first, first + n, dtype=np.int32)
@@ -105,11 +109,16 @@ class Database:
         self._node = _grown(self._node, _NODE_COLUMNS, first + n)
         self.n_nodes = first + n
         for name, values in (
-            ("node_type", node_type), ("node_nports", nports), ("node_guid", guid), ("revision", NodeInfo.revision.get(info)),
-            ("sys_guid", NodeInfo.sys_guid.get(info)), ("vendor_id", NodeInfo.vendor_id.get(info)),
-            ("device_id", NodeInfo.device_id.get(info)), ("node_route", route),
+            ("node_type", node_type),
+            ("node_nports", nports),
+            ("node_guid", guid),
+            ("revision", NodeInfo.revision.get(info)),
+            ("sys_guid", NodeInfo.sys_guid.get(info)),
+            ("vendor_id", NodeInfo.vendor_id.get(info)),
+            ("device_id", NodeInfo.device_id.get(info)),
+            ("node_route", route),
             ("node_info", info),
-        ):  # fmt: skip
+        ):
             self._node[name][nodes] = values
         is_switch = node_type == NodeType.SWITCH
         rows = nports.astype(np.int64) + is_switch
@@ -128,11 +137,15 @@ class Database:
         return nodes
 
     def refresh_nodes(self, nodes: np.ndarray, info: np.ndarray) -> None:
-        """Known nodes answered NodeInfo (uint8[n, 64]) again: a device that restarted may have other firmware."""
+        """Known nodes answered NodeInfo (uint8[n, 64]) again: a device that restarted may have
+        other firmware."""
         for name, values in (
-            ("revision", NodeInfo.revision.get(info)), ("sys_guid", NodeInfo.sys_guid.get(info)),
-            ("vendor_id", NodeInfo.vendor_id.get(info)), ("device_id", NodeInfo.device_id.get(info)), ("node_info", info),
-        ):  # fmt: skip
+            ("revision", NodeInfo.revision.get(info)),
+            ("sys_guid", NodeInfo.sys_guid.get(info)),
+            ("vendor_id", NodeInfo.vendor_id.get(info)),
+            ("device_id", NodeInfo.device_id.get(info)),
+            ("node_info", info),
+        ):
             self._node[name][nodes] = values
 
     # -- from one sweep to the next --
@@ -154,8 +167,8 @@ class Database:
         return out
 
     def drop_nodes(self, removed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Take out nodes (bool[nodes]) and their ports; the others keep their order. Returns the new row of each old
-        node and of each old port, -1 for what is gone."""
+        """Take out nodes (bool[nodes]) and their ports; the others keep their order. Returns the
+        new row of each old node and of each old port, -1 for what is gone."""
         keep_port = ~removed[self.port_node]
         node_row = np.where(removed, -1, np.cumsum(~removed) - 1).astype(np.int32)
         port_row = np.where(keep_port, np.cumsum(keep_port) - 1, -1).astype(np.int32)
@@ -185,12 +198,14 @@ class Database:
 
     @property
     def switches(self) -> np.ndarray:
-        """Usable switches, ascending by NodeGUID, so that tables do not depend on the order of answers."""
+        """Usable switches, ascending by NodeGUID, so that tables do not depend on the order of
+        answers."""
         rows = np.flatnonzero(self.is_switch & self.node_ok)
         return rows[np.argsort(self.node_guid[rows], kind="stable")]
 
     def end_ports(self) -> np.ndarray:
-        """Ports that own LIDs: port 0 of each usable switch, and each CA port that answered; by PortGUID, the SM's first."""
+        """Ports that own LIDs: port 0 of each usable switch, and each CA port that answered; by
+        PortGUID, the SM's first."""
         on_switch = self.is_switch[self.port_node]
         mine = np.where(on_switch, self.port_num == 0, self.has_port_info) & self.node_ok[self.port_node]
         rows = np.flatnonzero(mine)
@@ -202,8 +217,8 @@ class Database:
         return PortInfo.port_state.get(self.port_info)
 
     def port_modifier(self, ports: np.ndarray) -> np.ndarray:
-        """AttributeModifier of PortInfo of ``ports``: the portnum, and SMSupportExtendedSpeeds where the device has these components (a switch says so
-        in port 0's CapabilityMask)."""
+        """AttributeModifier of PortInfo of ``ports``: the portnum, and SMSupportExtendedSpeeds
+        where the device has these components (a switch says so in port 0's CapabilityMask)."""
         says = np.where(self.external[ports], self.node_base[self.port_node[ports]], ports)
         extended = self.has_port_info[says] & (
             (PortInfo.cap_mask.get(self.port_info[says]) & CapMask.EXTENDED_SPEEDS) > 0

@@ -1,7 +1,9 @@
-"""What a manager would change, found out without changing it: every Set goes out as the Get of the same attribute.
+"""What a manager would change, found out without changing it: every Set goes out as the Get of the
+same attribute.
 
-The answer says what the device holds; the manager gets back what it wanted to set, as if it had been set, and goes on. So a
-whole sweep runs, and the differences are collected on the way. Nothing but Gets leaves (IBA 13.4.5).
+The answer says what the device holds; the manager gets back what it wanted to set, as if it had
+been set, and goes on. So a whole sweep runs, and the differences are collected on the way. Nothing
+but Gets leaves (IBA 13.4.5).
 """
 
 from __future__ import annotations
@@ -22,24 +24,31 @@ from softib.sm.managers.link_mgr import NO_CHANGE_FIELDS
 __all__ = ["AttributeChange", "DryRun"]
 
 STRUCTURES: dict[int, Any] = {
-    int(SmpAttr.PORT_INFO): PortInfo, int(SmpAttr.SWITCH_INFO): SwitchInfo, int(SmpAttr.MLNX_VPORT_INFO): VPortInfo,
+    int(SmpAttr.PORT_INFO): PortInfo,
+    int(SmpAttr.SWITCH_INFO): SwitchInfo,
+    int(SmpAttr.MLNX_VPORT_INFO): VPortInfo,
     int(SmpAttr.MLNX_VIRTUALIZATION_INFO): VirtualizationInfo,
-}  # fmt: skip
+}
 TABLES: dict[int, tuple[str, Any, int]] = {
-    int(SmpAttr.LFT): ("LFT", np.uint8, LFT_BLOCK), int(SmpAttr.MFT): ("MFT", ">u2", MFT_BLOCK),
-    int(SmpAttr.PKEY_TABLE): ("P_KeyTable", ">u2", 32), int(SmpAttr.SL2VL): ("SLtoVLMappingTable", np.uint8, 8),
-    int(SmpAttr.VL_ARB): ("VLArbitrationTable", ">u2", 32), int(SmpAttr.MLNX_VPORT_PKEY_TABLE): ("VPortPKeyTable", ">u2", 32),
-}  # fmt: skip
+    int(SmpAttr.LFT): ("LFT", np.uint8, LFT_BLOCK),
+    int(SmpAttr.MFT): ("MFT", ">u2", MFT_BLOCK),
+    int(SmpAttr.PKEY_TABLE): ("P_KeyTable", ">u2", 32),
+    int(SmpAttr.SL2VL): ("SLtoVLMappingTable", np.uint8, 8),
+    int(SmpAttr.VL_ARB): ("VLArbitrationTable", ">u2", 32),
+    int(SmpAttr.MLNX_VPORT_PKEY_TABLE): ("VPortPKeyTable", ">u2", 32),
+}
 """Attribute → its name, the type of an entry, and entries of a block."""
 
 
 COMMANDS = ("client_reregister",)
-"""Components that ask for something and are no state: a new master sets this one on every CA port (IBA 14.2.5.6)."""
+"""Components that ask for something and are no state: a new master sets this one on every CA port
+(IBA 14.2.5.6)."""
 
 
 @dataclass(frozen=True)
 class AttributeChange:
-    """One attribute that would be another. ``rows``: (what, value now, value then), by field or by index of a table's entry."""
+    """One attribute that would be another. ``rows``: (what, value now, value then), by field or by
+    index of a table's entry."""
 
     node: int
     guid: int
@@ -51,8 +60,13 @@ class AttributeChange:
     def to_json(self) -> dict[str, Any]:
         """Plain values, as ``softib sm run --dry-run --json`` prints them."""
         rows = [{"what": what, "now": now, "then": then} for what, now, then in self.rows]
-        return {"node": self.name, "node_guid": f"{self.guid:#018x}", "attribute": self.attr, "modifier": self.modifier,
-                "changes": rows}  # fmt: skip
+        return {
+            "node": self.name,
+            "node_guid": f"{self.guid:#018x}",
+            "attribute": self.attr,
+            "modifier": self.modifier,
+            "changes": rows,
+        }
 
 
 class DryRun:
@@ -63,7 +77,8 @@ class DryRun:
         self._held: dict[tuple[bytes, int, int], np.ndarray] = {}
         self._then: dict[tuple[bytes, int, int], np.ndarray] = {}
         self.sets = self.assumed = 0
-        """Sets that were not sent (repetitions not counted); those of other classes, of which it is assumed that they would be done."""
+        """Sets that were not sent (repetitions not counted); those of other classes, of which it is
+        assumed that they would be done."""
         self._assumed: list[MadBatch] = []
 
     def out(self, outbox: MadBatch) -> MadBatch:
@@ -156,8 +171,8 @@ def _name(attr: int) -> str:
 
 
 def _after(attr: int, now: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """What the device would hold after Set(``wanted``): components whose zero means "no change" stay (IBA 14.2.5.6),
-    PortStateChange is cleared (14.2.5.4), VPortStateChange likewise."""
+    """What the device would hold after Set(``wanted``): components whose zero means "no change"
+    stay (IBA 14.2.5.6), PortStateChange is cleared (14.2.5.4), VPortStateChange likewise."""
     then = wanted.copy()
     if attr == SmpAttr.PORT_INFO:
         for f in (*NO_CHANGE_FIELDS, PortInfo.port_state):

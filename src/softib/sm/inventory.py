@@ -1,7 +1,8 @@
-"""Tables that only somebody's question calls for: P_Key, SLtoVL and VL arbitration tables of devices (IBA 14.2.5.7-9).
+"""Tables that only somebody's question calls for: P_Key, SLtoVL and VL arbitration tables of
+devices (IBA 14.2.5.7-9).
 
-A sweep does not need them. The first question for such a record makes the manager read them, of one LID where the
-question names it, and the answer waits.
+A sweep does not need them. The first question for such a record makes the manager read them, of one
+LID where the question names it, and the answer waits.
 """
 
 from __future__ import annotations
@@ -86,7 +87,8 @@ class Inventory:
         row, block = spread(pkey_blocks(self.subnet.db, ports))
         port = ports[row]
         number = np.where(db.external[port], db.port_num[port], 0)
-        # Least significant octet first, as OpenSM on x86 sends it and saquery shows it (requests of both have the most significant first).
+        # Least significant octet first, as OpenSM on x86 sends it and saquery shows it (requests of
+        # both have the most significant first).
         swapped = (block & 0xFF) << 8 | block >> 8
         shown = np.where(db.is_switch[db.port_node[port]], number, db.port_num[port])
         record = PKeyTableRecord.pack(lid=self.subnet.lid_of_port[port], block=swapped, portnum=shown)
@@ -107,7 +109,8 @@ class Inventory:
         port, block = np.repeat(ports, 4), np.tile(np.arange(1, 5), len(ports))
         info = db.port_info[port]
         cap = np.where(block <= 2, PortInfo.vl_arb_low_cap.get(info), PortInfo.vl_arb_high_cap.get(info))
-        # A table that the port does not have reads as zeros: OpenSM answers so, and osmtest -f q asks for all four blocks.
+        # A table that the port does not have reads as zeros: OpenSM answers so, and osmtest -f q
+        # asks for all four blocks.
         self._exists = cap > np.where(block % 2, 0, VL_ARB_BLOCK)
         number = np.where(db.is_switch[db.port_node[port]], db.port_num[port], 0).astype(np.int64)
         shown = np.where(db.is_switch[db.port_node[port]], number, db.port_num[port])
@@ -116,7 +119,8 @@ class Inventory:
 
 
 def pkey_blocks(db: Database, ports: np.ndarray) -> np.ndarray:
-    """int64[n]: blocks of each port's P_Key table (PartitionCap; of external switch ports PartitionEnforcementCap)."""
+    """int64[n]: blocks of each port's P_Key table (PartitionCap; of external switch ports
+    PartitionEnforcementCap)."""
     node = db.port_node[ports]
     partition_cap = NodeInfo.partition_cap.get(db.node_info[node])
     enforced = SwitchInfo.partition_enforcement_cap.get(db.switch_info[node])

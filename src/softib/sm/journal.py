@@ -1,4 +1,5 @@
-"""Which records of the administrator changed since somebody asked last, so that standbys get those alone."""
+"""Which records of the administrator changed since somebody asked last, so that standbys get those
+alone."""
 
 from __future__ import annotations
 

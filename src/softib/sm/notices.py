@@ -1,7 +1,8 @@
 """Subscriptions (InformInfo) and the reports that subscribers get (IBA 13.4.11, 14.2.5.1, 15.4.2).
 
-Subscriptions come as Set(InformInfo); every trap that reaches the manager, and the traps 64 to 67 that it raises
-itself, go out as Report(Notice) to every client with a matching subscription. A report without an acknowledgement is repeated.
+Subscriptions come as Set(InformInfo); every trap that reaches the manager, and the traps 64 to 67
+that it raises itself, go out as Report(Notice) to every client with a matching subscription. A
+report without an acknowledgement is repeated.
 """
 
 from __future__ import annotations
@@ -105,10 +106,17 @@ def _matches(s: Subscription, n: dict[str, int], gid: tuple[int, int]) -> bool:
 
 
 def gid_notice(trap: int, gid: tuple[int, int], lid: int) -> np.ndarray:
-    """uint8[64]: 64 GID in service, 65 out of service, 66 group created, 67 deleted; ``lid`` is the manager's."""
+    """uint8[64]: 64 GID in service, 65 out of service, 66 group created, 67 deleted; ``lid`` is the
+    manager's."""
     details = TrapGid.pack(gid=np.array(gid, np.uint64))
-    return Notice.pack(is_generic=1, type=SUBNET_MANAGEMENT, producer_type=CLASS_MANAGER, trap_number=trap, issuer_lid=lid,
-                       data_details=details)  # fmt: skip
+    return Notice.pack(
+        is_generic=1,
+        type=SUBNET_MANAGEMENT,
+        producer_type=CLASS_MANAGER,
+        trap_number=trap,
+        issuer_lid=lid,
+        data_details=details,
+    )
 
 
 def report(notice: np.ndarray, issuer: tuple[int, int], to: list[Subscription]) -> MadBatch:
@@ -118,9 +126,13 @@ def report(notice: np.ndarray, issuer: tuple[int, int], to: list[Subscription]) 
     batch.slid[:] = 0
     batch.dqp[:], batch.sqp[:] = [s.qp for s in to], GSI_QP
     batch.mad[:, :SA_DATA] = SaHeader.pack(
-        base_version=1, mgmt_class=int(MgmtClass.SUBN_ADM), class_version=2, method=int(SaMethod.REPORT), attr_id=int(SaAttr.NOTICE),
+        base_version=1,
+        mgmt_class=int(MgmtClass.SUBN_ADM),
+        class_version=2,
+        method=int(SaMethod.REPORT),
+        attr_id=int(SaAttr.NOTICE),
         attr_offset=SaNotice.size // 8,
-    )  # fmt: skip
+    )
     batch.mad[:, SA_DATA : SA_DATA + SaNotice.size] = SaNotice.pack(
         notice=notice, issuer_gid=np.array(issuer, np.uint64)
     )

@@ -1,4 +1,5 @@
-"""What others send to the manager: questions, traps, Set(SMInfo), records of other managers; sorted, and answered (IBA 13.4.9, 14.4.1, 15.4)."""
+"""What others send to the manager: questions, traps, Set(SMInfo), records of other managers;
+sorted, and answered (IBA 13.4.9, 14.4.1, 15.4)."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ class Responder:
         self.sa_manager, self.replication = mastership.has.sa_manager, mastership.has.replication
 
     def take(self, now_ps: int, inbox: MadBatch | None, db: Database) -> tuple[MadBatch | None, list[MadBatch]]:
-        """Answer what others ask; returns the answers to the manager's own SMPs, and what shall be sent. ``db`` is the current sweep's."""
+        """Answer what others ask; returns the answers to the manager's own SMPs, and what shall be
+        sent. ``db`` is the current sweep's."""
         out: list[MadBatch] = []
         if inbox is None or not len(inbox):
             return inbox, out
@@ -76,9 +78,13 @@ class Responder:
         return self.sa_manager.answer(requests, now_ps)
 
     def sm_info(self) -> np.ndarray:
-        """SMInfo (IBA 14.2.5.13). All managers get to see the SM_Key: OpenSM ignores one that does not show it, and asks without its own."""
+        """SMInfo (IBA 14.2.5.13). All managers get to see the SM_Key: OpenSM ignores one that does
+        not show it, and asks without its own."""
         config = self.mastership.config
         return SMInfo.pack(
-            guid=self.replication.local_guid, sm_key=config.sm_key, priority=config.priority,
-            sm_state=int(self.mastership.state), act_count=self.sent() & 0xFFFFFFFF,
-        )  # fmt: skip
+            guid=self.replication.local_guid,
+            sm_key=config.sm_key,
+            priority=config.priority,
+            sm_state=int(self.mastership.state),
+            act_count=self.sent() & 0xFFFFFFFF,
+        )

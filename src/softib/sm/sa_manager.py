@@ -1,7 +1,7 @@
 """The administrator's state of a master: what outlives a single question (IBA 15.4).
 
-Groups, subscriptions and services; notices of GIDs that come and go (traps 64, 65) and of groups (66, 67); reports that
-wait for their acknowledgement; questions that wait for tables of devices.
+Groups, subscriptions and services; notices of GIDs that come and go (traps 64, 65) and of groups
+(66, 67); reports that wait for their acknowledgement; questions that wait for tables of devices.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ __all__ = ["SaManager"]
 
 REPORT_WINDOW = 64
 BUDGET = 1024.0
-"""How much is answered in a step (:mod:`softib.sm.sa.fair_queue`): about 20 ms, so that no SMP waits longer for the manager."""
+"""How much is answered in a step (:mod:`softib.sm.sa.fair_queue`): about 20 ms, so that no SMP
+waits longer for the manager."""
 IN_SERVICE, OUT_OF_SERVICE = 64, 65
 LINK_LOCAL, HOPS_MAX = 2, 255
 
@@ -45,8 +46,8 @@ class Waiting:
 
 
 class SaManager:
-    """``subnet`` is None while this manager is no master. ``groups.changed`` and ``waiting`` are what the manager shall
-    do next."""
+    """``subnet`` is None while this manager is no master. ``groups.changed`` and ``waiting`` are
+    what the manager shall do next."""
 
     def __init__(self, config: SmConfig):
         self.config = config
@@ -73,13 +74,15 @@ class SaManager:
 
     @property
     def known(self) -> np.ndarray | None:
-        """PortGUIDs of the subnet whose hosts' groups, services and subscriptions are here (uint64[n]); None: of no host."""
+        """PortGUIDs of the subnet whose hosts' groups, services and subscriptions are here
+        (uint64[n]); None: of no host."""
         return self._restored if self.subnet is None else self.subnet.end_guid
 
     # -- being master --
 
     def restore(self, copy: Copied, config: SmConfig) -> None:
-        """What the master before knew. Its partitions' groups are kept where partitions of ``config`` keep them."""
+        """What the master before knew. Its partitions' groups are kept where partitions of
+        ``config`` keep them."""
         self.close()
         self.config = config
         for group in copy.groups:
@@ -92,7 +95,8 @@ class SaManager:
         self._restored = np.array(sorted(copy.here), np.uint64)
 
     def open(self, subnet: Subnet, members: Members) -> None:
-        """A sweep ended. What left the subnet is forgotten, and subscribers get GID In Service and Out of Service notices."""
+        """A sweep ended. What left the subnet is forgotten, and subscribers get GID In Service and
+        Out of Service notices."""
         known, first = self.known, self.subnet is None
         if first:
             self._partition_groups(subnet)
@@ -132,7 +136,8 @@ class SaManager:
         self.queue.clear()
 
     def reconfigure(self, config: SmConfig) -> None:
-        """Other partitions: their groups come, and those of removed partitions end with their last full member."""
+        """Other partitions: their groups come, and those of removed partitions end with their last
+        full member."""
         self.config = config
         if self.subnet is None:
             return
@@ -153,8 +158,9 @@ class SaManager:
             self.multicast.events.append((67, group.mgid))
 
     def _partition_groups(self, subnet: Subnet) -> None:
-        """The groups that partitions keep: IPoIB's broadcast group and those of the file. Where the engine's paths take several VLs they go on
-        the first SL that no path takes (clients give their own groups the broadcast group's SL), unless the file names another."""
+        """The groups that partitions keep: IPoIB's broadcast group and those of the file. Where the
+        engine's paths take several VLs they go on the first SL that no path takes (clients give
+        their own groups the broadcast group's SL), unless the file names another."""
         free = self._free_sl(subnet)
         for partition in self.config.known_partitions:
             for g in partition.groups:
@@ -163,9 +169,19 @@ class SaManager:
                     self.groups.groups[mgid].kept = True
                 else:
                     self.groups.add(
-                        mgid, 0x3FFF, qkey=g.qkey, mtu=g.mtu, rate=g.rate, pkey=partition.pkey | 0x8000, sl=g.sl or free, tclass=g.tclass,
-                        flow_label=g.flow_label, hop_limit=0 if g.scope == LINK_LOCAL else HOPS_MAX, packet_life_time=self.config.subnet_timeout, kept=True,
-                    )  # fmt: skip
+                        mgid,
+                        0x3FFF,
+                        qkey=g.qkey,
+                        mtu=g.mtu,
+                        rate=g.rate,
+                        pkey=partition.pkey | 0x8000,
+                        sl=g.sl or free,
+                        tclass=g.tclass,
+                        flow_label=g.flow_label,
+                        hop_limit=0 if g.scope == LINK_LOCAL else HOPS_MAX,
+                        packet_life_time=self.config.subnet_timeout,
+                        kept=True,
+                    )
 
     def _free_sl(self, subnet: Subnet) -> int:
         """An SL whose VL no unicast path takes; 0 where one VL is enough, or none is left."""

@@ -1,6 +1,7 @@
 """The subnet manager's state machine as a table (IBA 14.4.1).
 
-The events come from ``election`` (ranks of managers), ``unsolicited`` (Set(SMInfo) of others) and the sweeps themselves.
+The events come from ``election`` (ranks of managers), ``unsolicited`` (Set(SMInfo) of others) and
+the sweeps themselves.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""What devices hold by what the manager wrote: it outlives a sweep, so that the next one sends only changes."""
+"""What devices hold by what the manager wrote: it outlives a sweep, so that the next one sends only
+changes."""
 
 from __future__ import annotations
 

@@ -5,11 +5,13 @@
     while not sm.settled:
         outbox, deadline_ps = sm.step(now_ps, inbox)
 
-A sweep is a list of phases; each puts requests into the queue when it is entered, the next is entered when all are answered
-or given up. The first starts with the first ``step``, another with :meth:`request_sweep`: it looks at everything anew,
-keeps LIDs, and sends only what is not as wanted. One that a trap or PortStateChange calls for asks those that said so alone, and what hangs
-on them (:mod:`~softib.sm.sweep.rediscovery`). :mod:`~softib.sm.sweep.runner` carries sweeps, :mod:`~softib.sm.sweep.between_sweeps` what is done between them;
-as a master the manager is the subnet administrator too (``sa_manager``).
+A sweep is a list of phases; each puts requests into the queue when it is entered, the next is
+entered when all are answered or given up. The first starts with the first ``step``, another with
+:meth:`request_sweep`: it looks at everything anew, keeps LIDs, and sends only what is not as
+wanted. One that a trap or PortStateChange calls for asks those that said so alone, and what hangs
+on them (:mod:`~softib.sm.sweep.rediscovery`). :mod:`~softib.sm.sweep.runner` carries sweeps,
+:mod:`~softib.sm.sweep.between_sweeps` what is done between them; as a master the manager is the
+subnet administrator too (``sa_manager``).
 """
 
 from __future__ import annotations
@@ -46,11 +48,13 @@ __all__ = ["PHASES", "SubnetManager"]
 
 
 class SubnetManager:
-    """Discovers a subnet, gives LIDs, routes, programs the switches, brings the links up, and administers it.
+    """Discovers a subnet, gives LIDs, routes, programs the switches, brings the links up, and
+    administers it.
 
-    Public: ``database`` (what MADs answered), ``report`` (of the current or last sweep), ``state``, ``graph`` and ``routing`` (None
-    before the first routing), ``phase`` (name, or "" between sweeps), ``sa_manager`` (subnet administration), ``election``,
-    ``lids`` (PortGUID → first and last LID, also of ports that left; fill it before the first step to give known ports theirs),
+    Public: ``database`` (what MADs answered), ``report`` (of the current or last sweep), ``state``,
+    ``graph`` and ``routing`` (None before the first routing), ``phase`` (name, or "" between
+    sweeps), ``sa_manager`` (subnet administration), ``election``, ``lids`` (PortGUID → first and
+    last LID, also of ports that left; fill it before the first step to give known ports theirs),
     ``mkeys`` (which M_Keys ports hold; likewise).
     """
 
@@ -126,10 +130,12 @@ class SubnetManager:
     # -- the surface --
 
     def step(self, now_ps: int, inbox: MadBatch | None = None) -> tuple[MadBatch, int]:
-        """Take what arrived; return what shall leave now and the time of the next call if nothing arrives before.
+        """Take what arrived; return what shall leave now and the time of the next call if nothing
+        arrives before.
 
-        Raises :class:`~softib.errors.LimitError` when the subnet cannot be managed (too many LIDs, tables too short), and
-        whatever a routing engine raises; the sweep is given up then, and :meth:`request_sweep` starts a new one.
+        Raises :class:`~softib.errors.LimitError` when the subnet cannot be managed (too many LIDs,
+        tables too short), and whatever a routing engine raises; the sweep is given up then, and
+        :meth:`request_sweep` starts a new one.
         """
         self._now_ps = now_ps
         inbox, replies = self._responder.take(now_ps, inbox, self.database)
@@ -162,17 +168,19 @@ class SubnetManager:
         return (MadBatch.concat(full) if full else outbox), min(deadline_ps, sa_ps, silent_ps, copy_ps)
 
     def postpone(self, by_ps: int) -> None:
-        """The caller did not listen to the wire for ``by_ps``, most of all while :meth:`step` computed: no request is late for that."""
+        """The caller did not listen to the wire for ``by_ps``, most of all while :meth:`step`
+        computed: no request is late for that."""
         for part in (self.transactor, self.silent, self.sa_manager, self.replication):
             part.postpone(by_ps)
 
     def request_sweep(self) -> None:
-        """Look at the whole subnet again, after the current sweep if there is one. (What traps and switches tell calls for a look at what
-        they name.)"""
+        """Look at the whole subnet again, after the current sweep if there is one. (What traps and
+        switches tell calls for a look at what they name.)"""
         self.schedule.call()
 
     def reconfigure(self, config: SmConfig) -> None:
-        """Go on with other settings: a sweep brings the subnet to them. The window, timeouts and keys of the wire stay."""
+        """Go on with other settings: a sweep brings the subnet to them. The window, timeouts and
+        keys of the wire stay."""
         self._mastership.config = config
         election = self._mastership.election
         self._announces_priority |= self.state == SmState.STANDBY and config.priority != election.priority
@@ -195,13 +203,15 @@ class SubnetManager:
 
     @property
     def settled(self) -> bool:
-        """True when nothing is under way or wanted at once: every port that can be is ACTIVE, or another manager is master."""
+        """True when nothing is under way or wanted at once: every port that can be is ACTIVE, or
+        another manager is master."""
         return not self.phase and not self._between.wanted(self._now_ps) and not len(self.sa_manager.queue)
 
     @property
     def patient(self) -> bool:
-        """Does a port behind which nobody answered still have tries that any other request has? Nobody waits for them but a caller who asks
-        this: one who wants the subnet once and complete."""
+        """Does a port behind which nobody answered still have tries that any other request has?
+        Nobody waits for them but a caller who asks this: one who wants the subnet once and
+        complete."""
         return self.state == SmState.MASTER and self.silent.young
 
     @property

@@ -1,4 +1,5 @@
-"""MADs that nobody asked for: other managers' SMInfo and devices' traps (IBA 14.2.5.13, 14.4.1, 13.4.9)."""
+"""MADs that nobody asked for: other managers' SMInfo and devices' traps (IBA 14.2.5.13, 14.4.1,
+13.4.9)."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ from softib.mad.batch import MadBatch
 __all__ = ["SWEEP_TRAPS", "Unsolicited", "answer"]
 
 SWEEP_TRAPS = (128, 129, 130, 131, 144, 145, VPORT_STATE_CHANGE)
-"""Link state, link integrity, buffer overrun, flow control watchdog, capabilities or SystemImageGUID changed, or states of virtual ports: look again."""
+"""Link state, link integrity, buffer overrun, flow control watchdog, capabilities or
+SystemImageGUID changed, or states of virtual ports: look again."""
 DIRECTION_BIT = 0x8000
 LAST_CONTROL = 5
 KeysOf = Callable[[np.ndarray], dict[int, int]]
@@ -26,8 +28,9 @@ KeysOf = Callable[[np.ndarray], dict[int, int]]
 
 @dataclass
 class Unsolicited:
-    """``replies`` to send; ``suspects``: the LIDs of devices whose traps call for a sweep; ``notices`` uint8[n, 64] with the LIDs that sent them;
-    ``controls``: (modifier, SMInfo of the sender) of each Set(SMInfo)."""
+    """``replies`` to send; ``suspects``: the LIDs of devices whose traps call for a sweep;
+    ``notices`` uint8[n, 64] with the LIDs that sent them; ``controls``: (modifier, SMInfo of the
+    sender) of each Set(SMInfo)."""
 
     replies: MadBatch
     suspects: tuple[int, ...]
@@ -43,10 +46,13 @@ def answer(
 ) -> Unsolicited:
     """What ``mads`` (SMP requests and traps) mean, and the answers to them.
 
-    ``sm_info`` uint8[64] is what SMInfo answers; ``mkeys_of`` tells which M_Keys ports hold: a TrapRepress with another one is
-    a violation there, and raises a trap of its own (IBA 14.2.4). While a port's is not known yet its trap stands: it will be repeated. A Set(SMInfo) with a modifier that means nothing is refused as a bad
-    field. While the manager does not know its own GUID (not ``known``) SMInfo is left without an answer: OpenSM takes one with
-    GUID 0 for no manager at all, and becomes master beside it. What is neither question nor trap is left without an answer.
+    ``sm_info`` uint8[64] is what SMInfo answers; ``mkeys_of`` tells which M_Keys ports hold: a
+    TrapRepress with another one is a violation there, and raises a trap of its own (IBA 14.2.4).
+    While a port's is not known yet its trap stands: it will be repeated. A Set(SMInfo) with a
+    modifier that means nothing is refused as a bad field. While the manager does not know its own
+    GUID (not ``known``) SMInfo is left without an answer: OpenSM takes one with GUID 0 for no
+    manager at all, and becomes master beside it. What is neither question nor trap is left without
+    an answer.
     """
     mad = mads.mad
     method, attr = MadHeader.method.get(mad), MadHeader.attr_id.get(mad)
@@ -78,8 +84,8 @@ def answer(
 
 
 def _device(notices: np.ndarray) -> np.ndarray:
-    """LID of the device that each notice (uint8[n, 64]) is about: of the traps above it stands in the details, first
-    (trap 128) or behind 16 reserved bits."""
+    """LID of the device that each notice (uint8[n, 64]) is about: of the traps above it stands in
+    the details, first (trap 128) or behind 16 reserved bits."""
     details = notices[:, Notice.data_details.byte :]
     first = Notice.trap_number.get(notices) == 128
     lid = np.where(first[:, None], details[:, :2], details[:, 2:4]).astype(np.int64)

@@ -1,7 +1,8 @@
-"""Who may look: on loopback everybody on this machine; elsewhere who has the token. The threat model stands in docs/security.md.
+"""Who may look: on loopback everybody on this machine; elsewhere who has the token. The threat
+model stands in docs/security.md.
 
-A browser page of another site can send requests to loopback and, by a name that it re-binds to 127.0.0.1, read the answers: so the Host header must be one
-that the server was started for.
+A browser page of another site can send requests to loopback and, by a name that it re-binds to
+127.0.0.1, read the answers: so the Host header must be one that the server was started for.
 """
 
 from __future__ import annotations
@@ -24,10 +25,17 @@ App = Callable[[Scope, Callable[[], Awaitable[Any]], Callable[[Any], Awaitable[N
 
 COOKIE = "softib_token"
 HEADERS = [
-    (b"content-security-policy", b"default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; frame-ancestors 'self'; base-uri 'none'"),
-    (b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"no-referrer"), (b"cache-control", b"no-store"),
-]  # fmt: skip
-"""On every answer: nothing is loaded from outside, pages are in frames of this server alone, a token in an address is told to nobody. An answer may have a policy of its own."""
+    (
+        b"content-security-policy",
+        b"default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; frame-ancestors 'self'; "
+        b"base-uri 'none'",
+    ),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cache-control", b"no-store"),
+]
+"""On every answer: nothing is loaded from outside, pages are in frames of this server alone, a
+token in an address is told to nobody. An answer may have a policy of its own."""
 
 
 def new_token() -> str:
@@ -46,17 +54,23 @@ def is_loopback(host: str) -> bool:
 
 
 def policy_of(page: str) -> str:
-    """The Content-Security-Policy of a page of ours with scripts inside: those alone may run, known by what they are (CSP level 2, hash sources)."""
+    """The Content-Security-Policy of a page of ours with scripts inside: those alone may run, known
+    by what they are (CSP level 2, hash sources)."""
     scripts = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
     known = " ".join(f"'sha256-{b64encode(sha256(s.encode()).digest()).decode()}'" for s in scripts) or "'none'"
-    return f"default-src 'none'; script-src {known}; style-src 'unsafe-inline'; img-src 'self' data:; frame-src 'self'; frame-ancestors 'self'; base-uri 'none'"
+    return (
+        f"default-src 'none'; script-src {known}; style-src 'unsafe-inline'; img-src 'self' data:; frame-src "
+        f"'self'; frame-ancestors 'self'; base-uri 'none'"
+    )
 
 
 class Access:
-    """An ASGI wrapper: refuses methods that change something, foreign Host headers, and, with ``token``, who does not know it.
+    """An ASGI wrapper: refuses methods that change something, foreign Host headers, and, with
+    ``token``, who does not know it.
 
-    The token comes as ``Authorization: Bearer TOKEN``, or once as ``?token=TOKEN``, which a cookie then keeps (HttpOnly, SameSite=Strict). ``hosts`` are the accepted names
-    (without port); empty: any, for a server that has a token.
+    The token comes as ``Authorization: Bearer TOKEN``, or once as ``?token=TOKEN``, which a cookie
+    then keeps (HttpOnly, SameSite=Strict). ``hosts`` are the accepted names (without port); empty:
+    any, for a server that has a token.
     """
 
     def __init__(self, app: App, token: str | None, hosts: frozenset[str]):

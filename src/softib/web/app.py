@@ -1,4 +1,5 @@
-"""The REST interface (``/api/v1``, OpenAPI at ``/api/openapi.json``) and the page that uses it. Words are those of the command line."""
+"""The REST interface (``/api/v1``, OpenAPI at ``/api/openapi.json``) and the page that uses it.
+Words are those of the command line."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ __all__ = ["STATIC", "VENDOR", "app_of"]
 
 STATIC = Path(__file__).parent / "static"
 VENDOR = STATIC / "vendor"
-"""Libraries that draw the map, put there at setup from a package index (``make web``); no part of the repository."""
+"""Libraries that draw the map, put there at setup from a package index (``make web``); no part of
+the repository."""
 
 Offset = Annotated[int, Query(ge=0, description="rows to skip")]
 Limit = Annotated[int, Query(ge=1, le=MOST, description="rows of the answer")]
@@ -43,10 +45,20 @@ NodeName = Annotated[str, Query(description="name or GUID of a node; NODE:PORT f
 def app_of(served: Served) -> FastAPI:
     """The application; who may use it is :class:`softib.web.access.Access`'s business."""
     app = FastAPI(
-        title="softib", version=__version__, openapi_url="/api/openapi.json", docs_url=None, redoc_url=None,
-        responses={422: {"model": Refusal, "description": "A parameter that cannot be"}, 404: {"model": Refusal, "description": "Nothing of that name, or of that time"}},
-        description="One InfiniBand fabric: nodes, ports, links, counters, findings, history, paths, jobs. Nothing can be changed through it.",
-    )  # fmt: skip
+        title="softib",
+        version=__version__,
+        openapi_url="/api/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        responses={
+            422: {"model": Refusal, "description": "A parameter that cannot be"},
+            404: {"model": Refusal, "description": "Nothing of that name, or of that time"},
+        },
+        description=(
+            "One InfiniBand fabric: nodes, ports, links, counters, findings, history, paths, jobs. Nothing can be "
+            "changed through it."
+        ),
+    )
     app.exception_handler(RequestValidationError)(_one_line)
     _tables(app, served)
     _sorted_tables(app, served)
@@ -63,7 +75,8 @@ class Refusal(BaseModel):
 
 
 async def _one_line(request: Request, error: Exception) -> JSONResponse:
-    """A parameter that cannot be: its name and what would be right, in ``detail`` as everything else that is wrong; what was sent is not sent back."""
+    """A parameter that cannot be: its name and what would be right, in ``detail`` as everything
+    else that is wrong; what was sent is not sent back."""
     assert isinstance(error, RequestValidationError)
     wrong = "; ".join(f"{e['loc'][-1]}: {broken_rule(e)}" for e in error.errors())
     return JSONResponse({"detail": wrong}, 422)
@@ -72,17 +85,43 @@ async def _one_line(request: Request, error: Exception) -> JSONResponse:
 def _fabric_document(served: Served) -> dict[str, Any]:
     now = served.now
     f, watch = now.fabric, None if served.collector is None else served.collector.watch
-    managers = [] if watch is None else [
-        {"guid": f"{m.guid:#018x}", "lid": m.lid, "state": m.state, "priority": m.priority, "answers": m.answers, "stalled": m.stalled}
-        for m in list(watch.manager.managers.values())
-    ]  # fmt: skip
+    managers = (
+        []
+        if watch is None
+        else [
+            {
+                "guid": f"{m.guid:#018x}",
+                "lid": m.lid,
+                "state": m.state,
+                "priority": m.priority,
+                "answers": m.answers,
+                "stalled": m.stalled,
+            }
+            for m in list(watch.manager.managers.values())
+        ]
+    )
     return {
-        "name": served.name, "switches": f.sizes.switches, "hosts": int(f.is_host.sum()), "cables": f.sizes.cables, "time": now.time_s, "version": now.version,
-        "age_s": round(served.age_s, 3), "stale": served.stale, "drawn": now.drawn, "problem": now.problem, "rates": columns.rate_counts(f),
-        "findings": len(now.findings), "down": len(now.seen.down) + len(now.seen.removed), "jobs": None if now.jobs is None else len(now.jobs.table),
-        "managers": managers, "manager": None if watch is None else watch.manager.reported.get("sm"), "running": served.collector is not None,
-        "paths": served.knows_paths, "events": served.events.number, "timed": served.collector is not None or served.past is not None,
-    }  # fmt: skip
+        "name": served.name,
+        "switches": f.sizes.switches,
+        "hosts": int(f.is_host.sum()),
+        "cables": f.sizes.cables,
+        "time": now.time_s,
+        "version": now.version,
+        "age_s": round(served.age_s, 3),
+        "stale": served.stale,
+        "drawn": now.drawn,
+        "problem": now.problem,
+        "rates": columns.rate_counts(f),
+        "findings": len(now.findings),
+        "down": len(now.seen.down) + len(now.seen.removed),
+        "jobs": None if now.jobs is None else len(now.jobs.table),
+        "managers": managers,
+        "manager": None if watch is None else watch.manager.reported.get("sm"),
+        "running": served.collector is not None,
+        "paths": served.knows_paths,
+        "events": served.events.number,
+        "timed": served.collector is not None or served.past is not None,
+    }
 
 
 def _tables(app: FastAPI, served: Served) -> None:
@@ -92,19 +131,25 @@ def _tables(app: FastAPI, served: Served) -> None:
 
     @app.get("/api/v1/fabric")
     def fabric() -> dict[str, Any]:
-        """What is served: counts, when it was read last and how old that is, and what its subnet manager says."""
+        """What is served: counts, when it was read last and how old that is, and what its subnet
+        manager says."""
         return _fabric_document(served)
 
     @app.get("/api/v1/nodes")
     def nodes(
-        prefix: str = "", type: Literal["ca", "switch", "router"] | None = None, at: Clock | None = None, offset: Offset = 0, limit: Limit = 100,
-    ) -> dict[str, Any]:  # fmt: skip
+        prefix: str = "",
+        type: Literal["ca", "switch", "router"] | None = None,
+        at: Clock | None = None,
+        offset: Offset = 0,
+        limit: Limit = 100,
+    ) -> dict[str, Any]:
         """Devices whose name begins with ``prefix``."""
         table = then(at).nodes
         keep = [
-            i for i, (n, t) in enumerate(zip(table["name"], table["type"], strict=True))
+            i
+            for i, (n, t) in enumerate(zip(table["name"], table["type"], strict=True))
             if n.lower().startswith(prefix.lower()) and type in (None, t)
-        ]  # fmt: skip
+        ]
         return page(table, np.array(keep, np.int64), offset, limit)
 
     @app.get("/api/v1/ports")
@@ -117,7 +162,8 @@ def _tables(app: FastAPI, served: Served) -> None:
 
     @app.get("/api/v1/counters")
     def counters(node: NodeName | None = None, offset: Offset = 0, limit: Limit = 100) -> dict[str, Any]:
-        """PerfMgt counters of ports as the last round read them, null where nobody answered: data in words of four octets, wait in ticks, the rest in events."""
+        """PerfMgt counters of ports as the last round read them, null where nobody answered: data
+        in words of four octets, wait in ticks, the rest in events."""
         now = served.now
         return counters_of(now.fabric, now.reading, _rows_of(now, node), offset, limit)
 
@@ -129,12 +175,14 @@ def _tables(app: FastAPI, served: Served) -> None:
 
     @app.get("/api/v1/down")
     def down(at: Clock | None = None, offset: Offset = 0, limit: Limit = 100) -> dict[str, Any]:
-        """Cables and nodes that were seen and are not there any more, with the clock time since when; the newest first."""
+        """Cables and nodes that were seen and are not there any more, with the clock time since
+        when; the newest first."""
         return page_of(down_document(then(at)), offset, limit)
 
     @app.get("/api/v1/jobs")
     def jobs(at: Clock | None = None, offset: Offset = 0, limit: Limit = 100) -> dict[str, Any]:
-        """The jobs of ``--jobs``, those that ran at ``at``: hosts, cables, with whom each shares links, how much slower than alone it is expected to be, and the number that colours it."""
+        """The jobs of ``--jobs``, those that ran at ``at``: hosts, cables, with whom each shares
+        links, how much slower than alone it is expected to be, and the number that colours it."""
         found = then(at).jobs
         table = [] if found is None else [{**one, "colour": colour_of(i)} for i, one in enumerate(found.table)]
         return page_of(table, offset, limit)
@@ -157,26 +205,37 @@ def _sorted_tables(app: FastAPI, served: Served) -> None:
     def port_errors(
         q: Search = "", sort: Sort = "", at: Clock | None = None, offset: Offset = 0, limit: Limit = 100
     ) -> dict[str, Any]:
-        """Ports with a cable by their errors, the worst first: what error counters rose by in the last twenty minutes and read in all, and bit error ratios; null where unknown."""
+        """Ports with a cable by their errors, the worst first: what error counters rose by in the
+        last twenty minutes and read in all, and bit error ratios; null where unknown."""
         return sorted_page(_or_404(lambda: served.then(at)).errors, q, sort, offset, limit)
 
     @app.get("/api/v1/modules")
     def modules(
         q: Search = "", sort: Sort = "", at: Clock | None = None, offset: Offset = 0, limit: Limit = 100
     ) -> dict[str, Any]:
-        """Modules and cables: vendor, part and serial number, length, temperature, optical power, where devices or the file tell them."""
+        """Modules and cables: vendor, part and serial number, length, temperature, optical power,
+        where devices or the file tell them."""
         return sorted_page(_or_404(lambda: served.then(at)).modules, q, sort, offset, limit)
 
     @app.get("/api/v1/events")
     def events(
-        kind: Kind | None = None, severity: Literal["info", "warning", "error"] | None = None, since: Clock = 0.0, until: Clock = LAST, q: Search = "",
-        sort: Sort = "", offset: Offset = 0, limit: Limit = 100,
-    ) -> dict[str, Any]:  # fmt: skip
-        """What happened while the server watched, the newest first: ports that went down or came up, nodes, traps, sweeps, managers, findings that appeared or went, and the source itself."""
+        kind: Kind | None = None,
+        severity: Literal["info", "warning", "error"] | None = None,
+        since: Clock = 0.0,
+        until: Clock = LAST,
+        q: Search = "",
+        sort: Sort = "",
+        offset: Offset = 0,
+        limit: Limit = 100,
+    ) -> dict[str, Any]:
+        """What happened while the server watched, the newest first: ports that went down or came
+        up, nodes, traps, sweeps, managers, findings that appeared or went, and the source itself.
+        """
         rows = [
-            e.to_json() for e in served.events.all()
+            e.to_json()
+            for e in served.events.all()
             if kind in (None, e.kind) and severity in (None, e.severity) and since <= e.time_s <= until
-        ]  # fmt: skip
+        ]
         columns = {name: [row[name] for row in rows] for name in (rows[0] if rows else ())}
         return sorted_page(columns, q, sort, offset, limit)
 
@@ -184,12 +243,14 @@ def _sorted_tables(app: FastAPI, served: Served) -> None:
 def _answers(app: FastAPI, served: Served) -> None:
     @app.get("/api/v1/findings")
     def findings(at: Clock | None = None, offset: Offset = 0, limit: Limit = 100) -> dict[str, Any]:
-        """What ``softib check`` says of the cables and tables, and ``softib diagnose`` of the counters over time (those of the twenty minutes before ``at``), worst first."""
+        """What ``softib check`` says of the cables and tables, and ``softib diagnose`` of the
+        counters over time (those of the twenty minutes before ``at``), worst first."""
         return page_of(_or_404(lambda: served.then(at)).findings, offset, limit, lambda f: f.to_json())
 
     @app.get("/api/v1/path")
     def path(a: NodeName, b: NodeName) -> dict[str, Any]:
-        """Why packets from ``a`` to ``b`` take the path they take (``softib path``): by the tables that were read, or those that the default engine makes for a file."""
+        """Why packets from ``a`` to ``b`` take the path they take (``softib path``): by the tables
+        that were read, or those that the default engine makes for a file."""
         now = served.now
         explain = served.explain
         if explain is None or not served.knows_paths:
@@ -221,7 +282,8 @@ def _answers(app: FastAPI, served: Served) -> None:
         until: Clock = LAST,
         limit: Limit = 1000,
     ) -> dict[str, Any]:
-        """Load (share of the link), wait (share of time) and errors of one port at each kept time, at most ``limit`` of them evenly; null where it cannot be told."""
+        """Load (share of the link), wait (share of time) and errors of one port at each kept time,
+        at most ``limit`` of them evenly; null where it cannot be told."""
         now = served.now
         rows = _rows_of(now, node)
         port = next((r for r in rows.tolist() if int(now.fabric.port_num[r]) == portnum), None)
@@ -234,12 +296,14 @@ def _answers(app: FastAPI, served: Served) -> None:
 def _pages(app: FastAPI, served: Served) -> None:
     @app.get("/api/v1/map")
     def fabric_map(at: Clock | None = None) -> dict[str, Any]:
-        """The map, now or of the kept time ``at``: places of nodes, and edges; it changes when ``drawn`` of ``/api/v1/values`` does (below 0: a map of an earlier time)."""
+        """The map, now or of the kept time ``at``: places of nodes, and edges; it changes when
+        ``drawn`` of ``/api/v1/values`` does (below 0: a map of an earlier time)."""
         return _or_404(lambda: map_document(served.then(at)))
 
     @app.get("/api/v1/values")
     def values(by: By = "load", at: Clock | None = None, job: str | None = None) -> dict[str, Any]:
-        """What colours the edges of the map, now or at the kept time that is nearest to ``at``; with ``by=jobs`` of one ``job`` or of all."""
+        """What colours the edges of the map, now or at the kept time that is nearest to ``at``;
+        with ``by=jobs`` of one ``job`` or of all."""
         return _or_404(
             lambda: {
                 **values_document(served.then(at), served.sample(at), by, job),

@@ -1,4 +1,5 @@
-"""What a subnet tells by MADs alone, round by round: the counters of its ports, now and then its cables and tables anew."""
+"""What a subnet tells by MADs alone, round by round: the counters of its ports, now and then its
+cables and tables anew."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ LEAST_REREAD_S = 30.0
 SHARE = 0.05
 """Reading cables and tables takes at most this share of the time, …"""
 SOON = 4.0
-"""… but after a port went up or down it is done when so many times the last reading's duration have passed."""
+"""… but after a port went up or down it is done when so many times the last reading's duration have
+passed."""
 
 
 class Collector:
@@ -47,7 +49,8 @@ class Collector:
         self._changed = True
 
     def step(self) -> Interval | None:
-        """One round; what rose in it, None for the first. Raises :class:`SoftibError` where nobody answers; the next call opens the source anew."""
+        """One round; what rose in it, None for the first. Raises :class:`SoftibError` where nobody
+        answers; the next call opens the source anew."""
         try:
             if self.watch is None:
                 self._opened = self._open()
@@ -77,7 +80,8 @@ class Collector:
 
     @property
     def observations(self) -> Observations | None:
-        """What rose in the last :data:`JUDGED_S` seconds, in few intervals. None before the second round."""
+        """What rose in the last :data:`JUDGED_S` seconds, in few intervals. None before the second
+        round."""
         if self.watch is None or self.watch.interval is None or self._base is None or self.watch.round is None:
             return None
         last = self.watch.round.reading
@@ -92,7 +96,8 @@ class Collector:
         return since > max(LEAST_REREAD_S, self._read_took / SHARE)
 
     def read(self) -> ReadResult:
-        """Nodes, cables and tables as they are now, by Gets. Raises :class:`SoftibError` where nobody answers."""
+        """Nodes, cables and tables as they are now, by Gets. Raises :class:`SoftibError` where
+        nobody answers."""
         assert self._opened is not None
         began = time.monotonic()
         self._changed = False

@@ -1,4 +1,6 @@
-"""What is known of an earlier time: the map, the findings and the jobs of then. Of the server's own rounds it was kept when it changed; of the days before it is judged from the history, when it is asked for."""
+"""What is known of an earlier time: the map, the findings and the jobs of then. Of the server's own
+rounds it was kept when it changed; of the days before it is judged from the history, when it is
+asked for."""
 
 from __future__ import annotations
 
@@ -26,7 +28,8 @@ if TYPE_CHECKING:
 __all__ = ["Earlier"]
 
 MOST_CHANGES, PORTS = 300, 2_000_000
-"""Changes that are kept, as many as :data:`PORTS` ports in all on large fabrics (a map takes some 200 octets a port), eight at least."""
+"""Changes that are kept, as many as :data:`PORTS` ports in all on large fabrics (a map takes some
+200 octets a port), eight at least."""
 JUDGED = 16
 """Earlier times whose findings are kept in memory."""
 
@@ -50,7 +53,8 @@ class _Change:
 
 
 class Earlier:
-    """Of one :class:`~softib.web.served.Served`. :meth:`remember` is for its thread, :meth:`at` for any."""
+    """Of one :class:`~softib.web.served.Served`. :meth:`remember` is for its thread, :meth:`at` for
+    any."""
 
     def __init__(self, served: Served):
         self.served = served
@@ -66,10 +70,11 @@ class Earlier:
         most = max(8, min(MOST_CHANGES, PORTS // max(1, now.seen.fabric.sizes.ports)))
         if self._changes.maxlen != most:
             self._changes = deque(self._changes, maxlen=most)
-        self._changes.append(_Change(now.time_s, now.seen, now.map, now.drawn, now.checks, now.rules, now.jobs))  # fmt: skip
+        self._changes.append(_Change(now.time_s, now.seen, now.map, now.drawn, now.checks, now.rules, now.jobs))
 
     def at(self, at_s: float | None) -> Now:
-        """What was known at a clock time; None: now. Raises :class:`SoftibError` where the history does not answer."""
+        """What was known at a clock time; None: now. Raises :class:`SoftibError` where the history
+        does not answer."""
         served, now = self.served, self.served.now
         began = served.recent.times()[0] if served.recent.samples else now.time_s
         if at_s is None or (served.past is None and served.collector is None):
@@ -84,9 +89,17 @@ class Earlier:
         if one is None or one is changes[-1]:
             return now
         return replace(
-            now, seen=one.seen, map=one.map, drawn=one.drawn, time_s=at_s, checks=one.checks, rules=one.rules, jobs=one.jobs,
-            reading=None, stated=lambda: None,
-        )  # fmt: skip
+            now,
+            seen=one.seen,
+            map=one.map,
+            drawn=one.drawn,
+            time_s=at_s,
+            checks=one.checks,
+            rules=one.rules,
+            jobs=one.jobs,
+            reading=None,
+            stated=lambda: None,
+        )
 
     def _before(self, at_s: float, then: PastMap, now: Now) -> Now:
         """What the history tells, with its cables checked and its counters judged."""
@@ -103,16 +116,27 @@ class Earlier:
             copy = ReadResult(then.fabric.copy(), [], "history")
             checks = tuple(checked(self.served.name, copy).findings)
             self._judged[key] = replace(
-                now, fabric=then.fabric, seen=then.seen, map=then.map, drawn=then.drawn, time_s=at_s, checks=checks, rules=rules, jobs=jobs,
-                problem=problem or now.problem, reading=None, stated=lambda: None if seen is None else PortsSeen(seen.ports, None, seen),
-            )  # fmt: skip
+                now,
+                fabric=then.fabric,
+                seen=then.seen,
+                map=then.map,
+                drawn=then.drawn,
+                time_s=at_s,
+                checks=checks,
+                rules=rules,
+                jobs=jobs,
+                problem=problem or now.problem,
+                reading=None,
+                stated=lambda: None if seen is None else PortsSeen(seen.ports, None, seen),
+            )
         self._judged.move_to_end(key)
         while len(self._judged) > JUDGED:
             self._judged.popitem(last=False)
         return self._judged[key]
 
     def _jobs(self, at_s: float, then: PastMap, now: Now) -> tuple[JobsOnMap | None, str]:
-        """Jobs that the file says ran then, on the links that the tables of now give; and why they cannot be told."""
+        """Jobs that the file says ran then, on the links that the tables of now give; and why they
+        cannot be told."""
         if self.served.jobs is None or now.jobs is None:
             return None, ""
         try:

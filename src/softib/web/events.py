@@ -1,4 +1,5 @@
-"""What happened while the server watched: ports that went down and came up, traps, sweeps, managers, findings, nodes, and the source itself."""
+"""What happened while the server watched: ports that went down and came up, traps, sweeps,
+managers, findings, nodes, and the source itself."""
 
 from __future__ import annotations
 
@@ -27,16 +28,28 @@ KEPT = 2000
 AT_ONCE = 200
 """Events of a kind that one round adds; of more the rest is one event."""
 TRAPS = {
-    64: "GID in service", 65: "GID out of service", 66: "multicast group created", 67: "multicast group deleted", 128: "a port changed its state",
-    129: "LocalPhyErrors reached", 130: "OverrunErrors reached", 131: "flow-control watchdog expired", 144: "capabilities or NodeDescription changed",
-    145: "SystemImageGUID changed", 256: "wrong M_Key", 257: "wrong P_Key", 258: "wrong Q_Key", 259: "wrong P_Key at a switch",
-}  # fmt: skip
+    64: "GID in service",
+    65: "GID out of service",
+    66: "multicast group created",
+    67: "multicast group deleted",
+    128: "a port changed its state",
+    129: "LocalPhyErrors reached",
+    130: "OverrunErrors reached",
+    131: "flow-control watchdog expired",
+    144: "capabilities or NodeDescription changed",
+    145: "SystemImageGUID changed",
+    256: "wrong M_Key",
+    257: "wrong P_Key",
+    258: "wrong Q_Key",
+    259: "wrong P_Key at a switch",
+}
 """IBA 14.2.5.1."""
 
 
 @dataclass(frozen=True)
 class Event:
-    """``time_s``: clock of the round that showed it; ``severity``: info, warning or error; ``node``, ``guid`` and ``portnum``: where (None: nowhere in particular)."""
+    """``time_s``: clock of the round that showed it; ``severity``: info, warning or error;
+    ``node``, ``guid`` and ``portnum``: where (None: nowhere in particular)."""
 
     time_s: float
     kind: Kind
@@ -88,7 +101,8 @@ class Events:
         self._one(Event(at_s, "source", "error" if problem else "info", text))
 
     def ports(self, one: Interval, name: Callable[[int], str], at_s: float) -> None:
-        """What ports did since the interval before: down, up, another rate, a link that fell between two rounds."""
+        """What ports did since the interval before: down, up, another rate, a link that fell
+        between two rounds."""
         before, self._last = self._last, one
         state = one.level.get("physical_state")
         if state is None:
@@ -104,13 +118,29 @@ class Events:
         self._add(came, lambda key: _port(at_s, key, name, "info", "link is up again"))
         moved = {*went, *came}
         rates = [
-            (key, then, now) for (r, then, now) in _rates(before, one) if (key := _keys(one, np.array([r]))[0]) not in moved
-        ]  # fmt: skip
-        self._add(rates, lambda r: _port(at_s, r[0], name, "warning" if r[2] < r[1] else "info", f"rate {r[1]:g} Gb/s before, {r[2]:g} Gb/s now"))  # fmt: skip
+            (key, then, now)
+            for (r, then, now) in _rates(before, one)
+            if (key := _keys(one, np.array([r]))[0]) not in moved
+        ]
+        self._add(
+            rates,
+            lambda r: _port(
+                at_s, r[0], name, "warning" if r[2] < r[1] else "info", f"rate {r[1]:g} Gb/s before, {r[2]:g} Gb/s now"
+            ),
+        )
         fell = one.increase.get("link_downed_counter", np.zeros(len(one.guid), np.uint64))
         rows = np.flatnonzero(fell)
         flaps = [(key, n) for key, n in zip(_keys(one, rows), fell[rows].tolist(), strict=True) if key not in moved]
-        self._add(flaps, lambda f: _port(at_s, f[0], name, "warning", f"link went down and came up {'once' if f[1] == 1 else f'{f[1]} times'} since the round before"))  # fmt: skip
+        self._add(
+            flaps,
+            lambda f: _port(
+                at_s,
+                f[0],
+                name,
+                "warning",
+                f"link went down and came up {'once' if f[1] == 1 else f'{f[1]} times'} since the round before",
+            ),
+        )
 
     def _recovered(self, one: Interval, up: np.ndarray) -> list[tuple[int, int]]:
         """Ports that were down and are ``up`` (bool[n]), in the order of their GUIDs."""
@@ -210,7 +240,8 @@ def _port(at_s: float, key: tuple[int, int], name: Callable[[int], str], severit
 
 
 def _about(f: Finding) -> tuple[str, frozenset[tuple[int, int | None]]]:
-    """What tells a finding from others: its code and its ends in either order; of one about many ports the code alone, since these come and go."""
+    """What tells a finding from others: its code and its ends in either order; of one about many
+    ports the code alone, since these come and go."""
     ends = frozenset((place.guid, place.portnum) for place in f.where)
     return f.code, ends if len(ends) <= 2 else frozenset()
 

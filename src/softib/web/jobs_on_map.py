@@ -27,8 +27,9 @@ SHARED = 255
 
 @dataclass(frozen=True)
 class JobsOnMap:
-    """``links``: the jobs on the fabric. ``uses`` bool[jobs, edges]; ``node`` uint8[nodes]: the job (1 …) that a node belongs to, 255 where several have it; ``table``: what
-    ``softib diagnose --jobs`` says of each."""
+    """``links``: the jobs on the fabric. ``uses`` bool[jobs, edges]; ``node`` uint8[nodes]: the job
+    (1 …) that a node belongs to, 255 where several have it; ``table``: what ``softib diagnose
+    --jobs`` says of each."""
 
     links: JobLinks
     uses: np.ndarray
@@ -45,18 +46,21 @@ class JobsOnMap:
 
     @classmethod
     def of(cls, file: str, result: ReadResult, seen: Fabric, drawn: Map) -> JobsOnMap:
-        """Raises :class:`UnreadableFile` and :class:`InputError` for a file that has no jobs. ``result`` is ours to bring up."""
+        """Raises :class:`UnreadableFile` and :class:`InputError` for a file that has no jobs.
+        ``result`` is ours to bring up."""
         return cls.placed(read_jobs(file), result, seen, drawn)
 
     @classmethod
     def placed(cls, stated: Sequence[ScheduledJob], result: ReadResult, seen: Fabric, drawn: Map) -> JobsOnMap:
-        """These jobs on the fabric of ``result``, which is ours to bring up, drawn on the map of ``seen``."""
+        """These jobs on the fabric of ``result``, which is ours to bring up, drawn on the map of
+        ``seen``."""
         found = routed(result, None, None, quietly)
         links = place_jobs(found.fabric, found.graph, found.lft, stated)
         return cls._drawn(links, tuple(links.to_json()), seen, drawn)
 
     def on(self, seen: Fabric, drawn: Map) -> JobsOnMap:
-        """The same jobs on another map: ports are found by NodeGUID and portnum, and what that map does not have is left out."""
+        """The same jobs on another map: ports are found by NodeGUID and portnum, and what that map
+        does not have is left out."""
         return self._drawn(self.links, self.table, seen, drawn)
 
     @classmethod
@@ -84,7 +88,8 @@ class JobsOnMap:
         return names.index(name)
 
     def colours(self, only: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """(uint8[edges], uint8[nodes]): 0 no job, the job's colour, :data:`SHARED`. ``only`` this job: what it shares is SHARED, what it has not is 0."""
+        """(uint8[edges], uint8[nodes]): 0 no job, the job's colour, :data:`SHARED`. ``only`` this
+        job: what it shares is SHARED, what it has not is 0."""
         count = self.uses.sum(axis=0)
         value = np.zeros(self.uses.shape[1], np.uint8)
         for j in range(len(self.uses)):
@@ -97,14 +102,19 @@ class JobsOnMap:
         return value, node
 
     def shared(self) -> list[dict[str, Any]]:
-        """Links (each direction of a cable is one) that two jobs or more may use, those of most jobs first."""
+        """Links (each direction of a cable is one) that two jobs or more may use, those of most
+        jobs first."""
         channels = np.flatnonzero(self.links.shared > 1)
         channels = channels[np.lexsort((self.links.port[channels], -self.links.shared[channels]))]
         f, names = self.links.fabric, [j.job.name for j in self.links.jobs]
         return [
-            {"port": f.port_name(p), "peer": f.port_name(int(f.port_peer[p])), "jobs": [names[j] for j in np.flatnonzero(self.links.uses[:, c]).tolist()]}
+            {
+                "port": f.port_name(p),
+                "peer": f.port_name(int(f.port_peer[p])),
+                "jobs": [names[j] for j in np.flatnonzero(self.links.uses[:, c]).tolist()],
+            }
             for c, p in zip(channels.tolist(), self.links.port[channels].tolist(), strict=True)
-        ]  # fmt: skip
+        ]
 
 
 def colour_of(job: int) -> int:

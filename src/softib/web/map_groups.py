@@ -1,7 +1,10 @@
-"""Levels of detail of the map: what is drawn as one when the reader stands too far away to tell its parts apart.
+"""Levels of detail of the map: what is drawn as one when the reader stands too far away to tell its
+parts apart.
 
-Level 0 are the nodes. On level 1 a leaf switch and its hosts are one (a rack), on level 2 the switches of one tier of a block and what hangs on them, on level 3 what
-stands in one tile of the map. Each level's groups are unions of the finer level's, so that an edge between two groups is a bundle of edges.
+Level 0 are the nodes. On level 1 a leaf switch and its hosts are one (a rack), on level 2 the
+switches of one tier of a block and what hangs on them, on level 3 what stands in one tile of the
+map. Each level's groups are unions of the finer level's, so that an edge between two groups is a
+bundle of edges.
 """
 
 from __future__ import annotations
@@ -22,7 +25,8 @@ TILES = 24
 
 @dataclass(frozen=True)
 class Groups:
-    """One level. ``of`` int32[nodes]: the group of each node; by group: ``x`` and ``y`` float64, ``count`` int64 of nodes, ``name``."""
+    """One level. ``of`` int32[nodes]: the group of each node; by group: ``x`` and ``y`` float64,
+    ``count`` int64 of nodes, ``name``."""
 
     of: np.ndarray
     x: np.ndarray
@@ -76,10 +80,22 @@ def _groups(f: Fabric, drawn: Map, switch: np.ndarray, names: list[str], rank: n
     first, last = np.zeros(k, np.int64), np.zeros(k, np.int64)
     first[of[order[::-1]]], last[of[order]] = order[::-1], order
     hosts = np.bincount(of[f.is_host], minlength=k)
-    return Groups(of.astype(np.int32), x, y, count, tuple(
-        _name(names[a], names[b], int(s), int(h))
-        for a, b, s, h in zip(first.tolist(), last.tolist(), np.bincount(of[f.is_switch], minlength=k).tolist(), hosts.tolist(), strict=True)
-    ))  # fmt: skip
+    return Groups(
+        of.astype(np.int32),
+        x,
+        y,
+        count,
+        tuple(
+            _name(names[a], names[b], int(s), int(h))
+            for a, b, s, h in zip(
+                first.tolist(),
+                last.tolist(),
+                np.bincount(of[f.is_switch], minlength=k).tolist(),
+                hosts.tolist(),
+                strict=True,
+            )
+        ),
+    )
 
 
 def _name(first: str, last: str, switches: int, hosts: int) -> str:

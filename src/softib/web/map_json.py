@@ -1,4 +1,5 @@
-"""The map and what colours it, as columns of JSON: one document when the cabling changed, a small one every few seconds."""
+"""The map and what colours it, as columns of JSON: one document when the cabling changed, a small
+one every few seconds."""
 
 from __future__ import annotations
 
@@ -23,27 +24,42 @@ REMOVED = 4
 
 
 def map_document(now: Now) -> dict[str, Any]:
-    """Columns: nodes with name, kind (0 switch, 1 adapter, 2 router), tier, leaf and place; edges as pairs of node rows; ``level``: the groups of each
-    level of detail (:mod:`softib.web.map_groups`), null for the nodes themselves."""
+    """Columns: nodes with name, kind (0 switch, 1 adapter, 2 router), tier, leaf and place; edges
+    as pairs of node rows; ``level``: the groups of each level of detail
+    (:mod:`softib.web.map_groups`), null for the nodes themselves."""
     f, m = now.seen.fabric, now.map
     kind = np.where(f.is_switch, 0, np.where(f.node_type == NodeType.ROUTER, 2, 1))
     return {
-        "drawn": now.drawn, "name": now.names, "guid": [f"{g:016x}" for g in f.node_guid.tolist()], "kind": kind.tolist(), "tier": m.tier.tolist(),
-        "leaf": m.leaf.tolist(), "level": [None, *map(_level, groups_of(f, m))], "x": np.round(m.x, 2).tolist(), "y": np.round(m.y, 2).tolist(),
+        "drawn": now.drawn,
+        "name": now.names,
+        "guid": [f"{g:016x}" for g in f.node_guid.tolist()],
+        "kind": kind.tolist(),
+        "tier": m.tier.tolist(),
+        "leaf": m.leaf.tolist(),
+        "level": [None, *map(_level, groups_of(f, m))],
+        "x": np.round(m.x, 2).tolist(),
+        "y": np.round(m.y, 2).tolist(),
         "edge": m.edge.reshape(-1).tolist(),
-    }  # fmt: skip
+    }
 
 
 def _level(g: Groups) -> dict[str, Any]:
     return {
-        "of": g.of.tolist(), "x": np.round(g.x, 2).tolist(), "y": np.round(g.y, 2).tolist(), "count": g.count.tolist(), "name": list(g.name),
-    }  # fmt: skip
+        "of": g.of.tolist(),
+        "x": np.round(g.x, 2).tolist(),
+        "y": np.round(g.y, 2).tolist(),
+        "count": g.count.tolist(),
+        "name": list(g.name),
+    }
 
 
 def values_document(now: Now, sample: Sample | None, by: By, job: str | None = None) -> dict[str, Any]:
-    """``value`` of each edge, 0 to 255, base64 (uint8[edges]): ``load`` of its busiest port, 255 = the link is full; ``wait`` as a share of time and ``errors`` on a logarithmic scale
-    of the largest; ``findings``: 0 none, 1 information, 2 warning, 3 error; ``jobs``: 0 none, the job's number, 255 several (of ``job`` alone where it is given). ``down``: 1 for edges none of whose cables is
-    there. ``node``: of each node its worst finding, 4 where it is gone; its job with ``by=jobs``."""
+    """``value`` of each edge, 0 to 255, base64 (uint8[edges]): ``load`` of its busiest port, 255 =
+    the link is full; ``wait`` as a share of time and ``errors`` on a logarithmic scale of the
+    largest; ``findings``: 0 none, 1 information, 2 warning, 3 error; ``jobs``: 0 none, the job's
+    number, 255 several (of ``job`` alone where it is given). ``down``: 1 for edges none of whose
+    cables is there. ``node``: of each node its worst finding, 4 where it is gone; its job with
+    ``by=jobs``."""
     value, node = np.zeros(len(now.map.edge)), _of_nodes(now)
     scale: float | None = None
     if by == "findings":
@@ -54,9 +70,16 @@ def values_document(now: Now, sample: Sample | None, by: By, job: str | None = N
     elif sample is not None:
         value, scale = _of_ports(now, sample, by)
     return {
-        "drawn": now.drawn, "version": now.version, "time": None if sample is None else sample.time_s, "by": by, "most": scale, "problem": now.problem,
-        "node": _packed(node), "value": _packed(np.clip(np.ceil(value), 0, 255)), "down": _packed(_down(now)),
-    }  # fmt: skip
+        "drawn": now.drawn,
+        "version": now.version,
+        "time": None if sample is None else sample.time_s,
+        "by": by,
+        "most": scale,
+        "problem": now.problem,
+        "node": _packed(node),
+        "value": _packed(np.clip(np.ceil(value), 0, 255)),
+        "down": _packed(_down(now)),
+    }
 
 
 def down_document(now: Now) -> list[dict[str, Any]]:

@@ -1,8 +1,9 @@
 """Where nodes stand on the map, and its edges: the fabric as columns that a browser draws.
 
-A tree is drawn in blocks: the connected parts that remain without the top tier (the pods of a three-level tree, the leaves of a two-level one) stand in a grid,
-each with its leaves in a row, their hosts below them and its upper switches above; the top tier stands above all blocks. In what is no tree each switch is
-a block of its own.
+A tree is drawn in blocks: the connected parts that remain without the top tier (the pods of a
+three-level tree, the leaves of a two-level one) stand in a grid, each with its leaves in a row,
+their hosts below them and its upper switches above; the top tier stands above all blocks. In what
+is no tree each switch is a block of its own.
 """
 
 from __future__ import annotations
@@ -26,9 +27,11 @@ TIER_ROW = 3.0
 
 @dataclass(frozen=True)
 class Map:
-    """``x`` and ``y`` float64[nodes]; ``tier`` int8[nodes]: 0 hosts, 1 leaves …, -1 what is linked to nothing; ``leaf`` int32[nodes]: the switch that a host hangs on (its
-    rack on the map), a switch itself; ``block`` int64[nodes]: the block that a switch stands in, -1 for the top tier and for hosts. Edges join two nodes, however many cables there are: ``edge`` int32[edges, 2] node rows; ``edge_of_port`` int32[ports], -1
-    for a port without cable."""
+    """``x`` and ``y`` float64[nodes]; ``tier`` int8[nodes]: 0 hosts, 1 leaves …, -1 what is linked
+    to nothing; ``leaf`` int32[nodes]: the switch that a host hangs on (its rack on the map), a
+    switch itself; ``block`` int64[nodes]: the block that a switch stands in, -1 for the top tier
+    and for hosts. Edges join two nodes, however many cables there are: ``edge`` int32[edges, 2]
+    node rows; ``edge_of_port`` int32[ports], -1 for a port without cable."""
 
     x: np.ndarray
     y: np.ndarray
@@ -132,7 +135,8 @@ def _blocks(
 
 
 def _across(blocks: int, width: float, height: float) -> int:
-    """Blocks side by side so that the whole is about as wide as a screen, and its last row not nearly empty."""
+    """Blocks side by side so that the whole is about as wide as a screen, and its last row not
+    nearly empty."""
     n = np.arange(1, blocks + 1)
     rows = -(-blocks // n)
     return int(n[np.argmin(np.abs(np.log(n * width / (rows * height) / ASPECT)) + 0.5 * (rows * n - blocks) / n)])

@@ -25,9 +25,11 @@ __all__ = ["Now"]
 
 @dataclass(frozen=True)
 class Now:
-    """What is known now. ``fabric``: cables and tables as they were read last; ``seen``: all that was ever seen, which ``map`` shows. ``version`` grows when a node, cable, table or finding
-    changed; ``drawn`` when the map did. ``time_s``: clock of the last round, or of the reading of a file. ``reading``: that round's counters (None: those of the file). ``stated`` gives what is known of ports beside
-    their cables (None: nothing)."""
+    """What is known now. ``fabric``: cables and tables as they were read last; ``seen``: all that
+    was ever seen, which ``map`` shows. ``version`` grows when a node, cable, table or finding
+    changed; ``drawn`` when the map did. ``time_s``: clock of the last round, or of the reading of a
+    file. ``reading``: that round's counters (None: those of the file). ``stated`` gives what is
+    known of ports beside their cables (None: nothing)."""
 
     fabric: Fabric
     seen: Snapshot
@@ -49,7 +51,8 @@ class Now:
 
     @cached_property
     def nodes(self) -> dict[str, Any]:
-        """The table of nodes; this and the others are made once a reading, however many pages of them are asked for."""
+        """The table of nodes; this and the others are made once a reading, however many pages of
+        them are asked for."""
         return columns.nodes(self.fabric)
 
     @cached_property

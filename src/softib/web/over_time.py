@@ -14,6 +14,7 @@ __all__ = ["counter_findings"]
 
 
 def counter_findings(fabric: Fabric, seen: Observations, jobs: JobsOnMap | None) -> list[Finding]:
-    """Findings of the rules over ``seen``, followed through the tables that were read of ``fabric``, with the jobs that cross each."""
+    """Findings of the rules over ``seen``, followed through the tables that were read of
+    ``fabric``, with the jobs that cross each."""
     tables = tables_of(fabric, seen.ports) if "lfts" in fabric.source.records else None
     return with_bisection(fabric, judge(seen, tables, None, None if jobs is None else jobs.links.crossing))

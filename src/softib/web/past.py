@@ -1,4 +1,5 @@
-"""What the history that ``softib exporter --history`` keeps tells of the time before the server began."""
+"""What the history that ``softib exporter --history`` keeps tells of the time before the server
+began."""
 
 from __future__ import annotations
 
@@ -23,12 +24,14 @@ KEPT = 16
 
 
 class Past:
-    """The Parquet files in ``folder``. Raises :class:`UnreadableFile` where it is no directory with a history, :class:`MissingLibrary` without the extra ``monitor``."""
+    """The Parquet files in ``folder``. Raises :class:`UnreadableFile` where it is no directory with
+    a history, :class:`MissingLibrary` without the extra ``monitor``."""
 
     def __init__(self, folder: str | os.PathLike[str]):
         if not os.path.isdir(folder):
             raise UnreadableFile(
-                f"{os.fspath(folder)}: no directory; 'softib exporter SOURCE --history {os.fspath(folder)}' keeps a history there"
+                f"{os.fspath(folder)}: no directory; 'softib exporter SOURCE --history {os.fspath(folder)}' keeps a "
+                f"history there"
             )
         self.history = History(folder)
         self._lock = threading.Lock()
@@ -59,7 +62,8 @@ class Past:
         return sample
 
     def observations(self, time_s: float) -> Observations | None:
-        """What rose in the :data:`JUDGED_S` seconds before the round nearest to the time; None where nothing is kept."""
+        """What rose in the :data:`JUDGED_S` seconds before the round nearest to the time; None
+        where nothing is kept."""
         times = self.history.times()
         if not len(times):
             return None

@@ -1,4 +1,5 @@
-"""Maps of earlier times: the cables of a kept topology, and those of older ones that were gone by then."""
+"""Maps of earlier times: the cables of a kept topology, and those of older ones that were gone by
+then."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ class KeptTopologies(Protocol):
 
 @dataclass(frozen=True)
 class PastMap:
-    """``since_s``: from when it held; ``seen``: with what was lost by then, which ``map`` shows, ``fabric`` without; ``drawn``: its number (below 0: that of no map of the present)."""
+    """``since_s``: from when it held; ``seen``: with what was lost by then, which ``map`` shows,
+    ``fabric`` without; ``drawn``: its number (below 0: that of no map of the present)."""
 
     since_s: float
     seen: Snapshot
@@ -57,7 +59,8 @@ class PastMaps:
         self._cables: dict[float, frozenset[Cable]] = {}
 
     def at(self, time_s: float) -> PastMap | None:
-        """The map of that time (of the first topology for times before it); None where none is kept."""
+        """The map of that time (of the first topology for times before it); None where none is
+        kept."""
         stamps = self.kept.topologies()
         if not stamps:
             return None

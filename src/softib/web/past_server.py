@@ -1,4 +1,5 @@
-"""A Prometheus server as the history of the slider: what it scraped from ``softib exporter`` or treydock's exporter, asked for the time that is shown."""
+"""A Prometheus server as the history of the slider: what it scraped from ``softib exporter`` or
+treydock's exporter, asked for the time that is shown."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ LEAST_STEP_S = 15.0
 LEAST_WINDOW_S = 150.0
 """Two scrapes of a minute are in it."""
 RATE_S = 300
-"""Rates are those of the five minutes before the time (two scrapes of a minute and more are in it)."""
+"""Rates are those of the five minutes before the time (two scrapes of a minute and more are in it).
+"""
 KNOWN_S = 30.0
 """The server is asked so often which times it has."""
 ALIVE = "count({__name__=~'infiniband_(switch|hca)_port_transmit_data_bytes_total'})"
@@ -37,8 +39,9 @@ WAIT = "softib_port_transmit_wait_ratio"
 
 
 class PastServer:
-    """The server at ``url``. ``fabric`` tells the one of now, whose NodeGUIDs the ports of HCAs get (None: not known yet). Raises :class:`PeerError` where it does not answer, :class:`InputError` where it
-    has nothing of a fabric."""
+    """The server at ``url``. ``fabric`` tells the one of now, whose NodeGUIDs the ports of HCAs get
+    (None: not known yet). Raises :class:`PeerError` where it does not answer, :class:`InputError`
+    where it has nothing of a fabric."""
 
     def __init__(
         self, url: str, fabric: Callable[[], Fabric | None] = lambda: None, clock: Callable[[], float] = time.time
@@ -90,10 +93,13 @@ class PastServer:
         keys = sorted({*load, *wait, *errors})
         whose = self._whose()
         return Sample(
-            when, np.array([whose.get(g, g) for g, _ in keys], np.uint64), np.array([p for _, p in keys], np.int32),
-            np.array([load.get(k, np.nan) for k in keys], np.float16), np.array([wait.get(k, np.nan) for k in keys], np.float16),
+            when,
+            np.array([whose.get(g, g) for g, _ in keys], np.uint64),
+            np.array([p for _, p in keys], np.int32),
+            np.array([load.get(k, np.nan) for k in keys], np.float16),
+            np.array([wait.get(k, np.nan) for k in keys], np.float16),
             np.array([min(errors.get(k, 0), 65535) for k in keys], np.uint16),
-        )  # fmt: skip
+        )
 
     def _values(self, query: str, when: float) -> dict[Key, float]:
         found = {}
@@ -104,7 +110,8 @@ class PastServer:
         return found
 
     def _errors(self, when: float) -> dict[Key, int]:
-        """What error counters that stand above 0 rose by, from the first to the last time in which they do. One that fell was cleared: nothing is known of it."""
+        """What error counters that stand above 0 rose by, from the first to the last time in which
+        they do. One that fell was cleared: nothing is known of it."""
         rose: dict[Target, dict[Key, int]] = {}
         for one in ask(self.url, f"({error_metrics()} > 0)[{RATE_S}s:15s]", when):
             values, key = [v for _, v in one.samples], key_of(one.labels)
@@ -143,7 +150,8 @@ class PastServer:
         return [(t, load, wait, 0) for t, (load, wait) in sorted(found.items())]
 
     def observations(self, time_s: float) -> Observations | None:
-        """What rose in the :data:`JUDGED_S` seconds before the time, of large fabrics in fewer; None where there are no two scrapes."""
+        """What rose in the :data:`JUDGED_S` seconds before the time, of large fabrics in fewer;
+        None where there are no two scrapes."""
         ports = max(1, len(ports_at(self.url, time_s)))
         window_s = max(LEAST_WINDOW_S, JUDGED_S * min(1.0, ROWS / (ports * SCRAPES)))
         try:

@@ -1,4 +1,5 @@
-"""Ports by their errors, and the modules and cables in them: tables from what rounds or a file tell of ports."""
+"""Ports by their errors, and the modules and cables in them: tables from what rounds or a file tell
+of ports."""
 
 from __future__ import annotations
 
@@ -21,15 +22,19 @@ __all__ = ["PortsSeen", "error_columns", "module_columns"]
 
 MODULE_TEXTS = {"vendor": "module_vendor", "part": "module_part", "serial": "module_serial", "kind": "cable_kind"}
 MODULE_LEVELS = {
-    "temperature_c": "module_temperature_c", "rx_power_dbm": "module_rx_power_dbm", "tx_power_dbm": "module_tx_power_dbm",
-    "tx_bias_ma": "module_tx_bias_ma", "voltage_v": "module_voltage_v",
-}  # fmt: skip
+    "temperature_c": "module_temperature_c",
+    "rx_power_dbm": "module_rx_power_dbm",
+    "tx_power_dbm": "module_tx_power_dbm",
+    "tx_bias_ma": "module_tx_bias_ma",
+    "voltage_v": "module_voltage_v",
+}
 """Column of the table → name in ``ObservedPorts.text``, and in the levels of a reading."""
 
 
 @dataclass(frozen=True)
 class PortsSeen:
-    """``ports`` with what the last ``reading`` of them counts (None: nothing), and what rose ``over`` the last twenty minutes (None: nothing is known of that)."""
+    """``ports`` with what the last ``reading`` of them counts (None: nothing), and what rose
+    ``over`` the last twenty minutes (None: nothing is known of that)."""
 
     ports: ObservedPorts
     reading: Reading | None = None
@@ -50,10 +55,13 @@ class PortsSeen:
 
 
 def error_columns(seen: PortsSeen, f: Fabric) -> dict[str, list[Any]]:
-    """One row a port with a cable, the worst first: errors that rose in the last minutes, errors in all, bit error ratios.
+    """One row a port with a cable, the worst first: errors that rose in the last minutes, errors in
+    all, bit error ratios.
 
-    ``errors``: sum of the error counters (:data:`softib.monitor.ranking.ERRORS`); ``rose``: what they rose by in ``observed_s`` seconds; ``per_hour``: the same as a rate; ``counters`` and
-    ``rises``: the counters one by one; ``symbol_ber``, ``raw_ber`` (before FEC) and ``effective_ber`` (behind it). None where unknown.
+    ``errors``: sum of the error counters (:data:`softib.monitor.ranking.ERRORS`); ``rose``: what
+    they rose by in ``observed_s`` seconds; ``per_hour``: the same as a rate; ``counters`` and
+    ``rises``: the counters one by one; ``symbol_ber``, ``raw_ber`` (before FEC) and
+    ``effective_ber`` (behind it). None where unknown.
     """
     p, reading, n = seen.ports, seen.aligned(), len(seen.ports)
     counted = [name for name in ERRORS if name in reading.have]
@@ -65,15 +73,22 @@ def error_columns(seen: PortsSeen, f: Fabric) -> dict[str, list[Any]]:
     with np.errstate(divide="ignore", invalid="ignore"):
         per_hour = np.where(seconds > 0, rose / seconds * 3600, np.nan)
     ber = bit_error_ratios(reading, ratios)
-    worst = np.lexsort((
-        p.portnum, p.node_guid, *(-np.nan_to_num(ber[kind]) for kind in ("raw", "symbol", "effective")), -total, -np.nan_to_num(per_hour),
-    ))  # fmt: skip
+    worst = np.lexsort(
+        (
+            p.portnum,
+            p.node_guid,
+            *(-np.nan_to_num(ber[kind]) for kind in ("raw", "symbol", "effective")),
+            -total,
+            -np.nan_to_num(per_hour),
+        )
+    )
     columns = _locations(p, f, worst)
     columns |= {
         "errors": [int(v) if ok else None for v, ok in zip(total[worst].tolist(), have[worst].tolist(), strict=True)],
         "rose": [int(v) if s > 0 else None for v, s in zip(rose[worst].tolist(), seconds[worst].tolist(), strict=True)],
-        "per_hour": _numbers(per_hour[worst]), "observed_s": [round(s, 1) if s > 0 else None for s in seconds[worst].tolist()],
-    }  # fmt: skip
+        "per_hour": _numbers(per_hour[worst]),
+        "observed_s": [round(s, 1) if s > 0 else None for s in seconds[worst].tolist()],
+    }
     columns |= {f"{kind}_ber": _numbers(ber[kind][worst]) for kind in KINDS}
     columns["counters"] = _by_name({name: reading.value[name] * reading.have[name] for name in counted}, worst)
     columns["rises"] = _by_name(rises, worst)
@@ -83,7 +98,8 @@ def error_columns(seen: PortsSeen, f: Fabric) -> dict[str, list[Any]]:
 def _rises(
     over: Observations | None, p: ObservedPorts
 ) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray], ErrorRatios]:
-    """Of each port: what its errors rose by, the seconds in which that is known, counter by counter; and the sums that ratios are made of."""
+    """Of each port: what its errors rose by, the seconds in which that is known, counter by
+    counter; and the sums that ratios are made of."""
     n = len(p)
     if over is None or not n or not len(over.ports) or not over.intervals:
         return np.zeros(n), np.zeros(n), {}, ErrorRatios(n)
@@ -98,7 +114,9 @@ def _rises(
 
 
 def module_columns(seen: PortsSeen, f: Fabric) -> dict[str, list[Any]]:
-    """One row a port of whose module or cable something is known: vendor, part and serial number, kind and length of the cable, what the module measures (of its lanes the weakest). None where unknown."""
+    """One row a port of whose module or cable something is known: vendor, part and serial number,
+    kind and length of the cable, what the module measures (of its lanes the weakest). None where
+    unknown."""
     p, level = seen.ports, seen.aligned().level
     empty, unknown = np.full(len(p), "", object), np.full(len(p), np.nan)
     texts = {name: p.text.get(of, empty) for name, of in MODULE_TEXTS.items()}
@@ -123,9 +141,11 @@ def _locations(p: ObservedPorts, f: Fabric, rows: np.ndarray) -> dict[str, list[
     names = [shown.get(g, name) for g, name in zip(guid, p.node, strict=True)]
     rows_ = rows.tolist()
     return {
-        "node": [names[r] for r in rows_], "guid": [f"{guid[r]:#018x}" for r in rows_], "port": [number[r] for r in rows_],
+        "node": [names[r] for r in rows_],
+        "guid": [f"{guid[r]:#018x}" for r in rows_],
+        "port": [number[r] for r in rows_],
         "peer": [f"{names[peer[r]]}[{number[peer[r]]}]" if peer[r] >= 0 else None for r in rows_],
-    }  # fmt: skip
+    }
 
 
 def _numbers(values: np.ndarray) -> list[float | None]:

@@ -1,4 +1,5 @@
-"""What each port did between two rounds, kept for a while: load, wait and errors over time. Everything comes from increases that counters told."""
+"""What each port did between two rounds, kept for a while: load, wait and errors over time.
+Everything comes from increases that counters told."""
 
 from __future__ import annotations
 
@@ -17,8 +18,10 @@ __all__ = ["Recent", "Sample", "port_rows", "sample_of"]
 
 @dataclass(frozen=True)
 class Sample:
-    """``time_s`` of the later reading (clock). By port (``guid`` uint64, ``portnum`` int32): ``load`` float16, octets sent as a share of what the link can, and ``wait`` float16, the share of time
-    in which data waited for credits, both NaN where that cannot be told; ``errors`` uint16, what :data:`softib.monitor.ranking.ERRORS` rose by, at most 65,535."""
+    """``time_s`` of the later reading (clock). By port (``guid`` uint64, ``portnum`` int32):
+    ``load`` float16, octets sent as a share of what the link can, and ``wait`` float16, the share
+    of time in which data waited for credits, both NaN where that cannot be told; ``errors`` uint16,
+    what :data:`softib.monitor.ranking.ERRORS` rose by, at most 65,535."""
 
     time_s: float
     guid: np.ndarray
@@ -36,8 +39,14 @@ def sample_of(one: Interval) -> Sample:
             errors += one.increase[name]
     # Counters of a link that changed its speed meanwhile may say more than it can now.
     load = np.minimum(utilization(one), 16.0).astype(np.float16)
-    return Sample(int(one.end_ns.max(initial=0)) / 1e9, one.guid, one.portnum, load, wait_ratio(one).astype(np.float16),
-                  np.minimum(errors, 65535).astype(np.uint16))  # fmt: skip
+    return Sample(
+        int(one.end_ns.max(initial=0)) / 1e9,
+        one.guid,
+        one.portnum,
+        load,
+        wait_ratio(one).astype(np.float16),
+        np.minimum(errors, 65535).astype(np.uint16),
+    )
 
 
 def port_rows(f: Fabric, guid: np.ndarray, portnum: np.ndarray) -> np.ndarray:

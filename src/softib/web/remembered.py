@@ -1,4 +1,5 @@
-"""Every node and cable that was seen while the server runs: what goes down stays on the map, with since when."""
+"""Every node and cable that was seen while the server runs: what goes down stays on the map, with
+since when."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ Cable = tuple[End, End]
 
 @dataclass(frozen=True)
 class Snapshot:
-    """``fabric``: all that was seen. ``down``: cable → clock time since when nobody sees it; ``removed``: likewise of nodes, by NodeGUID."""
+    """``fabric``: all that was seen. ``down``: cable → clock time since when nobody sees it;
+    ``removed``: likewise of nodes, by NodeGUID."""
 
     fabric: Fabric
     down: dict[Cable, float]
@@ -35,13 +37,15 @@ class Remembered:
         self.now: Snapshot | None = None
 
     def begin(self, known: Snapshot) -> None:
-        """What was known before the first reading: cables and nodes of it that no reading sees stay, with since when."""
+        """What was known before the first reading: cables and nodes of it that no reading sees
+        stay, with since when."""
         f = known.fabric
         self._nodes = frozenset(zip(f.node_guid.tolist(), map(bytes, f.node_desc), strict=True))
         self._cables, self.now = cables_of(f), known
 
     def take(self, f: Fabric, time_s: float) -> bool:
-        """A reading of ``time_s``; is there another map to draw? A cable one end of which has another cable now was moved, not lost."""
+        """A reading of ``time_s``; is there another map to draw? A cable one end of which has
+        another cable now was moved, not lost."""
         cables = cables_of(f)
         used = {end for cable in cables for end in cable}
         last = self.now
@@ -65,7 +69,8 @@ class Remembered:
         return changed
 
     def links_down(self, ends: set[End], time_s: float) -> None:
-        """A round says that these ports' links are down: their cables are, until a reading sees them again."""
+        """A round says that these ports' links are down: their cables are, until a reading sees
+        them again."""
         if self.now is None or not ends:
             return
         down = dict(self.now.down)
@@ -95,8 +100,16 @@ def _union(f: Fabric, old: Fabric | None, lost: set[Cable], removed: set[int]) -
     extra = [old_row[g] for g in sorted(removed) if g in old_row]
     for of, rows in ((f, np.arange(f.sizes.nodes)), (old, np.array(extra, np.int64))):
         names = of.node_names()
-        b.nodes(len(rows), of.node_type[rows], of.node_nports[rows], node_guid=of.node_guid[rows], sys_guid=of.sys_guid[rows], vendor_id=of.vendor_id[rows],
-                device_id=of.device_id[rows], desc=[names[r] for r in rows.tolist()])  # fmt: skip
+        b.nodes(
+            len(rows),
+            of.node_type[rows],
+            of.node_nports[rows],
+            node_guid=of.node_guid[rows],
+            sys_guid=of.sys_guid[rows],
+            vendor_id=of.vendor_id[rows],
+            device_id=of.device_id[rows],
+            desc=[names[r] for r in rows.tolist()],
+        )
     row |= {int(old.node_guid[r]): f.sizes.nodes + i for i, r in enumerate(extra)}
     rows = np.flatnonzero(f.linked & (np.arange(f.sizes.ports) < f.port_peer))
     peer = f.port_peer[rows]

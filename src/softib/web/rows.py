@@ -1,4 +1,5 @@
-"""Rows of tables for the REST interface: filtered, in pages, as objects with the words of ``softib``'s tables."""
+"""Rows of tables for the REST interface: filtered, in pages, as objects with the words of
+``softib``'s tables."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ def page(columns: Mapping[str, Any], rows: np.ndarray, offset: int, limit: int) 
 
 
 def arranged(columns: Mapping[str, Sequence[Any]], q: str, sort: str) -> np.ndarray:
-    """Rows in which a text contains ``q``, in the order of the column ``sort`` (``-NAME``: the largest first; what is unknown last), or as they are ("").
+    """Rows in which a text contains ``q``, in the order of the column ``sort`` (``-NAME``: the
+    largest first; what is unknown last), or as they are ("").
 
     Raises :class:`UnknownName` for a column that does not exist, or has no order.
     """
@@ -45,7 +47,9 @@ def arranged(columns: Mapping[str, Sequence[Any]], q: str, sort: str) -> np.ndar
             raise UnknownName("column to sort by", name, ordered)
         column = columns[name]
         known = [i for i in rows if column[i] is not None]
-        known.sort(key=lambda i: natural_key(column[i]) if isinstance(column[i], str) else column[i], reverse=sort[0] == "-")  # fmt: skip
+        known.sort(
+            key=lambda i: natural_key(column[i]) if isinstance(column[i], str) else column[i], reverse=sort[0] == "-"
+        )
         rows = [*known, *(i for i in rows if column[i] is None)]
     return np.array(rows, np.int64)
 
@@ -62,7 +66,8 @@ def page_of(
 
 
 def counters_of(f: Fabric, reading: Reading | None, rows: np.ndarray, offset: int, limit: int) -> dict[str, Any]:
-    """Counters of the port rows ``rows`` of ``f`` with the clock time at which they were read. ``reading``: the last round, of which what was not answered is null; None: a file's."""
+    """Counters of the port rows ``rows`` of ``f`` with the clock time at which they were read.
+    ``reading``: the last round, of which what was not answered is null; None: a file's."""
     chosen = rows[offset : offset + min(limit, MOST)]
     table: dict[str, list[Any]] = {
         "node": [f.node_name(n) for n in f.port_node[chosen].tolist()],

@@ -1,4 +1,5 @@
-"""The fabric that the browser looks at: read again and again by one thread, with what changed, what is wrong, and what its ports did meanwhile. Requests read the last round."""
+"""The fabric that the browser looks at: read again and again by one thread, with what changed, what
+is wrong, and what its ports did meanwhile. Requests read the last round."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ from softib.web.remembered import Remembered
 __all__ = ["Served"]
 
 KEEP, KEEP_OCTETS = 300, 200 << 20
-"""Samples that are kept: ten minutes at the default of two seconds, less where a fabric is so large that they would take more memory."""
+"""Samples that are kept: ten minutes at the default of two seconds, less where a fabric is so large
+that they would take more memory."""
 RECHECK_S = 60.0
 """The cables and tables are checked again after this time even if none changed."""
 JUDGE_S = 10.0
@@ -46,10 +48,14 @@ JUDGE_S = 10.0
 
 @dataclass
 class Served:
-    """``read`` reads a source that does not change; ``collector`` one that does (one of both is there). :meth:`refresh` is for one thread; everything else for any.
+    """``read`` reads a source that does not change; ``collector`` one that does (one of both is
+    there). :meth:`refresh` is for one thread; everything else for any.
 
-    ``name`` is for people; ``explain`` answers which way packets take, and why; ``jobs``: a file of jobs; ``past``: the history of earlier days; ``report`` makes the page of ``softib report --html`` (None: there is none); ``stated`` takes from a file what it says of ports. ``laboratory``: a fabric that ``softib up`` runs, whose only subnet manager
-    is meant to be alone. ``steps`` wraps each phase of the first reading, which takes a while of a large fabric.
+    ``name`` is for people; ``explain`` answers which way packets take, and why; ``jobs``: a file of
+    jobs; ``past``: the history of earlier days; ``report`` makes the page of ``softib report
+    --html`` (None: there is none); ``stated`` takes from a file what it says of ports.
+    ``laboratory``: a fabric that ``softib up`` runs, whose only subnet manager is meant to be
+    alone. ``steps`` wraps each phase of the first reading, which takes a while of a large fabric.
     """
 
     name: str
@@ -91,7 +97,8 @@ class Served:
 
     @property
     def knows_paths(self) -> bool:
-        """Can :attr:`explain` answer? A file's fabric is routed when it is asked; a running one needs tables in its switches."""
+        """Can :attr:`explain` answer? A file's fabric is routed when it is asked; a running one
+        needs tables in its switches."""
         return self.explain is not None and (self.collector is None or "lfts" in self.now.fabric.source.records)
 
     def fabric(self) -> Fabric | None:
@@ -125,7 +132,8 @@ class Served:
         return self.past.at(times[-1] if at_s is None else at_s) if times else one
 
     def then(self, at_s: float | None) -> Now:
-        """What was known at a kept time; None: now. Raises :class:`SoftibError` where the history does not answer."""
+        """What was known at a kept time; None: now. Raises :class:`SoftibError` where the history
+        does not answer."""
         return self._earlier.at(at_s)
 
     def result(self) -> ReadResult:
@@ -134,7 +142,8 @@ class Served:
         return replace(self._result, fabric=now.fabric.copy())
 
     def refresh(self) -> Now:
-        """One round, or one reading. Raises what the reader raises at the first time; later what was known stays, with the reason."""
+        """One round, or one reading. Raises what the reader raises at the first time; later what
+        was known stays, with the reason."""
         before = self._now
         try:
             if self.collector is None:
@@ -190,9 +199,13 @@ class Served:
             self._judged_s, self._over = at, seen
         stated = PortsSeen(collector.watch.ports, reading, self._over)
         self._now = replace(
-            self._now, time_s=at, reading=reading, problem="", seen=self._remembered.now or self._now.seen,
+            self._now,
+            time_s=at,
+            reading=reading,
+            problem="",
+            seen=self._remembered.now or self._now.seen,
             stated=lambda: stated,
-        )  # fmt: skip
+        )
         if self._judged_s == at and self._over is not None:
             rules = tuple(counter_findings(self._now.fabric, self._over, self._now.jobs))
             if rules != self._now.rules:
@@ -236,7 +249,9 @@ class Served:
         if changed or at - self._checked_s > RECHECK_S:
             self._checked_s = at
             copy = replace(result, fabric=fabric.copy())  # whoever checks it brings it up where nobody did
-            if self.laboratory:  # as `softib check` of the same fabric: its snapshot has no priorities, which the rules over managers take
+            # as `softib check` of the same fabric: its snapshot has no priorities, which the rules
+            # over managers take
+            if self.laboratory:
                 of = copy.fabric.source
                 copy.fabric.source = replace(of, sms=[{**sm, "priority": None} for sm in of.sms])
             with self._step("checks"):
@@ -253,7 +268,8 @@ class Served:
         return cache(lambda: stated(result))
 
     def _with_jobs(self) -> None:
-        """The jobs again where the fabric or the file changed. A file that cannot be read is the problem of this round; the jobs of before stay."""
+        """The jobs again where the fabric or the file changed. A file that cannot be read is the
+        problem of this round; the jobs of before stay."""
         if self.jobs is None or self._now is None:
             return
         when = JobsOnMap.stamp(self.jobs)
@@ -264,7 +280,8 @@ class Served:
         self._now = replace(self._now, jobs=jobs, version=self._now.version + 1)
 
     def run(self) -> None:
-        """Refresh every ``every_s`` seconds until :meth:`stop`; a source that is gone is looked for again."""
+        """Refresh every ``every_s`` seconds until :meth:`stop`; a source that is gone is looked for
+        again."""
         while (self.collector is not None or self.jobs is not None) and not self._stop.is_set():
             began = time.monotonic()
             if self._stop.wait(self.every_s):

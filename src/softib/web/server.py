@@ -22,10 +22,12 @@ ENDS = (signal.SIGINT, signal.SIGTERM)
 
 
 def serve(served: Served, host: str, port: int, token: str | None, ready: Callable[[str], None]) -> None:
-    """Serve until Ctrl-C. ``port`` 0: a free one. ``ready`` gets the address to open, with the token where one is needed.
+    """Serve until Ctrl-C. ``port`` 0: a free one. ``ready`` gets the address to open, with the
+    token where one is needed.
 
-    Beyond loopback a token is always asked for; without one given it is made here. Raises :class:`InputError` where a library is missing, the
-    address is not this machine's, or the port is taken.
+    Beyond loopback a token is always asked for; without one given it is made here. Raises
+    :class:`InputError` where a library is missing, the address is not this machine's, or the port
+    is taken.
     """
     uvicorn_server = _library()
     from softib.web.app import app_of
@@ -62,7 +64,8 @@ def _library() -> Callable[[Access], Any]:
         raise InputError(f"softib serve needs {error.name}; pip install 'softib[serve]'") from None
 
     class Server(uvicorn.Server):
-        """Ends well when it is told to: uvicorn's own raises the signal once more when all is closed."""
+        """Ends well when it is told to: uvicorn's own raises the signal once more when all is
+        closed."""
 
         @contextlib.contextmanager
         def capture_signals(self) -> Iterator[None]:

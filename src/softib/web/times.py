@@ -20,7 +20,8 @@ T = TypeVar("T")
 
 
 def all_times(served: Served, since_s: float, until_s: float) -> list[float]:
-    """Oldest first. From the server's first round on its own rounds count; they alone while the history cannot be read."""
+    """Oldest first. From the server's first round on its own rounds count; they alone while the
+    history cannot be read."""
     mine, before = served.recent.times(), []
     if served.past is not None:
         with contextlib.suppress(SoftibError):
@@ -52,8 +53,11 @@ def port_history(served: Served, guid: int, portnum: int, since_s: float, until_
             found.append((s.time_s, float(s.load[at[0]]), float(s.wait[at[0]]), int(s.errors[at[0]])))
     found = thinned(found, most)
     return {
-        "time": [f[0] for f in found], "load": [_known(f[1]) for f in found], "wait": [_known(f[2]) for f in found], "errors": [f[3] for f in found],
-    }  # fmt: skip
+        "time": [f[0] for f in found],
+        "load": [_known(f[1]) for f in found],
+        "wait": [_known(f[2]) for f in found],
+        "errors": [f[3] for f in found],
+    }
 
 
 def _known(share: float) -> float | None:

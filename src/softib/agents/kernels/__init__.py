@@ -1,1 +1,2 @@
-"""Agents by hardware part: SMA, PMA, PortInfo, keys, partitions, counters, links and their faults, compiled."""
+"""Agents by hardware part: SMA, PMA, PortInfo, keys, partitions, counters, links and their faults,
+compiled."""

@@ -1,5 +1,5 @@
-# mypy: ignore-errors
-"""Packets of applications that a port dropped: its counters, and the traps of bad keys (IBA 7.7, 10.2, 13.4.9)."""
+"""Packets of applications that a port dropped: its counters, and the traps of bad keys (IBA 7.7,
+10.2, 13.4.9)."""
 
 import numpy as np
 
@@ -69,7 +69,8 @@ def violate(t, end, at, packets):
 
 @inner
 def trap(t, v, cell, port, number, now):
-    """Trap 257, 258 or 259 with the details of ``cell``; one cell raises one in a SubnetTimeout (IBA 13.4.9)."""
+    """Trap 257, 258 or 259 with the details of ``cell``; one cell raises one in a SubnetTimeout
+    (IBA 13.4.9)."""
     end = end_port(t, port)
     pause = np.int64(4_096_000) << np.int64(t.port_info[end, SUBNET_TIMEOUT_AT] & 31)
     last = np.int64(v.seen[cell, LAST_TRAP])
@@ -104,7 +105,8 @@ def trap(t, v, cell, port, number, now):
 
 @inner
 def drop(t, v, cell, direction, packets, dwords, now):
-    """Packets of direction ``direction``, ``dwords`` units of 4 bytes in all, were lost at the port that the cell names."""
+    """Packets of direction ``direction``, ``dwords`` units of 4 bytes in all, were lost at the port
+    that the cell names."""
     kind = np.int64(v.cells[cell, KINDS] >> np.uint32(8 * direction)) & 0xFF
     port = np.int64(v.cells[cell, DROP + direction])
     if kind == 0 or port >= t.port_peer.shape[0]:

@@ -1,8 +1,8 @@
-# mypy: ignore-errors
-"""Adds what applications have sent to the counters of every port on the path. Layout: ``preload/verbs/fabric/traffic.h``.
+"""Adds what applications have sent to the counters of every port on the path. Layout:
+``preload/verbs/fabric/traffic.h``.
 
-``v`` is :class:`softib.live.verbs.traffic.Cells`. Everything in the cells is what applications wrote: rows and numbers are
-checked before they are used, and a nonsensical cell counts nothing.
+``v`` is :class:`softib.live.verbs.traffic.Cells`. Everything in the cells is what applications
+wrote: rows and numbers are checked before they are used, and a nonsensical cell counts nothing.
 """
 
 import numpy as np
@@ -103,7 +103,8 @@ def egress_at(t, v, cell, i):
 
 @inner
 def corruption_rate(t, egress, octets):
-    """How likely a packet of ``octets`` is corrupted on the link behind ``egress``, for small values."""
+    """How likely a packet of ``octets`` is corrupted on the link behind ``egress``, for small
+    values."""
     if egress < 0:
         return 0.0
     a, b = rates_of_loss(t, np.int64(t.port_peer[egress]))
@@ -112,8 +113,8 @@ def corruption_rate(t, egress, octets):
 
 @inner
 def corrupt(t, v, cell, first, n, corrupted, packets, dwords, now):
-    """Bit errors corrupted ``corrupted`` of ``packets`` on links ``first`` … ``first + n - 1`` of ``cell``: each at one of those whose
-    cable makes any, by how likely it does."""
+    """Bit errors corrupted ``corrupted`` of ``packets`` on links ``first`` … ``first + n - 1`` of
+    ``cell``: each at one of those whose cable makes any, by how likely it does."""
     if t.options[FAULTY] == 0 or n > MAX_LINKS:
         return
     octets = 4.0 * np.float64(dwords) / max(np.float64(packets), 1.0) + 2.0
@@ -171,7 +172,8 @@ def fold_cell(t, v, cell, now):
 
 @inner
 def free_cell(v, cell):
-    """A retired cell, and those that hold its further ports, can be taken again; their states are the last stores."""
+    """A retired cell, and those that hold its further ports, can be taken again; their states are
+    the last stores."""
     for i in range(v.seen.shape[1]):
         v.seen[cell, i] = 0
     here = np.int64(v.cells[cell, NEXT])
@@ -196,7 +198,8 @@ def fold_link_waits(t, v):
 def fold_cells(t, v, now):
     """Bring the counters up to date. Returns the number of cells that had counted something.
 
-    Chunks that nobody touched since the last time but one are not looked at (``v.watch``: touched at the last time).
+    Chunks that nobody touched since the last time but one are not looked at (``v.watch``: touched
+    at the last time).
     """
     changed = 0
     if v.head[PACED] != 0:
@@ -219,7 +222,8 @@ def fold_cells(t, v, now):
 
 @kernel(_nrt=False)
 def retire_chunks(v, owner):
-    """Everything that process ``owner``, now dead, still had open is retired, to be folded once more."""
+    """Everything that process ``owner``, now dead, still had open is retired, to be folded once
+    more."""
     for chunk in range(min(np.int64(v.head[HIGH]), v.watch.shape[0])):
         at = chunk * CHUNK
         if v.cells[at, OWNER] == owner:

@@ -1,7 +1,7 @@
-# mypy: ignore-errors
 """Adaptive routing of a switch: ARInfo, groups, and the LIDs that use them (:mod:`softib.iba.ar`).
 
-``ar_info`` holds what a Set wrote; what the device can is added at each Get. A request that is refused changes nothing.
+``ar_info`` holds what a Set wrote; what the device can is added at each Get. A request that is
+refused changes nothing.
 """
 
 import numpy as np
@@ -58,8 +58,11 @@ WITHOUT_AR = _image(M, is_extended_port_info_supported=1)
 SUB_GROUPS_AT, TOP_AT = A.sub_grps_active.byte, A.group_top.byte - 1
 GROUPS, BLOCK, LIDS, RANGES = ar.AR_GROUPS, ar.AR_GROUP_BLOCK, ar.AR_LFT_BLOCK, ar.AR_GROUP_COPY_ENTRIES
 CAPABILITY_MODIFIER, HASH, STATE_SHIFT, GROUP_MASK = (
-    ar.CAPABILITY_MODIFIER, ar.HASH, ar.STATE_SHIFT, ar.GROUP_MASK,
-)  # fmt: skip
+    ar.CAPABILITY_MODIFIER,
+    ar.HASH,
+    ar.STATE_SHIFT,
+    ar.GROUP_MASK,
+)
 MASK_OCTETS = 32
 
 
@@ -162,7 +165,8 @@ def ar_group_copy(t, m, ingress, modifier, is_set):
 
 @inner
 def ar_lft(t, m, ingress, modifier, is_set):
-    """ARLinearForwardingTable: state and group of 16 LIDs, and their port of the LinearForwardingTable."""
+    """ARLinearForwardingTable: state and group of 16 LIDs, and their port of the
+    LinearForwardingTable."""
     switch = ar_switch(t, ingress)
     if switch < 0:
         return BAD_ATTRIBUTE

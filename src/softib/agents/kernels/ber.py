@@ -1,8 +1,8 @@
-# mypy: ignore-errors
-"""Faults of links: bit errors and what becomes of a MAD on a cable that has one (IBA 16.1.3.5, 16.1.4, 7.12).
+"""Faults of links: bit errors and what becomes of a MAD on a cable that has one (IBA 16.1.3.5,
+16.1.4, 7.12).
 
-Symbols flow on a link that is up all the time, so errors grow with time. Nothing ticks: :func:`settle` brings one port
-up to a moment, when somebody reads its counters or its link changes.
+Symbols flow on a link that is up all the time, so errors grow with time. Nothing ticks:
+:func:`settle` brings one port up to a moment, when somebody reads its counters or its link changes.
 """
 
 import math
@@ -26,7 +26,7 @@ from softib.agents.kernels.fault_columns import (
     SLOW,
     STARVED,
     WIDTH_AT,
-)  # fmt: skip
+)
 from softib.agents.kernels.fec import (
     CODE_DATA_BITS,
     DETECTED,
@@ -54,9 +54,8 @@ from softib.fabric.counters import COUNTER_NAMES, DETAIL_COUNTERS
 from softib.iba.smp import PortInfo
 
 RECOVERY, RCV_ERRORS, INTEGRITY = (
-    COUNTER_NAMES.index(n) for n in (
-        "link_error_recovery_counter", "port_rcv_errors", "local_link_integrity_errors")
-)  # fmt: skip
+    COUNTER_NAMES.index(n) for n in ("link_error_recovery_counter", "port_rcv_errors", "local_link_integrity_errors")
+)
 LOCAL_PHYSICAL = DETAIL_COUNTERS.names.index("port_local_physical_errors")
 THRESHOLDS_AT = PortInfo.local_phy_errors.byte
 TRAP_INTEGRITY = 129
@@ -71,7 +70,8 @@ MOST_AT_ONCE = 100_000
 
 @inner
 def wrong_bits(t, port, code, lanes, n):
-    """Count ``n`` bit errors that no code corrects: each is a symbol (8b/10b) or a block (64b/66b) that is wrong."""
+    """Count ``n`` bit errors that no code corrects: each is a symbol (8b/10b) or a block (64b/66b)
+    that is wrong."""
     grow(t.counters[port], SYMBOL, n)
     if code >= FIRST_64B66B and n > 0:
         row = t.lane_counters[port]
@@ -96,8 +96,8 @@ def idle(t, port, passed):
 
 @inner
 def corrupted_updates(t, port):
-    """Probability that a flow control packet into ``port`` arrives with an error: of its 80 line bits, of its block of 66
-    bits, or of the codeword around it."""
+    """Probability that a flow control packet into ``port`` arrives with an error: of its 80 line
+    bits, of its block of 66 bits, or of the codeword around it."""
     code, ber = speed_code(t, port), min(t.fault_rate[port, BER], 0.5)
     if corrects(t, port, code):
         length, fixes = PAM4_CODE if PAM4[code] else NRZ_CODE
@@ -107,7 +107,8 @@ def corrupted_updates(t, port):
 
 @inner
 def lost_updates(t, port):
-    """Probability that ``port`` misses a flow control packet: the other end leaves it out, or it arrives with an error."""
+    """Probability that ``port`` misses a flow control packet: the other end leaves it out, or it
+    arrives with an error."""
     bits, lost = t.fault[port, BITS], 0.0
     if bits & NOISY:
         lost = corrupted_updates(t, port)
@@ -147,8 +148,9 @@ def settle(t, port, now):
 
 @inner
 def integrity(t, port, now):
-    """A local physical error more. Beyond the threshold (LocalPhyErrors) the link recovers: both ends count it, the
-    receiver counts LocalLinkIntegrityErrors and raises trap 129. A packet without error makes one good (IBA 7.12.2)."""
+    """A local physical error more. Beyond the threshold (LocalPhyErrors) the link recovers: both
+    ends count it, the receiver counts LocalLinkIntegrityErrors and raises trap 129. A packet
+    without error makes one good (IBA 7.12.2)."""
     row = t.fault[port]
     row[PHY_ERRORS] += 1
     if row[PHY_ERRORS] <= get8(t.port_info[port], THRESHOLDS_AT) >> 4:
@@ -179,10 +181,12 @@ def corrupted(t, port):
 
 @inner
 def rates_of_loss(t, port):
-    """(a, b): a packet of L octets on the wire into ``port`` is lost with probability 1 - exp(-(a + b L)).
+    """(a, b): a packet of L octets on the wire into ``port`` is lost with probability 1 - exp(-(a +
+    b L)).
 
-    Without FEC each of its line bits (10 or 8.25 an octet) can be wrong; with it a packet begins anywhere in a codeword
-    of 5140 data bits, and is lost with each that cannot be corrected: the rule of :func:`corrupted` for any length.
+    Without FEC each of its line bits (10 or 8.25 an octet) can be wrong; with it a packet begins
+    anywhere in a codeword of 5140 data bits, and is lost with each that cannot be corrected: the
+    rule of :func:`corrupted` for any length.
     """
     if t.fault[port, BITS] & NOISY == 0:
         return 0.0, 0.0
@@ -196,7 +200,8 @@ def rates_of_loss(t, port):
 
 @inner
 def arrive_corrupted(t, ingress, corrupted, packets, now):
-    """``corrupted`` of ``packets`` of applications arrived at ``ingress`` with wrong bits, evenly among them."""
+    """``corrupted`` of ``packets`` of applications arrived at ``ingress`` with wrong bits, evenly
+    among them."""
     add(t.counters[ingress], RCV_ERRORS, np.uint64(corrupted))
     add(t.detail_counters[ingress], LOCAL_PHYSICAL, np.uint64(corrupted))
     right = max(packets - corrupted, np.int64(0)) // max(corrupted, np.int64(1))
@@ -207,8 +212,8 @@ def arrive_corrupted(t, ingress, corrupted, packets, now):
 
 @inner
 def cross(t, egress, vl15, now):
-    """What happens to a MAD on the cable behind ``egress``: CROSSED, CORRUPTED (it was sent and arrived with an error) or
-    NOT_SENT. VL15 knows no credits (IBA 3.5.7)."""
+    """What happens to a MAD on the cable behind ``egress``: CROSSED, CORRUPTED (it was sent and
+    arrived with an error) or NOT_SENT. VL15 knows no credits (IBA 3.5.7)."""
     ingress = np.int64(t.port_peer[egress])
     bits = t.fault[ingress, BITS]
     if bits & LAVISH and not vl15:
@@ -231,8 +236,8 @@ def cross(t, egress, vl15, now):
 
 @inner
 def survive(t, first, last, vl15, now):
-    """Send a MAD over the hops ``first``…``last`` - 1 of ``path``; -1 when it arrives, else the end of the hops that
-    count."""
+    """Send a MAD over the hops ``first``…``last`` - 1 of ``path``; -1 when it arrives, else the end
+    of the hops that count."""
     for i in range(first, last):
         fate = cross(t, np.int64(t.path[i]), vl15, now)
         if fate != CROSSED:
@@ -242,8 +247,8 @@ def survive(t, first, last, vl15, now):
 
 @inner
 def survive_back(t, last, now):
-    """As :func:`survive` for the answer of a directed SMP, on the hops ``last`` - 1 … 0 backwards: -1, or the first hop
-    that does not count."""
+    """As :func:`survive` for the answer of a directed SMP, on the hops ``last`` - 1 … 0 backwards:
+    -1, or the first hop that does not count."""
     for i in range(last - 1, -1, -1):
         fate = cross(t, np.int64(t.port_peer[t.path[i]]), True, now)
         if fate != CROSSED:

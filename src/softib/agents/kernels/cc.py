@@ -1,5 +1,5 @@
-# mypy: ignore-errors
-"""The congestion control agent (IBA annex A10.4): settings that a congestion manager writes and an engine obeys."""
+"""The congestion control agent (IBA annex A10.4): settings that a congestion manager writes and an
+engine obeys."""
 
 import numpy as np
 
@@ -18,24 +18,38 @@ REFUSED = -1
 KEY_AT, LOG_AT, CLASS_VERSION = cc.CC_KEY_AT, cc.CC_LOG_AT, cc.CC_CLASS_VERSION
 SETTING_SIZE, CA_SIZE = cc.SwitchCongestionSetting.size, cc.CACongestionSetting.size
 CLASS_PORT_INFO, INFO, KEY_INFO, LOG, SWITCH_SETTING, PORT_SETTING, CA_SETTING, TABLE, TIME_STAMP = (
-    0x01, cc.CongestionInfo.attr, cc.CongestionKeyInfo.attr, cc.CongestionLogSwitch.attr,
-    cc.SwitchCongestionSetting.attr, cc.SwitchPortCongestionSetting.attr, cc.CACongestionSetting.attr,
-    cc.CongestionControlTable.attr, cc.TimeStamp.attr,
-)  # fmt: skip
+    0x01,
+    cc.CongestionInfo.attr,
+    cc.CongestionKeyInfo.attr,
+    cc.CongestionLogSwitch.attr,
+    cc.SwitchCongestionSetting.attr,
+    cc.SwitchPortCongestionSetting.attr,
+    cc.CACongestionSetting.attr,
+    cc.CongestionControlTable.attr,
+    cc.TimeStamp.attr,
+)
 K, S, A = cc.CongestionKeyInfo, cc.SwitchCongestionSetting, cc.CACongestionSetting
 PROTECT_AT, LEASE_AT, VIOLATIONS_AT = K.cc_key_protect_bit.byte, K.cc_key_lease_period.byte, K.cc_key_violations.byte
 PROTECT = 0x80
 TABLE_CAP_AT = cc.CongestionInfo.control_table_cap.byte
 LOG_SIZE = cc.CongestionLogSwitch.size
 LOG_TIME_SWITCH_AT, LOG_TIME_CA_AT = (
-    cc.CongestionLogSwitch.current_time_stamp.byte, cc.CongestionLogCA.current_time_stamp.byte,
-)  # fmt: skip
+    cc.CongestionLogSwitch.current_time_stamp.byte,
+    cc.CongestionLogCA.current_time_stamp.byte,
+)
 LOG_SWITCH, LOG_CA = 1, 2
-PARTS = np.array([
-    (0, S.victim_mask.byte, 32), (1, S.credit_mask.byte, 32), (2, S.threshold.byte, 2), (3, S.cs_threshold.byte, 4),
-    (4, S.marking_rate.byte, 2),
-], np.int64)  # fmt: skip
-"""Components of SwitchCongestionSetting by bit of ControlMap: octets that it makes valid (A10.4.3.6)."""
+PARTS = np.array(
+    [
+        (0, S.victim_mask.byte, 32),
+        (1, S.credit_mask.byte, 32),
+        (2, S.threshold.byte, 2),
+        (3, S.cs_threshold.byte, 4),
+        (4, S.marking_rate.byte, 2),
+    ],
+    np.int64,
+)
+"""Components of SwitchCongestionSetting by bit of ControlMap: octets that it makes valid
+(A10.4.3.6)."""
 PORT_BLOCK, CCT_BLOCK, CCT_AT = cc.SWITCH_PORT_BLOCK, cc.CCT_BLOCK, 4
 ENTRIES_AT, ENTRY = A.entries.byte, cc.CACongestionEntry.size
 CA_MAP_AT = A.control_map.byte
@@ -46,8 +60,8 @@ PS_PER_TICK = 1_024_000
 
 @inner
 def key_fits(t, m, end, now):
-    """True when the MAD may act: no CC_Key, the right one, or a Get (A10.4.2). A wrong key of a Set is counted and
-    starts the lease, at whose end the protect bit falls."""
+    """True when the MAD may act: no CC_Key, the right one, or a Get (A10.4.2). A wrong key of a Set
+    is counted and starts the lease, at whose end the protect bit falls."""
     info = t.cc_key_info[end]
     if key_state(info, t.cc_until, end, m, KEY_AT, PROTECT_AT, PROTECT, now) != WRONG or m[METHOD_AT] != SET:
         return True
@@ -149,7 +163,8 @@ def congestion_log(t, m, end, is_switch, now):
 
 @inner
 def cc_agent(t, m, ingress, now):
-    """Answer Get or Set of one congestion control attribute; returns the status, or REFUSED for a wrong CC_Key."""
+    """Answer Get or Set of one congestion control attribute; returns the status, or REFUSED for a
+    wrong CC_Key."""
     attribute, modifier, is_set = get16(m, ATTR_AT), get32(m, MODIFIER_AT), m[METHOD_AT] == SET
     node, end = t.port_node[ingress], end_port(t, ingress)
     is_switch = t.node_type[node] == SWITCH

@@ -1,5 +1,5 @@
-# mypy: ignore-errors
-"""What happens to a MAD at its destination: which agent it is for, and what goes back (IBA 13.4, 14.2.1, 16.1)."""
+"""What happens to a MAD at its destination: which agent it is for, and what goes back (IBA 13.4,
+14.2.1, 16.1)."""
 
 import numpy as np
 
@@ -36,27 +36,48 @@ from softib.jit import kernel
 
 A = c.SmpAttr
 NODE_DESC, NODE_INFO, SWITCH_INFO, GUID_INFO, PORT_INFO = (
-    int(A.NODE_DESC), int(A.NODE_INFO), int(A.SWITCH_INFO), int(A.GUID_INFO), int(A.PORT_INFO),
-)  # fmt: skip
+    int(A.NODE_DESC),
+    int(A.NODE_INFO),
+    int(A.SWITCH_INFO),
+    int(A.GUID_INFO),
+    int(A.PORT_INFO),
+)
 PKEY_TABLE, SL2VL, VL_ARB, LFT, MFT, SM_INFO, MLNX, PORT_INFO_EXT = (
-    int(A.PKEY_TABLE), int(A.SL2VL), int(A.VL_ARB), int(A.LFT), int(A.MFT), int(A.SM_INFO),
-    int(A.MLNX_EXT_PORT_INFO), int(A.PORT_INFO_EXT),
-)  # fmt: skip
+    int(A.PKEY_TABLE),
+    int(A.SL2VL),
+    int(A.VL_ARB),
+    int(A.LFT),
+    int(A.MFT),
+    int(A.SM_INFO),
+    int(A.MLNX_EXT_PORT_INFO),
+    int(A.PORT_INFO_EXT),
+)
 GENERAL_INFO, AR_INFO, AR_GROUP, AR_LFT, AR_GROUP_COPY = (
-    int(A.MLNX_GENERAL_INFO), int(A.MLNX_AR_INFO), int(A.MLNX_AR_GROUP), int(A.MLNX_AR_LFT), int(A.MLNX_AR_GROUP_COPY),
-)  # fmt: skip
+    int(A.MLNX_GENERAL_INFO),
+    int(A.MLNX_AR_INFO),
+    int(A.MLNX_AR_GROUP),
+    int(A.MLNX_AR_LFT),
+    int(A.MLNX_AR_GROUP_COPY),
+)
 ROUTER_INFO, NEXT_HOPS, ADJACENT = int(A.MLNX_ROUTER_INFO), int(A.MLNX_NEXT_HOPS), int(A.MLNX_ADJACENT_SUBNETS)
 VIRTUALIZATION, VPORT, VNODE, VPORT_STATE, VNODE_DESC, VPORT_GUIDS, VPORT_PKEYS = (
-    int(A.MLNX_VIRTUALIZATION_INFO), int(A.MLNX_VPORT_INFO), int(A.MLNX_VNODE_INFO), int(A.MLNX_VPORT_STATE),
-    int(A.MLNX_VNODE_DESC), int(A.MLNX_VPORT_GUID_INFO), int(A.MLNX_VPORT_PKEY_TABLE),
-)  # fmt: skip
+    int(A.MLNX_VIRTUALIZATION_INFO),
+    int(A.MLNX_VPORT_INFO),
+    int(A.MLNX_VNODE_INFO),
+    int(A.MLNX_VPORT_STATE),
+    int(A.MLNX_VNODE_DESC),
+    int(A.MLNX_VPORT_GUID_INFO),
+    int(A.MLNX_VPORT_PKEY_TABLE),
+)
 SUBN_LID, SUBN_DR, PERF = int(c.MgmtClass.SUBN_LID), int(c.MgmtClass.SUBN_DR), int(c.MgmtClass.PERF)
 VENDOR, CONG_CTRL, SHARP = int(c.MgmtClass.VENDOR_MLNX), int(c.MgmtClass.CONG_CTRL), int(c.MgmtClass.SHARP)
 GET, SET, TRAP_REPRESS = int(c.Method.GET), int(c.Method.SET), int(c.Method.TRAP_REPRESS)
 TRAP, REPORT, SEND = int(c.Method.TRAP), int(c.Method.REPORT), int(c.Method.SEND)
 BAD_VERSION, BAD_METHOD, BAD_ATTRIBUTE = (
-    int(c.MadStatus.BAD_VERSION), int(c.MadStatus.BAD_METHOD), int(c.MadStatus.BAD_ATTRIBUTE),
-)  # fmt: skip
+    int(c.MadStatus.BAD_VERSION),
+    int(c.MadStatus.BAD_METHOD),
+    int(c.MadStatus.BAD_ATTRIBUTE),
+)
 NOTICE, MELLANOX = int(A.NOTICE), 0x2C9
 
 RESPONSE_BIT = c.RESPONSE_BIT
@@ -135,7 +156,8 @@ def vport_agent(t, m, ingress, attribute, modifier, is_set):
 
 @inner
 def arrive_gmp(t, m, ingress, now):
-    """A GMP at its destination: performance management, congestion control, Mellanox' vendor class, an aggregation node's."""
+    """A GMP at its destination: performance management, congestion control, Mellanox' vendor class,
+    an aggregation node's."""
     klass, method = m[CLASS_AT], m[METHOD_AT]
     is_vendor = klass == VENDOR and t.vendor_id[t.port_node[ingress]] == MELLANOX
     is_sharp = klass == SHARP and t.sharp_of_node[t.port_node[ingress]] >= 0
@@ -165,7 +187,8 @@ def arrive_gmp(t, m, ingress, now):
 
 @kernel(shared=True, _nrt=False)
 def arrive(t, m, ingress, now, slid):
-    """What happens to a MAD at its destination: SILENT, ANSWERED (``m`` is the answer) or FOR_CLIENT.
+    """What happens to a MAD at its destination: SILENT, ANSWERED (``m`` is the answer) or
+    FOR_CLIENT.
 
     ``slid`` is the source LID as the packet carries it.
     """

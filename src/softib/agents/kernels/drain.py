@@ -1,8 +1,8 @@
-# mypy: ignore-errors
-"""Ports that drain slowly: who sends to them waits for credits, and a switch discards what waits too long (IBA 18.2.5.4).
+"""Ports that drain slowly: who sends to them waits for credits, and a switch discards what waits
+too long (IBA 18.2.5.4).
 
-MADs meet :func:`queue` one by one. What applications send arrives in sums, afterwards: :func:`flow`, :func:`expire` and
-:func:`hold`.
+MADs meet :func:`queue` one by one. What applications send arrives in sums, afterwards:
+:func:`flow`, :func:`expire` and :func:`hold`.
 """
 
 import math
@@ -21,7 +21,7 @@ from softib.agents.kernels.fault_columns import (
     SLOW,
     WAITED,
     WIDTH_AT,
-)  # fmt: skip
+)
 from softib.agents.kernels.mad_traffic import add
 from softib.agents.kernels.rng import grow
 from softib.agents.kernels.route import SWITCH
@@ -51,10 +51,11 @@ def waits(t, egress, row, now, until):
 
 @inner
 def tick(t, egress, slow, now):
-    """PortXmitWait of ``egress`` while the port behind it, ``slow``, drains what applications have sent so far.
+    """PortXmitWait of ``egress`` while the port behind it, ``slow``, drains what applications have
+    sent so far.
 
-    A tick counts when there was something to send and no credit for it (IBA 16.1.3.5): of the time that the slow
-    port needs, all but what the link itself would have needed.
+    A tick counts when there was something to send and no credit for it (IBA 16.1.3.5): of the time
+    that the slow port needs, all but what the link itself would have needed.
     """
     row, drain = t.fault[slow], t.fault_rate[slow, DRAIN]
     if drain <= 0.0 or drain == math.inf:
@@ -71,7 +72,8 @@ def tick(t, egress, slow, now):
 
 @inner
 def flow(t, egress, slow, octets, now):
-    """Applications have sent ``octets`` through ``egress`` to ``slow``, which takes its time for them."""
+    """Applications have sent ``octets`` through ``egress`` to ``slow``, which takes its time for
+    them."""
     row, drain = t.fault[slow], t.fault_rate[slow, DRAIN]
     if drain <= 0.0 or drain == math.inf:
         return
@@ -82,8 +84,9 @@ def flow(t, egress, slow, octets, now):
 
 @inner
 def expire(t, egress, packets, now):
-    """Applications' ``packets`` waited at the head of the queue of ``egress`` for credits that did not come, and were
-    discarded: each after HOQLife, from the VLStallCount-th on at once (IBA 18.2.5.4)."""
+    """Applications' ``packets`` waited at the head of the queue of ``egress`` for credits that did
+    not come, and were discarded: each after HOQLife, from the VLStallCount-th on at once (IBA
+    18.2.5.4)."""
     slow = np.int64(t.port_peer[egress])
     add(t.counters[egress], DISCARDS, packets)
     add(t.detail_counters[egress], HOQ_DISCARDS, packets)
@@ -98,7 +101,8 @@ def expire(t, egress, packets, now):
 
 @inner
 def hold(t, egress, now):
-    """Packets wait at ``egress`` for ever: the port behind it is blocked, and nothing bounds their time."""
+    """Packets wait at ``egress`` for ever: the port behind it is blocked, and nothing bounds their
+    time."""
     slow = np.int64(t.port_peer[egress])
     if slow >= 0 and t.fault[slow, BITS] & SLOW and not t.fault[egress, HELD]:
         t.fault[egress, HELD] = max(now, 1)
@@ -106,8 +110,8 @@ def hold(t, egress, now):
 
 @inner
 def queue(t, egress, ingress, now):
-    """True when a MAD leaves ``egress`` towards the slow port ``ingress``. It may have to wait for credits; a switch
-    throws it away when that takes longer than HOQLife (IBA 18.2.5.4)."""
+    """True when a MAD leaves ``egress`` towards the slow port ``ingress``. It may have to wait for
+    credits; a switch throws it away when that takes longer than HOQLife (IBA 18.2.5.4)."""
     row, drain = t.fault[ingress], t.fault_rate[ingress, DRAIN]
     wait = np.int64(0)
     blocked = drain == math.inf

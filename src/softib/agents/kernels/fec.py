@@ -1,5 +1,5 @@
-# mypy: ignore-errors
-"""Reed-Solomon forward error correction of a link: what becomes of its codewords at a bit error ratio, and what counts it (IBA 5.3, 14.2.5.19; IEEE 802.3 clause 91)."""
+"""Reed-Solomon forward error correction of a link: what becomes of its codewords at a bit error
+ratio, and what counts it (IBA 5.3, 14.2.5.19; IEEE 802.3 clause 91)."""
 
 import math
 
@@ -16,22 +16,29 @@ from softib.iba.smp import PortInfoExtended
 
 SYMBOL = COUNTER_NAMES.index("symbol_error_counter")
 SYNC_HEADER, DETECTED, FEC_CORRECTED, FEC_UNCORRECTED, PORT_FEC_CORRECTED, PORT_FEC_UNCORRECTED, PORT_FEC_SYMBOLS = (
-    LANE_COUNTERS.fields[n][1] // 8 for n in (
-        "sync_header_error_counter", "error_detection_counter", "fec_correctable_block_ctr",
-        "fec_uncorrectable_block_ctr", "port_fec_correctable_block_ctr", "port_fec_uncorrectable_block_ctr",
-        "port_fec_corrected_symbol_ctr")
-)  # fmt: skip
+    LANE_COUNTERS.fields[n][1] // 8
+    for n in (
+        "sync_header_error_counter",
+        "error_detection_counter",
+        "fec_correctable_block_ctr",
+        "fec_uncorrectable_block_ctr",
+        "port_fec_correctable_block_ctr",
+        "port_fec_uncorrectable_block_ctr",
+        "port_fec_corrected_symbol_ctr",
+    )
+)
 COUNTED_LANES = 12
 FEC_ACTIVE_AT, RS_ACTIVE = PortInfoExtended.fec_mode_active.byte, 2
 LANE_GBPS = np.array([0.0, *(s.lane_gbps for s in SPEEDS)])
 PAM4 = np.array([False, *(s.pam4 for s in SPEEDS)])
 SYMBOL_BITS, CODE_DATA_BITS = 10.0, 5140.0
 PAM4_CODE, NRZ_CODE = (544, 15), (528, 7)
-"""RS(544, 514) of PAM4 lanes and RS(528, 514): symbols of a codeword and how many of them it corrects (IEEE 802.3
-clause 91, symbols of 10 bits)."""
+"""RS(544, 514) of PAM4 lanes and RS(528, 514): symbols of a codeword and how many of them it
+corrects (IEEE 802.3 clause 91, symbols of 10 bits)."""
 TAIL_TERMS = 40
 LEAST_MEAN = 1e-9
-"""Where fewer codewords are expected none is drawn: each look would cost a random number for nothing."""
+"""Where fewer codewords are expected none is drawn: each look would cost a random number for
+nothing."""
 
 
 @inner
@@ -42,7 +49,8 @@ def corrects(t, port, code):
 
 @inner
 def codeword(ber, length, fixes):
-    """Of one codeword: (expected corrected symbols, probability that it is corrected, that it cannot be)."""
+    """Of one codeword: (expected corrected symbols, probability that it is corrected, that it
+    cannot be)."""
     q = -math.expm1(SYMBOL_BITS * math.log1p(-min(ber, 0.5)))
     right = math.exp(length * math.log1p(-q))
     p, symbols, fixed, lost = right, 0.0, 0.0, 0.0
@@ -68,7 +76,8 @@ def on_lanes(t, row, column, lanes, n):
 
 @inner
 def wrong_blocks(t, port, lanes, symbols, fixed, lost):
-    """Count what RS-FEC did: corrected symbols by lane, corrected and lost blocks. A lost block is a symbol error."""
+    """Count what RS-FEC did: corrected symbols by lane, corrected and lost blocks. A lost block is
+    a symbol error."""
     row = t.lane_counters[port]
     on_lanes(t, row, FEC_CORRECTED, lanes, symbols)
     on_lanes(t, row, FEC_UNCORRECTED, lanes, lost)
@@ -88,7 +97,8 @@ def codewords_in(t, port, passed):
 
 @inner
 def clean_codewords(t, port, now):
-    """Count the codewords since the last look in bin 0 of the histogram; :func:`corrected` takes those with errors out again, in the same time."""
+    """Count the codewords since the last look in bin 0 of the histogram; :func:`corrected` takes
+    those with errors out again, in the same time."""
     passed = now - t.fec_clock[port]
     began = t.fec_clock[port] != 0
     t.fec_clock[port] = max(now, np.int64(1))
@@ -100,7 +110,8 @@ def clean_codewords(t, port, now):
 
 @inner
 def corrected(t, port, ber, length, fixes, codewords):
-    """Draw how many of ``codewords`` have 1 … ``fixes`` wrong symbols, and how many more; counts them in the histogram.
+    """Draw how many of ``codewords`` have 1 … ``fixes`` wrong symbols, and how many more; counts
+    them in the histogram.
 
     (corrected symbols, corrected codewords, lost ones).
     """

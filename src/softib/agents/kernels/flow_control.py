@@ -1,10 +1,11 @@
-# mypy: ignore-errors
-"""Flow control that fails: the watchdog of late updates, and buffers that overrun (IBA 7.9, 14.2.5.1 traps 130, 131).
+"""Flow control that fails: the watchdog of late updates, and buffers that overrun (IBA 7.9,
+14.2.5.1 traps 130, 131).
 
-A port sends a flow control packet on each VL at least every 65,536 symbol times. Where none arrives for 400,000, the
-receiver has the link recover: that needs errors so dense that six in a row are corrupted. A buffer overruns only when its
-owner grants credits that it does not have. ``overruns`` int64[ports, 2]: the last update period (65,536 symbol times)
-with an overrun (-1: none yet), and how many such periods came one after the other.
+A port sends a flow control packet on each VL at least every 65,536 symbol times. Where none arrives
+for 400,000, the receiver has the link recover: that needs errors so dense that six in a row are
+corrupted. A buffer overruns only when its owner grants credits that it does not have. ``overruns``
+int64[ports, 2]: the last update period (65,536 symbol times) with an overrun (-1: none yet), and
+how many such periods came one after the other.
 """
 
 import numpy as np
@@ -20,13 +21,15 @@ from softib.fabric.counters import COUNTER_NAMES, DETAIL_COUNTERS, VL_COUNTERS
 from softib.iba.smp import PortInfo
 
 UPDATE_SYMBOLS, WATCHDOG_SYMBOLS = 65_536, 400_000
-"""Longest time between two flow control packets of a VL, and after which the watchdog fires (IBA 7.9.2, 7.9.3)."""
+"""Longest time between two flow control packets of a VL, and after which the watchdog fires (IBA
+7.9.2, 7.9.3)."""
 MISSED = WATCHDOG_SYMBOLS // UPDATE_SYMBOLS
 UPDATE_BITS = 80
 """Line bits of a flow control packet on 8b/10b lanes: two delimiters and six octets (IBA 7.9.4)."""
 RECOVERY, RCV_ERRORS, OVERRUNS = (
-    COUNTER_NAMES.index(n) for n in ("link_error_recovery_counter", "port_rcv_errors", "excessive_buffer_overrun_errors")
-)  # fmt: skip
+    COUNTER_NAMES.index(n)
+    for n in ("link_error_recovery_counter", "port_rcv_errors", "excessive_buffer_overrun_errors")
+)
 BUFFER_OVERRUN = DETAIL_COUNTERS.names.index("port_buffer_overrun_errors")
 UPDATE_ERRORS = VL_COUNTERS.fields["port_vl_xmit_flow_ctl_update_errors"][1] // 8
 TRAP_OVERRUN, TRAP_WATCHDOG = 130, 131
@@ -44,8 +47,9 @@ def update_ps(t, port):
 
 @inner
 def expiries(slots, lost):
-    """How often ``slots`` flow control packets, each corrupted with probability ``lost``, miss :data:`MISSED` times in a
-    row on average: slots over the mean waiting time of such a run (Feller, vol. 1, XIII.7)."""
+    """How often ``slots`` flow control packets, each corrupted with probability ``lost``, miss
+    :data:`MISSED` times in a row on average: slots over the mean waiting time of such a run
+    (Feller, vol. 1, XIII.7)."""
     if lost <= 0.0:
         return 0.0
     run = lost**MISSED
@@ -56,8 +60,9 @@ def expiries(slots, lost):
 
 @inner
 def watchdog(t, port, lost, passed, now):
-    """Let the watchdogs of the VLs of ``port`` run for ``passed`` picoseconds in which updates were corrupted with
-    probability ``lost``. One that fires has the link recover, and the port raises trap 131."""
+    """Let the watchdogs of the VLs of ``port`` run for ``passed`` picoseconds in which updates were
+    corrupted with probability ``lost``. One that fires has the link recover, and the port raises
+    trap 131."""
     if lost < 1e-3:  # less than one in a thousand years (8 VLs at XDR)
         return
     vls = VLS[get8(t.port_info[port], VLS_AT) >> 4]
@@ -80,8 +85,9 @@ def overrun(t, port, now):
 
 @inner
 def overruns(t, port, packets, octets, now):
-    """``packets`` arrived at ``port`` and found no room, ``octets`` in all, at the link's rate and the last of them now.
-    OverrunErrors update periods in a row with one are an ExcessiveBufferOverrunError, and trap 130 (IBA 7.9, 14.2.5.6)."""
+    """``packets`` arrived at ``port`` and found no room, ``octets`` in all, at the link's rate and
+    the last of them now. OverrunErrors update periods in a row with one are an
+    ExcessiveBufferOverrunError, and trap 130 (IBA 7.9, 14.2.5.6)."""
     grow(t.counters[port], RCV_ERRORS, packets)
     grow(t.detail_counters[port], BUFFER_OVERRUN, packets)
     row, each = t.overruns[port], update_ps(t, port)

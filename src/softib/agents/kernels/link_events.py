@@ -1,5 +1,5 @@
-# mypy: ignore-errors
-"""What no MAD asks for: links that fail and train, time that passes, traps that the hardware or the host raises."""
+"""What no MAD asks for: links that fail and train, time that passes, traps that the hardware or the
+host raises."""
 
 from softib.agents.kernels.ber import rates_of_loss, settle
 from softib.agents.kernels.big_endian import copy
@@ -35,7 +35,8 @@ def settle_ports(t, ports, now):
 
 @kernel(_nrt=False)
 def loss_of_ports(t, ports, loss):
-    """Write how packets into ``ports`` are lost to bit errors into rows of ``loss`` (float64[all ports, 2])."""
+    """Write how packets into ``ports`` are lost to bit errors into rows of ``loss`` (float64[all
+    ports, 2])."""
     for i in range(ports.shape[0]):
         port = ports[i]
         loss[port, 0], loss[port, 1] = rates_of_loss(t, port)
@@ -75,5 +76,6 @@ def raise_threshold(t, end, trap, number, now):
 
 @kernel(_nrt=False)
 def set_vport(t, port, index, enabled):
-    """The host's doing: a virtual port of ``port`` comes up or goes down; False where nothing changed."""
+    """The host's doing: a virtual port of ``port`` comes up or goes down; False where nothing
+    changed."""
     return change_vport(t, port, index, enabled)

@@ -1,8 +1,7 @@
-# mypy: ignore-errors
 """MADs count where they pass, as every packet does (IBA 16.1.3.5: all VLs, VL15 included).
 
-The hop counts of a call collect in ``passed`` (one word a port, so a batch stays in the cache) and ``touched`` lists
-the ports that have any; :func:`fold` adds them to the counters.
+The hop counts of a call collect in ``passed`` (one word a port, so a batch stays in the cache) and
+``touched`` lists the ports that have any; :func:`fold` adds them to the counters.
 """
 
 import numpy as np
@@ -12,12 +11,19 @@ from softib.agents.kernels.route import TOUCHED
 from softib.fabric.counters import COUNTER_NAMES, SL_COUNTERS
 
 MAD_DWORDS = np.uint64((8 + 12 + 8 + 256 + 4) // 4)
-"""PortXmitData of one MAD: LRH 8, BTH 12, DETH 8, MAD 256, ICRC 4 octets; VCRC and link delimiters do not count."""
+"""PortXmitData of one MAD: LRH 8, BTH 12, DETH 8, MAD 256, ICRC 4 octets; VCRC and link delimiters
+do not count."""
 XMIT_DATA, RCV_DATA, XMIT_PKTS, RCV_PKTS, UNICAST_XMIT, UNICAST_RCV = (
     COUNTER_NAMES.index(n)
-    for n in ("port_xmit_data", "port_rcv_data", "port_xmit_pkts", "port_rcv_pkts", "port_unicast_xmit_pkts",
-              "port_unicast_rcv_pkts")
-)  # fmt: skip
+    for n in (
+        "port_xmit_data",
+        "port_rcv_data",
+        "port_xmit_pkts",
+        "port_rcv_pkts",
+        "port_unicast_xmit_pkts",
+        "port_unicast_rcv_pkts",
+    )
+)
 XMIT_SL, RCV_SL = (SL_COUNTERS.fields[n][1] // 8 for n in ("xmit_data_sl", "rcv_data_sl"))
 SENT, RECEIVED = np.uint64(1), np.uint64(1) << np.uint64(32)
 BOTH = SENT | RECEIVED
@@ -43,8 +49,8 @@ def pass_port(t, port, what):
 
 @inner
 def count_hops(t, first, last, there_and_back):
-    """Count one MAD on the hops ``first``…``last`` - 1 of ``path`` (rows of the ports that it left), or a request and
-    its answer on the same links."""
+    """Count one MAD on the hops ``first``…``last`` - 1 of ``path`` (rows of the ports that it
+    left), or a request and its answer on the same links."""
     for i in range(first, last):
         egress = t.path[i]
         ingress = np.int64(t.port_peer[egress])
@@ -54,8 +60,9 @@ def count_hops(t, first, last, there_and_back):
 
 @inner
 def count_level(t, first, last, level):
-    """What one MAD on a data VL counts by its SL (PortXmitDataSL, PortRcvDataSL), on the hops ``first``…``last`` - 1 of ``path``;
-    ``level`` -1: it is on VL15, which no SL leads to (IBA 7.6.5)."""
+    """What one MAD on a data VL counts by its SL (PortXmitDataSL, PortRcvDataSL), on the hops
+    ``first``…``last`` - 1 of ``path``; ``level`` -1: it is on VL15, which no SL leads to (IBA
+    7.6.5)."""
     if level < 0:
         return
     for i in range(first, last):
@@ -66,7 +73,8 @@ def count_level(t, first, last, level):
 
 @inner
 def count_back(t, first, last):
-    """Count an answer on the hops ``last`` - 1 … ``first`` backwards, the way that its request came."""
+    """Count an answer on the hops ``last`` - 1 … ``first`` backwards, the way that its request
+    came."""
     for i in range(first, last):
         pass_port(t, np.int64(t.port_peer[t.path[i]]), SENT)
         pass_port(t, t.path[i], RECEIVED)

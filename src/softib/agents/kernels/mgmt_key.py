@@ -1,8 +1,9 @@
-# mypy: ignore-errors
-"""What a management key does, M_Key and CC_Key alike (IBA 14.2.4, A10.4.2): violations and the lease.
+"""What a management key does, M_Key and CC_Key alike (IBA 14.2.4, A10.4.2): violations and the
+lease.
 
-``info`` is the wire image whose first eight octets are the key; ``until[end]`` the time in ps at which its lease ends,
-0 = none runs. The lease begins with a wrong key and ends with the right one; when it runs out, the protection falls.
+``info`` is the wire image whose first eight octets are the key; ``until[end]`` the time in ps at
+which its lease ends, 0 = none runs. The lease begins with a wrong key and ends with the right one;
+when it runs out, the protection falls.
 """
 
 from softib.agents.kernels.big_endian import get16, inner, put16, same
@@ -13,8 +14,8 @@ WRONG, FITS, UNSET = 0, 1, 2
 
 @inner
 def key_state(info, until, end, m, key_at, protect_at, protect_bits, now):
-    """UNSET, FITS, or WRONG of the key at ``key_at`` of MAD ``m``. Time is let pass first: a lease that is over clears
-    the ``protect_bits`` of octet ``protect_at``."""
+    """UNSET, FITS, or WRONG of the key at ``key_at`` of MAD ``m``. Time is let pass first: a lease
+    that is over clears the ``protect_bits`` of octet ``protect_at``."""
     unset = True
     for i in range(8):
         if info[i]:
@@ -32,7 +33,8 @@ def key_state(info, until, end, m, key_at, protect_at, protect_bits, now):
 
 @inner
 def violated(info, until, end, violations_at, lease_at, now):
-    """Count a wrong key, up to the counter's maximum, and begin the lease where none runs (period 0: it never ends)."""
+    """Count a wrong key, up to the counter's maximum, and begin the lease where none runs (period
+    0: it never ends)."""
     violations, lease = get16(info, violations_at), get16(info, lease_at)
     if violations < 0xFFFF:
         put16(info, violations_at, violations + 1)

@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """The M_Key: who may manage a port (IBA 14.2.4)."""
 
 from softib.agents.kernels.big_endian import inner
@@ -15,8 +14,8 @@ PROTECT_BITS = 0xC0
 
 @inner
 def admit(t, m, end, now, slid):
-    """True when the SMP ``m`` may act on the node of end port ``end``. A wrong key is counted, starts
-    the lease and raises trap 256. ``slid``: source LID of the SMP."""
+    """True when the SMP ``m`` may act on the node of end port ``end``. A wrong key is counted,
+    starts the lease and raises trap 256. ``slid``: source LID of the SMP."""
     info = t.port_info[end]
     if key_state(info, t.mkey_until, end, m, MKEY_AT, PROTECT_AT, PROTECT_BITS, now) != WRONG:
         return True

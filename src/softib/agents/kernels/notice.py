@@ -1,8 +1,9 @@
-# mypy: ignore-errors
-"""Traps that devices raise (IBA 13.4.9, 14.2.5.1): a queue of notices, each with its DataDetails as sent.
+"""Traps that devices raise (IBA 13.4.9, 14.2.5.1): a queue of notices, each with its DataDetails as
+sent.
 
-A row of ``notices`` is (time in ps, end port, trap number, portnum); ``notice_data`` holds the 54 octets beside it.
-The issuer's own LID in them is written when the trap is sent, because a port may get its LID only later.
+A row of ``notices`` is (time in ps, end port, trap number, portnum); ``notice_data`` holds the 54
+octets beside it. The issuer's own LID in them is written when the trap is sent, because a port may
+get its LID only later.
 """
 
 import numpy as np
@@ -30,12 +31,20 @@ CAP_MASK_NOTICE = int(c.CapMask.CAP_MASK_NOTICE)
 LOCAL_CHANGE, BAD_MKEY = 144, 256
 DESC_CHANGED = 1
 OTHER_AT, FLAGS_AT, MASK_AT, MASK2_AT = (
-    L.other_local_changes.byte, L.change_flags.byte, L.cap_mask.byte, L.cap_mask2.byte,
-)  # fmt: skip
+    L.other_local_changes.byte,
+    L.change_flags.byte,
+    L.cap_mask.byte,
+    L.cap_mask2.byte,
+)
 THRESHOLD_PORT_AT = T.portnum.byte
 K_LID_AT, K_DRSLID_AT, K_METHOD_AT, K_ATTR_AT, K_MOD_AT, K_MKEY_AT = (
-    K.lid.byte, K.dr_slid.byte, K.method.byte, K.attr_id.byte, K.attr_mod.byte, K.mkey.byte,
-)  # fmt: skip
+    K.lid.byte,
+    K.dr_slid.byte,
+    K.method.byte,
+    K.attr_id.byte,
+    K.attr_mod.byte,
+    K.mkey.byte,
+)
 K_HOPS_AT, K_PATH_AT, K_PATH = K.dr_hop_count.byte, K.dr_return_path.byte, K.dr_return_path.count
 DR_NOTICE, TRUNCATED = 0x80, 0x40
 SUBN_DR, PERMISSIVE = int(c.MgmtClass.SUBN_DR), c.LID_PERMISSIVE
@@ -44,7 +53,8 @@ DETAILS = 54
 
 @inner
 def notice(t, now, port, trap, detail):
-    """Queue a trap for whoever sends traps and return its row, its details zeroed; -1 when the port raises none.
+    """Queue a trap for whoever sends traps and return its row, its details zeroed; -1 when the port
+    raises none.
 
     Beyond the queue's room it is counted as lost.
     """

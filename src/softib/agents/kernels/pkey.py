@@ -1,9 +1,9 @@
-# mypy: ignore-errors
 """Partitions: which GMPs reach their port (IBA 10.9, 18.2.4.2). SMPs belong to no partition.
 
-A MAD carries the P_Key of its sender's table that its address names. QP1 of the target accepts it when any entry of
-its responder_pkey table matches: the same low 15 bits, and one of the two a full member. Switch ports with partition enforcement
-apply the same rule with their responder_pkey table to what comes in or goes out.
+A MAD carries the P_Key of its sender's table that its address names. QP1 of the target accepts it
+when any entry of its responder_pkey table matches: the same low 15 bits, and one of the two a full
+member. Switch ports with partition enforcement apply the same rule with their responder_pkey table
+to what comes in or goes out.
 """
 
 import numpy as np
@@ -20,8 +20,11 @@ from softib.iba.smp import PortInfo as P
 SWITCH = int(c.NodeType.SWITCH)
 MEMBER, PARTITION = 0x8000, 0x7FFF
 ENFORCE_AT, CAP_MASK_AT, VIOLATIONS_AT, LID_AT = (
-    P.partition_enforcement_inbound.byte, P.cap_mask.byte, P.pkey_violations.byte, P.lid.byte,
-)  # fmt: skip
+    P.partition_enforcement_inbound.byte,
+    P.cap_mask.byte,
+    P.pkey_violations.byte,
+    P.lid.byte,
+)
 ENFORCE_IN = 1 << (7 - P.partition_enforcement_inbound.offset % 8)
 ENFORCE_OUT = 1 << (7 - P.partition_enforcement_outbound.offset % 8)
 SWITCH_TRAP = int(c.CapMask.PKEY_EXT_PORT_TRAP)
@@ -31,16 +34,25 @@ XMIT_CONSTRAINT, RCV_CONSTRAINT = (
 BAD_PKEY, BAD_SWITCH_PKEY = 257, 259
 B_LID1_AT, B_LID2_AT, B_KEY_AT, B_SL_AT, B_QP2_AT = B.lid1.byte, B.lid2.byte, B.key.byte, B.sl.byte, B.qp2.byte
 W_VALID_AT, W_LID1_AT, W_LID2_AT, W_PKEY_AT, W_SL_AT, W_QP2_AT, W_LID_AT, W_PORT_AT = (
-    W.data_valid.byte, W.lid1.byte, W.lid2.byte, W.pkey.byte, W.sl.byte, W.qp2.byte, W.switch_lid.byte, W.portnum.byte,
-)  # fmt: skip
+    W.data_valid.byte,
+    W.lid1.byte,
+    W.lid2.byte,
+    W.pkey.byte,
+    W.sl.byte,
+    W.qp2.byte,
+    W.switch_lid.byte,
+    W.portnum.byte,
+)
 ALL_BUT_GIDS = 0x3F
-"""DataValid: LIDs, P_Key, SL and QPs are known, GIDs are not (bits in the order of the fields, lowest first)."""
+"""DataValid: LIDs, P_Key, SL and QPs are known, GIDs are not (bits in the order of the fields,
+lowest first)."""
 GSI = 1
 
 
 @inner
 def matching(t, port, pkey):
-    """The entry of the table of ``port`` that matches ``pkey`` (10.9.1.2), 0 = none; partition 0 is invalid."""
+    """The entry of the table of ``port`` that matches ``pkey`` (10.9.1.2), 0 = none; partition 0 is
+    invalid."""
     if not pkey & PARTITION:
         return np.int64(0)
     base = np.int64(t.pkey_base[port])
@@ -63,12 +75,12 @@ def in_partition(t, port, pkey):
 
 @inner
 def refuses(t, port, pkey, direction):
-    """True when ``port`` is a switch's external port that enforces partitions in ``direction`` (in or out) and does not know
-    the P_Key.
+    """True when ``port`` is a switch's external port that enforces partitions in ``direction`` (in
+    or out) and does not know the P_Key.
 
-    Subnet managers (OpenSM's pkey_mgr) copy a host's table to the switch port before it. What a limited member sends
-    comes in with the very entry, limited, that stands there, so membership is compared on the way out alone: there
-    limited to limited ends.
+    Subnet managers (OpenSM's pkey_mgr) copy a host's table to the switch port before it. What a
+    limited member sends comes in with the very entry, limited, that stands there, so membership is
+    compared on the way out alone: there limited to limited ends.
     """
     if (
         not t.port_info[port, ENFORCE_AT] & direction
@@ -122,7 +134,8 @@ def end_port_violation(t, end, pkey, slid, dlid, sl, now):
 
 @inner
 def enforced(t, first, last, pkey, slid, dlid, sl, now):
-    """The hop of ``path`` between ``first`` and ``last`` whose switch refuses ``pkey``, -1 = none; counted and reported.
+    """The hop of ``path`` between ``first`` and ``last`` whose switch refuses ``pkey``, -1 = none;
+    counted and reported.
 
     A packet that is refused as it leaves did not take that hop; one refused as it arrives did.
     """
@@ -144,8 +157,8 @@ def enforced(t, first, last, pkey, slid, dlid, sl, now):
 def partitioned(t, port, at, index, sl, dlid, now):
     """Number of hops after which a GMP from ``port`` to ``at`` is refused, -1 = never.
 
-    The path of the answer is checked too, with the entry of the responder's table that its answer carries: a request whose answer a
-    switch would refuse is not carried out.
+    The path of the answer is checked too, with the entry of the responder's table that its answer
+    carries: a request whose answer a switch would refuse is not carried out.
     """
     home, end = end_port(t, port), end_port(t, at)
     if index >= np.int64(t.pkey_cap[home]):

@@ -1,10 +1,11 @@
-# mypy: ignore-errors
-"""The performance management agent: every attribute that counts (IBA 16.1, A10). Sampling: :mod:`sample_kernels`.
+"""The performance management agent: every attribute that counts (IBA 16.1, A10). Sampling:
+:mod:`sample_kernels`.
 
-The fabric counts in 64 bits; each wire field stops at its own largest value. PortCounters and PortCountersExtended
-show one register, so what a Set writes in one of them the other shows too. (The specification does not say; Linux'
-qib driver keeps one offset for both, and OpenSM's performance manager expects it: it leaves the data counters alone
-when it clears PortCounters on a device that has the extended ones.)
+The fabric counts in 64 bits; each wire field stops at its own largest value. PortCounters and
+PortCountersExtended show one register, so what a Set writes in one of them the other shows too.
+(The specification does not say; Linux' qib driver keeps one offset for both, and OpenSM's
+performance manager expects it: it leaves the data counters alone when it clears PortCounters on a
+device that has the extended ones.)
 """
 
 import numpy as np
@@ -66,8 +67,8 @@ def counted(counters, first, last, column):
 
 @inner
 def counters_of(counters, m, first, last, fields, begin, end, selected, is_set):
-    """Get: the counters ``fields[begin:end]`` of ports ``first``…``last``, summed. Set: write those whose bit is in
-    ``selected`` (bit 0 = the first field), then as Get."""
+    """Get: the counters ``fields[begin:end]`` of ports ``first``…``last``, summed. Set: write those
+    whose bit is in ``selected`` (bit 0 = the first field), then as Get."""
     for i in range(begin, end):
         offset, bits, column = fields[i, 0], fields[i, 1], fields[i, 2]
         if is_set and (selected >> np.uint64(i - begin)) & np.uint64(1):
@@ -82,9 +83,12 @@ SET = int(c.Method.SET)
 OK, BAD_ATTRIBUTE, BAD_FIELD = int(c.MadStatus.OK), int(c.MadStatus.BAD_ATTRIBUTE), int(c.MadStatus.BAD_FIELD)
 ALL_PORTS = perf.ALL_PORTS
 CLASS_PORT_INFO, PORT_COUNTERS, PORT_COUNTERS_EXT, EXT_SPEEDS, SW_VL_CONGESTION = (
-    ClassPortInfo.attr, perf.PortCounters.attr, perf_optional.PortCountersExtended.attr,
-    perf_extended_speeds.PortExtendedSpeedsCounters.attr, perf_congestion.SwPortVLCongestion.attr,
-)  # fmt: skip
+    ClassPortInfo.attr,
+    perf.PortCounters.attr,
+    perf_optional.PortCountersExtended.attr,
+    perf_extended_speeds.PortExtendedSpeedsCounters.attr,
+    perf_congestion.SwPortVLCongestion.attr,
+)
 SAMPLES_CONTROL, SAMPLES_RESULT = perf.PortSamplesControl.attr, perf.PortSamplesResult.attr
 CAP_MASK_AT, CAP_MASK2_AT = ClassPortInfo.cap_mask.byte, ClassPortInfo.cap_mask2.byte
 ALL_PORT_SELECT, XMIT_WAIT = int(perf.CapMask.ALL_PORT_SELECT), int(perf.CapMask.PORT_XMIT_WAIT)
@@ -100,23 +104,53 @@ XMIT_WAIT_AT = DATA_AT + perf.PortCounters.port_xmit_wait.byte
 EXT_SPEEDS_SELECT_AT = DATA_AT + perf_extended_speeds.PortExtendedSpeedsCounters.counter_select.byte
 
 _SELECTED = (
-    "symbol_error_counter", "link_error_recovery_counter", "link_downed_counter", "port_rcv_errors",
-    "port_rcv_remote_physical_errors", "port_rcv_switch_relay_errors", "port_xmit_discards",
-    "port_xmit_constraint_errors", "port_rcv_constraint_errors", "local_link_integrity_errors",
-    "excessive_buffer_overrun_errors", "vl15_dropped", "port_xmit_data", "port_rcv_data", "port_xmit_pkts",
-    "port_rcv_pkts", "port_xmit_wait", "qp1_dropped",
-)  # fmt: skip
-"""Counters by bit of CounterSelect (0-15) and CounterSelect2 (16: its bit 0, 17: its bit 1); IBA 16.1.3.5."""
+    "symbol_error_counter",
+    "link_error_recovery_counter",
+    "link_downed_counter",
+    "port_rcv_errors",
+    "port_rcv_remote_physical_errors",
+    "port_rcv_switch_relay_errors",
+    "port_xmit_discards",
+    "port_xmit_constraint_errors",
+    "port_rcv_constraint_errors",
+    "local_link_integrity_errors",
+    "excessive_buffer_overrun_errors",
+    "vl15_dropped",
+    "port_xmit_data",
+    "port_rcv_data",
+    "port_xmit_pkts",
+    "port_rcv_pkts",
+    "port_xmit_wait",
+    "qp1_dropped",
+)
+"""Counters by bit of CounterSelect (0-15) and CounterSelect2 (16: its bit 0, 17: its bit 1); IBA
+16.1.3.5."""
 
 _EXT_SELECTED = (
-    "port_xmit_data", "port_rcv_data", "port_xmit_pkts", "port_rcv_pkts", "port_unicast_xmit_pkts",
-    "port_unicast_rcv_pkts", "port_multicast_xmit_pkts", "port_multicast_rcv_pkts",
+    "port_xmit_data",
+    "port_rcv_data",
+    "port_xmit_pkts",
+    "port_rcv_pkts",
+    "port_unicast_xmit_pkts",
+    "port_unicast_rcv_pkts",
+    "port_multicast_xmit_pkts",
+    "port_multicast_rcv_pkts",
     # CounterSelect2 from here on.
-    "symbol_error_counter", "link_error_recovery_counter", "link_downed_counter", "port_rcv_errors",
-    "port_rcv_remote_physical_errors", "port_rcv_switch_relay_errors", "port_xmit_discards",
-    "port_xmit_constraint_errors", "port_rcv_constraint_errors", "local_link_integrity_errors",
-    "excessive_buffer_overrun_errors", "vl15_dropped", "port_xmit_wait", "qp1_dropped",
-)  # fmt: skip
+    "symbol_error_counter",
+    "link_error_recovery_counter",
+    "link_downed_counter",
+    "port_rcv_errors",
+    "port_rcv_remote_physical_errors",
+    "port_rcv_switch_relay_errors",
+    "port_xmit_discards",
+    "port_xmit_constraint_errors",
+    "port_rcv_constraint_errors",
+    "local_link_integrity_errors",
+    "excessive_buffer_overrun_errors",
+    "vl15_dropped",
+    "port_xmit_wait",
+    "qp1_dropped",
+)
 EXT_BASIC, EXT_COUNTERS, BASIC = 8, len(_EXT_SELECTED), 16
 
 GROUPS = (
@@ -126,25 +160,44 @@ GROUPS = (
     SL_COUNTERS,
     LANE_COUNTERS,
 )
-"""Where counters live: ``counters``, ``detail_counters``, ``vl_counters``, ``sl_counters``, ``lane_counters``."""
+"""Where counters live: ``counters``, ``detail_counters``, ``vl_counters``, ``sl_counters``,
+``lane_counters``."""
 NO_OP_CODE = -1
 
 _ATTRIBUTES = (
     (perf.PortCounters, _SELECTED),
     (perf_optional.PortCountersExtended, _EXT_SELECTED),
-    *((s, None) for s in (
-        perf_optional.PortRcvErrorDetails, perf_optional.PortXmitDiscardDetails, perf_optional.PortOpRcvCounters, perf_optional.PortFlowCtlCounters,
-        perf_optional.PortVLOpPackets, perf_optional.PortVLOpData, perf_optional.PortVLXmitFlowCtlUpdateErrors, perf_optional.PortVLXmitWaitCounters,
-        perf_extended_speeds.PortExtendedSpeedsCounters, perf_congestion.SwPortVLCongestion, perf_congestion.PortRcvConCtrl, perf_congestion.PortSLRcvFECN,
-        perf_congestion.PortSLRcvBECN, perf_congestion.PortXmitConCtrl, perf_congestion.PortVLXmitTimeCong, perf_congestion.PortXmitDataSL, perf_congestion.PortRcvDataSL,
-    )),
-)  # fmt: skip
-"""Every attribute that counts, with its counters in the order of its CounterSelect (None: wire order)."""
+    *(
+        (s, None)
+        for s in (
+            perf_optional.PortRcvErrorDetails,
+            perf_optional.PortXmitDiscardDetails,
+            perf_optional.PortOpRcvCounters,
+            perf_optional.PortFlowCtlCounters,
+            perf_optional.PortVLOpPackets,
+            perf_optional.PortVLOpData,
+            perf_optional.PortVLXmitFlowCtlUpdateErrors,
+            perf_optional.PortVLXmitWaitCounters,
+            perf_extended_speeds.PortExtendedSpeedsCounters,
+            perf_congestion.SwPortVLCongestion,
+            perf_congestion.PortRcvConCtrl,
+            perf_congestion.PortSLRcvFECN,
+            perf_congestion.PortSLRcvBECN,
+            perf_congestion.PortXmitConCtrl,
+            perf_congestion.PortVLXmitTimeCong,
+            perf_congestion.PortXmitDataSL,
+            perf_congestion.PortRcvDataSL,
+        )
+    ),
+)
+"""Every attribute that counts, with its counters in the order of its CounterSelect (None: wire
+order)."""
 
 
 def _tables():
-    """Fields int64[fields, 3] (bit offset, bits, column in the group) of all attributes, one after the other, and
-    attributes int64[n, 5]: ID, group, first and last field, which ``op_code`` it counts."""
+    """Fields int64[fields, 3] (bit offset, bits, column in the group) of all attributes, one after
+    the other, and attributes int64[n, 5]: ID, group, first and last field, which ``op_code`` it
+    counts."""
     fields, attributes = [], []
     for struct, names in _ATTRIBUTES:
         known = {n for g in GROUPS for n in g.names}
@@ -164,7 +217,8 @@ FIELDS, ATTRIBUTES = _tables()
 
 @inner
 def class_port_info(t, m, end, which, version, cap_mask, cap_mask2, is_set):
-    """ClassPortInfo of a GSI class; a Set keeps where its traps go (13.4.8.1). ``which`` row of ``class_traps``."""
+    """ClassPortInfo of a GSI class; a Set keeps where its traps go (13.4.8.1). ``which`` row of
+    ``class_traps``."""
     if is_set:
         copy(t.class_traps[end, which], 0, m, DATA_AT + TRAP_AT, TRAP_OCTETS)
     clear(m, DATA_AT, 192)
@@ -204,7 +258,8 @@ def counted_fields(t, m, node, attribute, row):
 
 @inner
 def counting(t, m, row, first, last, is_set, end):
-    """Get or Set of one attribute of ``ATTRIBUTES``, as far as field ``end``, on ports ``first``…``last``."""
+    """Get or Set of one attribute of ``ATTRIBUTES``, as far as field ``end``, on ports
+    ``first``…``last``."""
     group, begin, op = ATTRIBUTES[row, 1], ATTRIBUTES[row, 2], ATTRIBUTES[row, 4]
     selected = selection(m, ATTRIBUTES[row, 0])
     if op != NO_OP_CODE:

@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """PortInfo: Get, Set, and what a Set does to the link (IBA 14.2.5.6, 7.2.7)."""
 
 import numpy as np
@@ -31,8 +30,10 @@ LMC_AT, SPEED_ENABLED_AT = P.lmc.byte, P.link_speed_enabled.byte
 MTU_AT, MTU_CAP_AT, VL_CAP_AT, OPER_VLS_AT = P.neighbor_mtu.byte, P.mtu_cap.byte, P.vl_cap.byte, P.operational_vls.byte
 VIOLATIONS_AT, REREGISTER_AT = P.mkey_violations.byte, P.client_reregister.byte
 EXT2_AT, EXT_SUPPORTED_AT, EXT_ENABLED_AT = (
-    P.link_speed_ext2_enabled.byte, P.link_speed_ext_supported.byte, P.link_speed_ext_enabled.byte,
-)  # fmt: skip
+    P.link_speed_ext2_enabled.byte,
+    P.link_speed_ext_supported.byte,
+    P.link_speed_ext_enabled.byte,
+)
 STATE_CHANGE_AT = SwitchInfo.port_state_change.byte
 STATE_CHANGE_BIT = 1 << (7 - SwitchInfo.port_state_change.offset % 8)
 EXT_NONE, EXT_ALL = 30, 31
@@ -46,14 +47,29 @@ def _mask(*fields):
     return mask
 
 
-_END = (P.mkey, P.gid_prefix, P.lid, P.master_sm_lid, P.mkey_lease_period, P.mkey_protect, P.lmc, P.master_sm_sl,
-        P.init_type, P.subnet_timeout, P.mcast_pkey_trap_suppression)  # fmt: skip
+_END = (
+    P.mkey,
+    P.gid_prefix,
+    P.lid,
+    P.master_sm_lid,
+    P.mkey_lease_period,
+    P.mkey_protect,
+    P.lmc,
+    P.master_sm_sl,
+    P.init_type,
+    P.subnet_timeout,
+    P.mcast_pkey_trap_suppression,
+)
 _LINK = (P.vl_high_limit, P.vl_stall_count, P.hoq_life, P.local_phy_errors, P.overrun_errors)
-_ENFORCE = (P.partition_enforcement_inbound, P.partition_enforcement_outbound,
-            P.filter_raw_inbound, P.filter_raw_outbound)  # fmt: skip
+_ENFORCE = (
+    P.partition_enforcement_inbound,
+    P.partition_enforcement_outbound,
+    P.filter_raw_inbound,
+    P.filter_raw_outbound,
+)
 WRITABLE = np.stack([_mask(*_END, *_LINK), _mask(*_END, *_LINK), _mask(*_LINK, *_ENFORCE)])
-"""uint8[3, 64]: bits that a Set stores as they come, on a CA port, a switch's port 0, a switch's external port. The
-others are read-only or need a rule of their own below."""
+"""uint8[3, 64]: bits that a Set stores as they come, on a CA port, a switch's port 0, a switch's
+external port. The others are read-only or need a rule of their own below."""
 
 CA_PORT, PORT0, EXTERNAL = 0, 1, 2
 
@@ -68,7 +84,8 @@ def kind_of(t, port):
 
 @inner
 def selected_port(t, ingress, number):
-    """Row of port ``number`` of the node that ``ingress`` belongs to; 0 on a CA is the ingress port; -1 = no such port."""
+    """Row of port ``number`` of the node that ``ingress`` belongs to; 0 on a CA is the ingress
+    port; -1 = no such port."""
     node = t.port_node[ingress]
     if number > t.node_nports[node]:
         return np.int64(-1)
@@ -98,13 +115,15 @@ def get_port_info(t, m, ingress, modifier):
 
 @inner
 def hides_speeds(t, port, modifier):
-    """Does strict firmware keep extended speeds of an external port from a manager that did not say that it knows them?"""
+    """Does strict firmware keep extended speeds of an external port from a manager that did not say
+    that it knows them?"""
     return t.node_strict[t.port_node[port]] != 0 and not modifier & EXTENDED and t.port_num[port] != 0
 
 
 @inner
 def hide_speeds(m):
-    """LinkSpeedExtSupported, LinkSpeedExtEnabled and those of the second extension read 0; what the link runs at stays."""
+    """LinkSpeedExtSupported, LinkSpeedExtEnabled and those of the second extension read 0; what the
+    link runs at stays."""
     m[DATA_AT + EXT_SUPPORTED_AT] &= 0xF0
     m[DATA_AT + EXT_ENABLED_AT] &= 0xE0
     m[DATA_AT + EXT2_AT] &= 0xE0
@@ -112,7 +131,8 @@ def hide_speeds(m):
 
 @inner
 def set_port_info(t, m, ingress, modifier, now):
-    """Set(PortInfo): all of it, or (status BAD_FIELD) nothing. The answer carries what the port reads afterwards."""
+    """Set(PortInfo): all of it, or (status BAD_FIELD) nothing. The answer carries what the port
+    reads afterwards."""
     port = selected_port(t, ingress, modifier & PORT_MASK)
     if port < 0:
         return BAD_FIELD
@@ -138,7 +158,8 @@ def set_port_info(t, m, ingress, modifier, now):
 
 @inner
 def enabled_ok(request, supported, everything):
-    """A request for enabled widths or speeds: no change, everything, or a subset of what is supported."""
+    """A request for enabled widths or speeds: no change, everything, or a subset of what is
+    supported."""
     return request == 0 or request == everything or (request & ~supported) == 0
 
 
@@ -146,9 +167,10 @@ def enabled_ok(request, supported, everything):
 def unicast(new, old, at):
     """True when the LID at ``at`` can be set: unicast, or 0 as it was before any manager came.
 
-    Linux' qib and hfi1 refuse 0 and multicast LIDs with "invalid field" (their ``subn_set_portinfo``), as 14.2.5.6 asks;
-    0 on a port that has none is what ibportstate writes back on a subnet without a manager. Low bits that the LMC covers
-    are ignored where packets are matched (4.1.3), not refused.
+    Linux' qib and hfi1 refuse 0 and multicast LIDs with "invalid field" (their
+    ``subn_set_portinfo``), as 14.2.5.6 asks; 0 on a port that has none is what ibportstate writes
+    back on a subnet without a manager. Low bits that the LMC covers are ignored where packets are
+    matched (4.1.3), not refused.
     """
     lid = get16(new, at)
     return lid < LID_MCAST_MIN and (lid != 0 or get16(old, at) == 0)
@@ -185,8 +207,9 @@ def valid(t, new, old, kind):
 
 @inner
 def has_mtu(old, kind):
-    """False for a port 0 that reads MTUCap 0: a base port 0 has no data path, and PortInfo's components of one are unused
-    there (14.2.5.6). Unmanaged Quantum-2 switches read 0 in all of them, and take what a manager writes there all the same.
+    """False for a port 0 that reads MTUCap 0: a base port 0 has no data path, and PortInfo's
+    components of one are unused there (14.2.5.6). Unmanaged Quantum-2 switches read 0 in all of
+    them, and take what a manager writes there all the same.
     """
     return kind != PORT0 or (get8(old, MTU_CAP_AT) & 15) != 0
 
@@ -222,7 +245,8 @@ def apply(t, new, port, kind, now):
 
 @inner
 def enable(new, info):
-    """LinkWidthEnabled and the three LinkSpeedEnabled: 0 keeps, all-ones means all that is supported."""
+    """LinkWidthEnabled and the three LinkSpeedEnabled: 0 keeps, all-ones means all that is
+    supported."""
     width = get8(new, WIDTH_ENABLED_AT)
     if width:
         info[WIDTH_ENABLED_AT] = get8(info, WIDTH_SUPPORTED_AT) if width == 0xFF else width
@@ -242,7 +266,8 @@ def enable(new, info):
 
 @inner
 def change_state(t, port, state, phys, now):
-    """Follow the state table; going down drops the link, which then trains anew unless it is disabled."""
+    """Follow the state table; going down drops the link, which then trains anew unless it is
+    disabled."""
     old = get8(t.port_info[port], STATE_AT) & 15
     target = np.int64(STATE_AFTER_SET[old, state])
     if phys == 0 and state != DOWN:
@@ -268,8 +293,8 @@ def change_state(t, port, state, phys, now):
 
 @inner
 def train(t, port, now):
-    """Both ends reach LinkUp and INIT when a cable joins them that carries a signal, neither is disabled or without
-    power, and they agree on width and speed."""
+    """Both ends reach LinkUp and INIT when a cable joins them that carries a signal, neither is
+    disabled or without power, and they agree on width and speed."""
     peer = np.int64(t.port_peer[port])
     if peer < 0:
         return
@@ -285,7 +310,8 @@ def train(t, port, now):
 
 @inner
 def drop(t, port, now):
-    """The link at ``port`` fails (cable pulled, far end without power): both ends go down, count it and poll."""
+    """The link at ``port`` fails (cable pulled, far end without power): both ends go down, count it
+    and poll."""
     fail(t, port, now)
     peer = np.int64(t.port_peer[port])
     if peer >= 0:
@@ -304,8 +330,8 @@ def fail(t, port, now):
 
 @inner
 def put_state(t, port, state, phys, by_set, now):
-    """Write both states. A change between down and not down that no Set asked for raises PortStateChange of the
-    switch and, on its first rise, trap 128 (IBA 14.2.5.4, 14.2.5.1)."""
+    """Write both states. A change between down and not down that no Set asked for raises
+    PortStateChange of the switch and, on its first rise, trap 128 (IBA 14.2.5.4, 14.2.5.1)."""
     settle(t, port, now)
     info = t.port_info[port]
     old = get8(info, STATE_AT) & 15

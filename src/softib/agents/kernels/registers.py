@@ -1,5 +1,5 @@
-# mypy: ignore-errors
-"""Registers that a Get of Mellanox' vendor class reads (AccessRegisterGMP): the module in a port, and the histogram of what RS-FEC corrected there."""
+"""Registers that a Get of Mellanox' vendor class reads (AccessRegisterGMP): the module in a port,
+and the histogram of what RS-FEC corrected there."""
 
 import numpy as np
 
@@ -21,8 +21,11 @@ KP4_MOST, KR4_MOST = 15, 7
 KP4, KR4 = r.KP4, r.KR4
 H = r.HistogramRanges
 TYPE_AT, COUNT_AT, MOST_AT, RANGES_AT = (
-    AT, AT + H.num_of_bins.byte, AT + H.hist_max_measurement.byte, AT + H.bin_range.byte,
-)  # fmt: skip
+    AT,
+    AT + H.num_of_bins.byte,
+    AT + H.hist_max_measurement.byte,
+    AT + H.bin_range.byte,
+)
 LARGEST = np.uint64(1 << 63)
 
 

@@ -1,5 +1,5 @@
-# mypy: ignore-errors
-"""Rare events of the hardware: random numbers from the state ``rng_state``, and counters that grow by them."""
+"""Rare events of the hardware: random numbers from the state ``rng_state``, and counters that grow
+by them."""
 
 import math
 

@@ -1,10 +1,10 @@
-# mypy: ignore-errors
 """How a MAD finds its device: directed hop by hop, or by LID through the forwarding tables.
 
-Every function returns the row of the port through which the MAD *enters* its destination (for a switch addressed
-by LID: its port 0), or -1 when it is lost on the way. The ports by which it left the nodes on its way are appended to
-``path``; ``progress[HOPS]`` is their number. Where a MAD is lost for a reason that somebody counts, ``progress[LOSS]`` and
-``progress[LOSS_AT]`` say which and at which port; :func:`blame` counts it once the MAD has got that far.
+Every function returns the row of the port through which the MAD *enters* its destination (for a
+switch addressed by LID: its port 0), or -1 when it is lost on the way. The ports by which it left
+the nodes on its way are appended to ``path``; ``progress[HOPS]`` is their number. Where a MAD is
+lost for a reason that somebody counts, ``progress[LOSS]`` and ``progress[LOSS_AT]`` say which and
+at which port; :func:`blame` counts it once the MAD has got that far.
 """
 
 import numpy as np
@@ -33,8 +33,11 @@ ARMED, ACTIVE, INIT = int(c.PortState.ARMED), int(c.PortState.ACTIVE), int(c.Por
 PERMISSIVE, MCAST_MIN = c.LID_PERMISSIVE, c.LID_MCAST_MIN
 MAX_HOPS = c.MAX_HOPS
 LID_AT, LMC_AT, STATE_AT, PHYS_AT = (
-    PortInfo.lid.byte, PortInfo.lmc.byte, PortInfo.port_state.byte, PortInfo.port_phys_state.byte,
-)  # fmt: skip
+    PortInfo.lid.byte,
+    PortInfo.lmc.byte,
+    PortInfo.port_state.byte,
+    PortInfo.port_phys_state.byte,
+)
 REPAIR_AT, REPAIR_BIT = ARInfo.fr_enabled.byte, int(ARInfo.pack(fr_enabled=1)[ARInfo.fr_enabled.byte])
 TOP_AT = SwitchInfo.linear_fdb_top.byte
 RELAY_ERRORS, XMIT_DISCARDS = (COUNTER_NAMES.index(n) for n in ("port_rcv_switch_relay_errors", "port_xmit_discards"))
@@ -43,8 +46,8 @@ DLID_MAPPING, LOOPING, INACTIVE = (
     for n in ("port_dlid_mapping_errors", "port_looping_errors", "port_inactive_discards")
 )
 TOUCHED, HOPS, REQUEST_HOPS, LOSS, LOSS_AT, ANSWER_LOST = range(6)
-"""Elements of ``progress``: how many ports ``touched`` lists; hops in ``path``, and how many of them the request took; why and where a MAD is lost; 1 = it is
-not the request but its answer."""
+"""Elements of ``progress``: how many ports ``touched`` lists; hops in ``path``, and how many of
+them the request took; why and where a MAD is lost; 1 = it is not the request but its answer."""
 NO_LOSS, NO_ROUTE, LOOP, PORT_DOWN = 0, 1, 2, 3
 
 
@@ -57,7 +60,8 @@ def link_up(t, port):
 
 @inner
 def owns(t, port, lid):
-    """True when ``lid`` is one of the 2^LMC LIDs of an end port: all bits but the LMC lowest are equal (IBA 4.1.3). Or that of a virtual port."""
+    """True when ``lid`` is one of the 2^LMC LIDs of an end port: all bits but the LMC lowest are
+    equal (IBA 4.1.3). Or that of a virtual port."""
     base = (np.int64(t.port_info[port, LID_AT]) << 8) | np.int64(t.port_info[port, LID_AT + 1])
     if base != 0 and (base ^ lid) >> (np.int64(t.port_info[port, LMC_AT]) & 7) == 0:
         return True
@@ -66,7 +70,8 @@ def owns(t, port, lid):
 
 @inner
 def directed(t, m, port):
-    """Follow the initial path of ``m`` from the node of ``port``; fills the return path (IBA 14.2.2.2)."""
+    """Follow the initial path of ``m`` from the node of ``port``; fills the return path (IBA
+    14.2.2.2)."""
     count = np.int64(m[HOP_COUNT_AT])
     if count > MAX_HOPS:
         return -1
@@ -94,7 +99,8 @@ def directed(t, m, port):
 
 @inner
 def directed_back(t, m, port):
-    """The way of a *response* that a client at ``port`` sends: the return path backwards (IBA 14.2.2.4)."""
+    """The way of a *response* that a client at ``port`` sends: the return path backwards (IBA
+    14.2.2.4)."""
     count = np.int64(m[HOP_COUNT_AT])
     if count > MAX_HOPS:
         return -1
@@ -119,10 +125,11 @@ def directed_back(t, m, port):
 
 @inner
 def by_lid(t, port, lid, is_smp):
-    """Route a MAD for ``lid`` that leaves ``port`` through the linear forwarding tables (IBA 18.2.4.3).
+    """Route a MAD for ``lid`` that leaves ``port`` through the linear forwarding tables (IBA
+    18.2.4.3).
 
-    SMPs travel on VL15, which works from INIT on; everything else needs ACTIVE where it leaves and ARMED where it
-    enters (IBA 7.2.7).
+    SMPs travel on VL15, which works from INIT on; everything else needs ACTIVE where it leaves and
+    ARMED where it enters (IBA 7.2.7).
     """
     if lid == 0 or lid >= MCAST_MIN:
         return -1
@@ -169,8 +176,9 @@ def lose(t, why, port):
 
 @inner
 def blame(t):
-    """Count the loss that was remembered: at the port by which a packet came in that a switch cannot forward (no route,
-    or back where it came from; IBA 16.1.3.5, 16.1.4.1), at the port that is down (16.1.4.2: inactive)."""
+    """Count the loss that was remembered: at the port by which a packet came in that a switch
+    cannot forward (no route, or back where it came from; IBA 16.1.3.5, 16.1.4.1), at the port that
+    is down (16.1.4.2: inactive)."""
     why, port = t.progress[LOSS], t.progress[LOSS_AT]
     t.progress[LOSS] = NO_LOSS
     if why == PORT_DOWN:
@@ -198,7 +206,8 @@ def lookup(t, node, lid):
 
 @inner
 def repaired(t, node, lid, egress):
-    """The first port of the LID's group whose link is up, where that of the table, ``egress``, is down (ARInfo.fr_enabled); else ``egress``."""
+    """The first port of the LID's group whose link is up, where that of the table, ``egress``, is
+    down (ARInfo.fr_enabled); else ``egress``."""
     switch, base = t.switch_of_node[node], np.int64(t.node_base[node])
     group = t.ar_lft[switch, lid] & GROUP_MASK
     if group == 0 or group >= t.ar_group.shape[1]:
@@ -212,10 +221,11 @@ def repaired(t, node, lid, egress):
 
 @inner
 def route_smp(t, m, port, dlid):
-    """Way of a directed-route request: LID-routed before and after its directed part where it says so.
+    """Way of a directed-route request: LID-routed before and after its directed part where it says
+    so.
 
-    IBA 14.2.2.1: DrSLID permissive = the directed part starts at the requester; DrDLID permissive = it ends at
-    the responder.
+    IBA 14.2.2.1: DrSLID permissive = the directed part starts at the requester; DrDLID permissive =
+    it ends at the responder.
     """
     at = np.int64(port)
     if get16(m, DR_SLID_AT) != PERMISSIVE:
@@ -237,7 +247,8 @@ def route_smp(t, m, port, dlid):
 
 @inner
 def end_port(t, port):
-    """The port that owns LID and M_Key where a MAD entered by ``port``: itself, or port 0 of the switch."""
+    """The port that owns LID and M_Key where a MAD entered by ``port``: itself, or port 0 of the
+    switch."""
     node = t.port_node[port]
     if t.node_type[node] == SWITCH:
         return np.int64(t.node_base[node])

@@ -1,8 +1,9 @@
-# mypy: ignore-errors
-"""What a router knows of other subnets (:mod:`softib.iba.router`): its own ports in them, as their subnet managers configured these.
+"""What a router knows of other subnets (:mod:`softib.iba.router`): its own ports in them, as their
+subnet managers configured these.
 
-Site-local prefixes go into the table of adjacent subnets, others into that of next hops. Routers tell each other nothing here, so what lies behind
-another router is in no table. All of it is read from PortInfo at each Get: there is nothing that a Set could write.
+Site-local prefixes go into the table of adjacent subnets, others into that of next hops. Routers
+tell each other nothing here, so what lies behind another router is in no table. All of it is read
+from PortInfo at each Get: there is nothing that a Set could write.
 """
 
 import numpy as np
@@ -19,9 +20,12 @@ ROUTER, ACTIVE = int(c.NodeType.ROUTER), int(c.PortState.ACTIVE)
 OK, BAD_FIELD, BAD_ATTRIBUTE = int(c.MadStatus.OK), int(c.MadStatus.BAD_FIELD), int(c.MadStatus.BAD_ATTRIBUTE)
 R, N, J = router.RouterInfo, router.NextHop, router.AdjacentSubnet
 NEXT_TOP_AT, NEXT_CAP_AT, ADJACENT_TOP_AT, ADJACENT_CAP_AT, SUBNETS_AT = (
-    R.next_hop_table_top.byte, R.next_hop_table_cap.byte, R.adjacent_table_top.byte, R.adjacent_table_cap.byte,
+    R.next_hop_table_top.byte,
+    R.next_hop_table_cap.byte,
+    R.adjacent_table_top.byte,
+    R.adjacent_table_cap.byte,
     R.cap_supported_subnets.byte,
-)  # fmt: skip
+)
 NEXT_PKEY_AT, NEXT_SIZE = N.pkey.byte, N.size
 ADJACENT_PKEY_AT, NUMBER_AT, SM_AT, ADJACENT_SIZE = J.pkey.byte, J.subnet_prefix.byte, J.master_sm_lid.byte, J.size
 PREFIX_AT, STATE_AT, SM_LID_AT = PortInfo.gid_prefix.byte, PortInfo.port_state.byte, PortInfo.master_sm_lid.byte
@@ -40,7 +44,8 @@ def is_router(t, ingress):
 
 @inner
 def is_remote_port(t, ingress, port):
-    """Is ``port`` in another subnet than ``ingress``, ACTIVE, and the first of the router's ports there?"""
+    """Is ``port`` in another subnet than ``ingress``, ACTIVE, and the first of the router's ports
+    there?"""
     if not link_up(t, port) or t.port_info[port, STATE_AT] & 15 != ACTIVE:
         return False
     prefix = get64(t.port_info[port], PREFIX_AT)
@@ -61,7 +66,8 @@ def is_site_local(t, port):
 
 @inner
 def nth_remote_port(t, ingress, site_local, n):
-    """The port that record ``n`` of a table is about, -1 behind the last one; ``n`` -1: how many records there are."""
+    """The port that record ``n`` of a table is about, -1 behind the last one; ``n`` -1: how many
+    records there are."""
     node, found = t.port_node[ingress], np.int64(0)
     for number in range(1, np.int64(t.node_nports[node]) + 1):
         port = np.int64(t.node_base[node]) + number

@@ -1,12 +1,14 @@
-# mypy: ignore-errors
-"""PortSamplesControl and PortSamplesResult (IBA 16.1.3.2, 16.1.3.4): counting between two moments of MAD time.
+"""PortSamplesControl and PortSamplesResult (IBA 16.1.3.2, 16.1.3.4): counting between two moments
+of MAD time.
 
-One sampling mechanism an end port (a switch has one, at its port 0). A Set while it is done arms it::
+One sampling mechanism an end port (a switch has one, at its port 0). A Set while it is done arms
+it::
 
     DONE --Set--> STARTED --SampleStart ticks--> RUNNING --SampleInterval ticks--> DONE
 
-A Set while it is not done changes nothing. Nothing runs in the background: :func:`advance` moves every armed mechanism
-to the time it is called with, so counts are taken at the first MAD (or ``AgentPlane.advance``) at or after the moment.
+A Set while it is not done changes nothing. Nothing runs in the background: :func:`advance` moves
+every armed mechanism to the time it is called with, so counts are taken at the first MAD (or
+``AgentPlane.advance``) at or after the moment.
 """
 
 import numpy as np
@@ -25,12 +27,20 @@ from softib.iba.smp import PortInfo as P
 OK = int(c.MadStatus.OK)
 DONE, STARTED, RUNNING = int(SampleStatus.DONE), int(SampleStatus.STARTED), int(SampleStatus.RUNNING)
 SELECT_AT, TICK_AT, WIDTH_AT, MASK_AT, MASK2_AT = (
-    S.port_select.byte, S.tick.byte, S.counter_width.byte, S.counter_mask0.byte, S.counter_masks_10to14.byte,
-)  # fmt: skip
+    S.port_select.byte,
+    S.tick.byte,
+    S.counter_width.byte,
+    S.counter_mask0.byte,
+    S.counter_masks_10to14.byte,
+)
 MECHANISMS_AT, STATUS_AT, START_AT, INTERVAL_AT, TAG_AT, COUNTERS_AT = (
-    S.sample_mechanisms.byte, S.sample_status.byte, S.sample_start.byte, S.sample_interval.byte, S.tag.byte,
+    S.sample_mechanisms.byte,
+    S.sample_status.byte,
+    S.sample_start.byte,
+    S.sample_interval.byte,
+    S.tag.byte,
     S.counter_select.byte,
-)  # fmt: skip
+)
 KEPT = COUNTERS_AT + 2 * S.counter_select.count - START_AT
 R_TAG_AT, R_STATUS_AT, R_COUNTER_AT = R.tag.byte, R.sample_status.byte, R.counter.byte
 COUNTERS = S.counter_select.count
@@ -38,9 +48,12 @@ WIDTH_32 = 4
 # Each of the 15 counters can count every mandatory quantity (bit 0 of its 3-bit mask), and nothing else.
 MASKS_0_TO_9, MASKS_10_TO_14 = 0o1111111111, 0o11111
 QUANTITIES = np.array(
-    [COUNTER_NAMES.index(n) for n in (
-        "port_xmit_data", "port_rcv_data", "port_xmit_pkts", "port_rcv_pkts", "port_xmit_wait")], np.int64
-)  # fmt: skip
+    [
+        COUNTER_NAMES.index(n)
+        for n in ("port_xmit_data", "port_rcv_data", "port_xmit_pkts", "port_rcv_pkts", "port_xmit_wait")
+    ],
+    np.int64,
+)
 """Columns of CounterSelect 1 to 5 (16.1.3.3)."""
 TICK = 0
 TICK_FS = np.array([4_000_000, *(round(10e6 / s.lane_gbps) for s in SPEEDS)], np.int64)
@@ -83,8 +96,8 @@ def status_at(t, end, now):
 
 @inner
 def advance(t, now):
-    """Take the counts of every armed mechanism whose moment has come. ``samplers``: row 0 their number, then per
-    mechanism end port, sampled port, 1 = the begin is taken."""
+    """Take the counts of every armed mechanism whose moment has come. ``samplers``: row 0 their
+    number, then per mechanism end port, sampled port, 1 = the begin is taken."""
     n, kept = t.samplers[0, 0], 0
     for i in range(1, n + 1):
         end, port, begun = t.samplers[i, 0], t.samplers[i, 1], t.samplers[i, 2]

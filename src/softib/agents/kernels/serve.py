@@ -1,5 +1,5 @@
-# mypy: ignore-errors
-"""One call for a batch of MADs: route each, let the device answer, collect what only a client can answer.
+"""One call for a batch of MADs: route each, let the device answer, collect what only a client can
+answer.
 
 A batch is processed in its order, as one sender's MADs arrive. Outputs are allocated by the caller.
 """
@@ -23,7 +23,7 @@ from softib.agents.kernels.route import (
     directed_back,
     end_port,
     route_smp,
-)  # fmt: skip
+)
 from softib.agents.kernels.samples import advance
 from softib.iba import constants as c
 from softib.iba.mad_offsets import BASE_VERSION_AT, CLASS_AT, METHOD_AT, TID_AT
@@ -38,8 +38,8 @@ SMALL_PORTS = 10_000
 
 @inner
 def round_trip(t, port, lid, is_smp, method):
-    """Route a MAD by LID, and a request's answer back: ``progress[ANSWER_LOST]`` says when that does not find its way
-    (the tables need not be symmetric)."""
+    """Route a MAD by LID, and a request's answer back: ``progress[ANSWER_LOST]`` says when that
+    does not find its way (the tables need not be symmetric)."""
     at = by_lid(t, port, lid, is_smp)
     t.progress[REQUEST_HOPS] = t.progress[HOPS]
     if at < 0 or method & RESPONSE_BIT or at == port:
@@ -52,8 +52,8 @@ def round_trip(t, port, lid, is_smp, method):
 
 @inner
 def lost_on_cables(t, first, last, level, now):
-    """True when a MAD of SL ``level`` (-1: on VL15) is lost on a hop ``first``…``last`` - 1 of ``path``; counts the hops that it
-    took."""
+    """True when a MAD of SL ``level`` (-1: on VL15) is lost on a hop ``first``…``last`` - 1 of
+    ``path``; counts the hops that it took."""
     end = survive(t, first, last, level < 0, now)
     if end < 0:
         return False
@@ -65,7 +65,8 @@ def lost_on_cables(t, first, last, level, now):
 
 @inner
 def answer_leaves(t, is_directed, level, now):
-    """True when an answer reaches the sender of its request; counts its hops where they were not counted yet."""
+    """True when an answer reaches the sender of its request; counts its hops where they were not
+    counted yet."""
     if is_directed:
         if t.options[FAULTY] == 0:
             return True
@@ -86,9 +87,11 @@ def answer_leaves(t, is_directed, level, now):
 
 @inner
 def to_its_device(t, m, port, dlid, level, pkey_index, now):
-    """Carry a MAD from ``port`` over the fabric: the port that it came to, or -1 where it was lost and counted.
+    """Carry a MAD from ``port`` over the fabric: the port that it came to, or -1 where it was lost
+    and counted.
 
-    ``level``: its SL, -1 of an SMP. Hops that a directed one passed are counted by :func:`serve`, with those of its answer.
+    ``level``: its SL, -1 of an SMP. Hops that a directed one passed are counted by :func:`serve`,
+    with those of its answer.
     """
     is_directed, is_smp, method = m[CLASS_AT] == SUBN_DR, level < 0, m[METHOD_AT]
     t.progress[HOPS] = 0
@@ -120,11 +123,11 @@ def to_its_device(t, m, port, dlid, level, pkey_index, now):
 
 @inner
 def answered(t, m, at, now, level, self_lid):
-    """The device at ``at`` takes the MAD, which becomes its answer, and the answer goes back: ANSWERED, FOR_CLIENT, or SILENT
-    where nothing comes home.
+    """The device at ``at`` takes the MAD, which becomes its answer, and the answer goes back:
+    ANSWERED, FOR_CLIENT, or SILENT where nothing comes home.
 
-    A request by LID has arrived before its device reads a counter; a directed one reads none, and goes home on the links that it
-    came by.
+    A request by LID has arrived before its device reads a counter; a directed one reads none, and
+    goes home on the links that it came by.
     """
     is_directed = m[CLASS_AT] == SUBN_DR
     if t.options[0] and not is_directed:
@@ -145,20 +148,22 @@ def copy_mad(to, row, of, from_row):
 
 
 def steps_of(t, port, now, mads, *rest):
-    """Steps of Python that :func:`serve` takes (75 us a MAD). One batch tells nothing of those to come: on a large fabric they are many."""
+    """Steps of Python that :func:`serve` takes (75 us a MAD). One batch tells nothing of those to
+    come: on a large fabric they are many."""
     return 150 * len(mads) if len(t.port_node) <= SMALL_PORTS else float("inf")
 
 
 @kernel(shared=True, _nrt=False, steps=steps_of, rows=True)
 def serve(t, port, now, mads, q, answers, answers64, a, o):
-    """Send the MADs ``mads`` (uint64[n, 32]: 256 bytes each) from ``port``, as the first n rows of ``q``
-    (:data:`~softib.mad.batch.MadColumns`) address them.
+    """Send the MADs ``mads`` (uint64[n, 32]: 256 bytes each) from ``port``, as the first n rows of
+    ``q`` (:data:`~softib.mad.batch.MadColumns`) address them.
 
-    Answers go to the front of ``answers`` (uint8[n, 256]; ``answers64`` are the same bytes), LIDs (as they arrive at
-    ``port``) and TIDs to the rows of ``a`` (MadColumns too); ``o.row`` (:data:`~softib.agents.layout.Outcome`) names the
-    request of each, whose SL, P_Key index and QPs, swapped, are the answer's. What a client must handle goes to the back of ``answers``, growing downwards, with ``o.client_row`` and
-    ``o.client_port`` in the same order. ``o.served`` gets (answers, for clients). ``q.mad``, ``a.mad`` and
-    the other columns are not looked at.
+    Answers go to the front of ``answers`` (uint8[n, 256]; ``answers64`` are the same bytes), LIDs
+    (as they arrive at ``port``) and TIDs to the rows of ``a`` (MadColumns too); ``o.row``
+    (:data:`~softib.agents.layout.Outcome`) names the request of each, whose SL, P_Key index and
+    QPs, swapped, are the answer's. What a client must handle goes to the back of ``answers``,
+    growing downwards, with ``o.client_row`` and ``o.client_port`` in the same order. ``o.served``
+    gets (answers, for clients). ``q.mad``, ``a.mad`` and the other columns are not looked at.
     """
     n = mads.shape[0]
     k, back = 0, n
@@ -200,8 +205,9 @@ def serve(t, port, now, mads, q, answers, answers64, a, o):
 
 @kernel(_nrt=False)
 def answer(t, m, ingress, now, slid):
-    """A MAD that a simulated network has carried enters its node by port ``ingress`` (by LID: the end port): ``m`` (uint8[256]) becomes the
-    answer. Returns SILENT, ANSWERED or FOR_CLIENT. Links and counters are the caller's."""
+    """A MAD that a simulated network has carried enters its node by port ``ingress`` (by LID: the
+    end port): ``m`` (uint8[256]) becomes the answer. Returns SILENT, ANSWERED or FOR_CLIENT. Links
+    and counters are the caller's."""
     if m[BASE_VERSION_AT] != 1:
         return SILENT
     if t.samplers[0, 0]:

@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """An aggregation node: trees, the QPs that join them, quotas of jobs (:mod:`softib.iba.sharp`).
 
 A request that is refused changes nothing.
@@ -15,18 +14,31 @@ SET = int(c.Method.SET)
 OK, BAD_ATTRIBUTE, BAD_FIELD = int(c.MadStatus.OK), int(c.MadStatus.BAD_ATTRIBUTE), int(c.MadStatus.BAD_FIELD)
 N, A, T, Q = sharp.ANInfo, sharp.QPAllocation, sharp.TreeConfig, sharp.QuotaConfig
 CLASS_PORT_INFO, INFO, ALLOCATION, QPC, TREE, QUOTA = (
-    0x01, N.attr, A.attr, sharp.QPCConfig.attr, T.attr, Q.attr,
-)  # fmt: skip
+    0x01,
+    N.attr,
+    A.attr,
+    sharp.QPCConfig.attr,
+    T.attr,
+    Q.attr,
+)
 VERSION = sharp.SHARP_CLASS_VERSION
 TREE_CAP_AT, STREAMING_CAP_AT, CHILD_CAP_AT, QP_CAP_AT, QP_USED_AT = (
-    N.tree_cap.byte, N.streaming_tree_cap.byte, N.child_cap.byte, N.qp_cap.byte, N.qp_used.byte,
-)  # fmt: skip
+    N.tree_cap.byte,
+    N.streaming_tree_cap.byte,
+    N.child_cap.byte,
+    N.qp_cap.byte,
+    N.qp_used.byte,
+)
 GROUP_CAP_AT, OST_CAP_AT, BUFFER_CAP_AT = N.group_cap.byte, N.ost_cap.byte, N.buffer_cap.byte
 GROUP_CAP, OST_CAP, BUFFER_CAP = 1 << 20, 1 << 20, 1 << 30
 COUNT_AT, FIRST_AT = A.count.byte, A.first_qpn.byte
 STATE_AT, KIND_AT, CHILDREN_AT, PARENT_AT, CHILD_AT = (
-    T.tree_state.byte, T.kind.byte, T.children.byte, T.parent_qpn.byte, T.child_qpn.byte,
-)  # fmt: skip
+    T.tree_state.byte,
+    T.kind.byte,
+    T.children.byte,
+    T.parent_qpn.byte,
+    T.child_qpn.byte,
+)
 RESP_TIME_AT, RESP_TIME = 7, 18
 HEAD, CHILD_BLOCK, CHILDREN, QPS = 16, sharp.CHILD_BLOCK, sharp.SHARP_CHILDREN, sharp.SHARP_QPS
 ENABLED, STREAMING = sharp.ENABLED, sharp.STREAMING
@@ -62,7 +74,8 @@ def streaming_trees(t, row, but):
 
 @inner
 def qp_allocation(t, m, row, is_set):
-    """QPAllocation: QPNs are given in order; all come back at once, and the trees that stood on them end."""
+    """QPAllocation: QPNs are given in order; all come back at once, and the trees that stood on
+    them end."""
     used, first = np.int64(t.sharp_qp_used[row]), np.int64(0)
     if is_set:
         count, release = get16(m, DATA_AT + COUNT_AT), get8(m, DATA_AT)
@@ -101,7 +114,8 @@ def qpc_config(t, m, row, modifier, is_set):
 
 @inner
 def tree_fits(t, m, row, tree, block):
-    """True when a TreeConfig names QPs that are reserved, and no more trees or children than there can be."""
+    """True when a TreeConfig names QPs that are reserved, and no more trees or children than there
+    can be."""
     used = t.sharp_qp_used[row]
     if block == 0:
         state, kind = get8(m, DATA_AT + STATE_AT), get8(m, DATA_AT + KIND_AT)

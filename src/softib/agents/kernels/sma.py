@@ -1,8 +1,8 @@
-# mypy: ignore-errors
-"""The subnet management agent, but for its tables (:mod:`.sma_tables`): one function an attribute, ``(t, m, ingress, modifier, is_set) -> status``.
+"""The subnet management agent, but for its tables (:mod:`.sma_tables`): one function an attribute,
+``(t, m, ingress, modifier, is_set) -> status``.
 
-``m`` is the MAD that becomes the answer; its attribute is at octet 64. A request that is refused (status not OK)
-changes nothing. Rules: IBA 14.2.5; statuses: IBA 13.4.7.
+``m`` is the MAD that becomes the answer; its attribute is at octet 64. A request that is refused
+(status not OK) changes nothing. Rules: IBA 14.2.5; statuses: IBA 13.4.7.
 """
 
 import numpy as np
@@ -19,23 +19,35 @@ MELLANOX = 0x2C9
 MELLANOX_PARTS = np.array(sorted({*devices.MELLANOX_PARTS, devices.AGGREGATION_NODE_ID}), np.int64)
 S, N, P, X = smp.SwitchInfo, smp.NodeInfo, smp.PortInfo, smp.MlnxExtPortInfo
 LFDB_CAP_AT, MFDB_CAP_AT, LFDB_TOP_AT, MFDB_TOP_AT = (
-    S.linear_fdb_cap.byte, S.mcast_fdb_cap.byte, S.linear_fdb_top.byte, S.mcast_fdb_top.byte,
-)  # fmt: skip
+    S.linear_fdb_cap.byte,
+    S.mcast_fdb_cap.byte,
+    S.linear_fdb_top.byte,
+    S.mcast_fdb_top.byte,
+)
 SYS_GUID_AT, NODE_GUID_AT, PORT_GUID_AT = N.sys_guid.byte, N.node_guid.byte, N.port_guid.byte
 PARTITION_CAP_AT, DEVICE_AT, REVISION_AT = N.partition_cap.byte, N.device_id.byte, N.revision.byte
 LOCAL_PORT_AT = N.local_port_num.byte
 X_CHANGE_AT, X_SUPPORTED_AT, X_ENABLED_AT, X_ACTIVE_AT = (
-    X.state_change_enable.byte, X.link_speed_supported.byte, X.link_speed_enabled.byte, X.link_speed_active.byte,
-)  # fmt: skip
+    X.state_change_enable.byte,
+    X.link_speed_supported.byte,
+    X.link_speed_enabled.byte,
+    X.link_speed_active.byte,
+)
 LIFE_AT = S.life_time_value.byte  # LifeTimeValue(5), PortStateChange(1), OptimizedSLtoVLMapping(2)
 CAP_MASK_AT, CAP_MASK2_AT = P.cap_mask.byte, P.cap_mask2.byte
 MCAST_TOP_BIT = 0x40  # CapabilityMask bit 30, in its first octet
 SET_DESC_BIT = 0x01  # CapabilityMask2 bit 0, in its second octet
 PORT_INFO_EXT_BIT, NO_FEC = 0x02, 1
 E = smp.PortInfoExtended
-FEC_ENABLED_AT = np.array([
-    E.fdr_fec_mode_enabled.byte, E.edr_fec_mode_enabled.byte, E.hdr_fec_mode_enabled.byte, E.ndr_fec_mode_enabled.byte,
-], np.int64)  # fmt: skip
+FEC_ENABLED_AT = np.array(
+    [
+        E.fdr_fec_mode_enabled.byte,
+        E.edr_fec_mode_enabled.byte,
+        E.hdr_fec_mode_enabled.byte,
+        E.ndr_fec_mode_enabled.byte,
+    ],
+    np.int64,
+)
 """Each stands behind what is supported at that speed."""
 LID_MCAST_MIN = c.LID_MCAST_MIN
 NO_MCAST_TOP = LID_MCAST_MIN - 1
@@ -66,7 +78,8 @@ def node_info(t, m, ingress, modifier, is_set):
 
 @inner
 def node_description(t, m, ingress, modifier, is_set, now):
-    """NodeDescription; settable where CapabilityMask2 says so (14.2.5.2). A change raises trap 144 on every end port."""
+    """NodeDescription; settable where CapabilityMask2 says so (14.2.5.2). A change raises trap 144
+    on every end port."""
     node = t.port_node[ingress]
     if is_set:
         end = t.node_base[node] if t.node_type[node] == SWITCH else ingress
@@ -123,7 +136,8 @@ def port_info_extended(t, m, ingress, modifier, is_set):
 
 @inner
 def switch_info(t, m, ingress, modifier, is_set):
-    """SwitchInfo: LinearFDBTop, LifeTimeValue, MulticastFDBTop are kept; PortStateChange is cleared by writing 1."""
+    """SwitchInfo: LinearFDBTop, LifeTimeValue, MulticastFDBTop are kept; PortStateChange is cleared
+    by writing 1."""
     node = t.port_node[ingress]
     switch = t.switch_of_node[node]
     if switch < 0:
@@ -158,7 +172,8 @@ def is_mellanox_part(device):
 
 @inner
 def mlnx_ext_port_info(t, m, ingress, modifier, is_set):
-    """Mellanox ExtendedPortInfo: tells FDR10 from QDR. A Set changes LinkSpeedEnabled where StateChangeEnable says so.
+    """Mellanox ExtendedPortInfo: tells FDR10 from QDR. A Set changes LinkSpeedEnabled where
+    StateChangeEnable says so.
 
     A Mellanox part answers it under an OEM's VendorID too: OpenSM asks by DeviceID alone.
     """

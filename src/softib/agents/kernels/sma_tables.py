@@ -1,5 +1,5 @@
-# mypy: ignore-errors
-"""The subnet management agent's tables, a block of one in each SMP: GUIDs, P_Keys, SL→VL, VL arbitration, forwarding.
+"""The subnet management agent's tables, a block of one in each SMP: GUIDs, P_Keys, SL→VL, VL
+arbitration, forwarding.
 
 Functions as those of :mod:`softib.agents.kernels.sma`.
 """
@@ -68,8 +68,8 @@ def pkey_table(t, m, ingress, modifier, is_set):
 def sl_to_vl(t, m, ingress, modifier, is_set):
     """SL→VL of an input and an output port of a switch, or of a CA port (14.2.5.8).
 
-    Switches with OptimizedSLtoVLMappingProgramming take a Set for all output ports (bit 16) or all input ports
-    (bit 17) at once.
+    Switches with OptimizedSLtoVLMappingProgramming take a Set for all output ports (bit 16) or all
+    input ports (bit 17) at once.
     """
     node = t.port_node[ingress]
     if t.node_type[node] != SWITCH:
@@ -105,7 +105,8 @@ def sl_to_vl(t, m, ingress, modifier, is_set):
 
 @inner
 def vl_arbitration(t, m, ingress, modifier, is_set):
-    """One of four blocks of 32 (VL, weight); entries beyond the port's table do not exist (14.2.5.9)."""
+    """One of four blocks of 32 (VL, weight); entries beyond the port's table do not exist
+    (14.2.5.9)."""
     node = t.port_node[ingress]
     block, number = modifier >> 16, modifier & 0xFFFF
     port = np.int64(ingress)

@@ -1,6 +1,5 @@
-# mypy: ignore-errors
-"""What a link agrees on when it trains: the widest width and the fastest speed that both ends enable (IBA 5.6, 7.2.7), and the FEC mode that
-both enable for that speed (14.2.5.19)."""
+"""What a link agrees on when it trains: the widest width and the fastest speed that both ends
+enable (IBA 5.6, 7.2.7), and the FEC mode that both enable for that speed (14.2.5.19)."""
 
 import numpy as np
 
@@ -12,8 +11,10 @@ from softib.iba.smp import PortInfoExtended as E
 WIDTH_ENABLED_AT, WIDTH_ACTIVE_AT = P.link_width_enabled.byte, P.link_width_active.byte
 ACTIVE_AT = P.link_speed_active.byte  # LinkSpeedActive(4), LinkSpeedEnabled(4)
 EXT_ACTIVE_AT, EXT_ENABLED_AT, EXT2_AT = (
-    P.link_speed_ext_active.byte, P.link_speed_ext_enabled.byte, P.link_speed_ext2_enabled.byte,
-)  # fmt: skip
+    P.link_speed_ext_active.byte,
+    P.link_speed_ext_enabled.byte,
+    P.link_speed_ext2_enabled.byte,
+)
 EXT_NONE = 30
 MLNX_ENABLED, MLNX_ACTIVE = 1, 2
 PLAIN_WHEN_EXT = 4
@@ -26,9 +27,12 @@ BITS = np.array([(s.speed_bit, s.ext_bit, s.ext2_bit, s.mlnx_bit) for s in SPEED
 PAM4 = np.array([s.pam4 for s in SPEEDS], np.bool_)
 FEC_AT, FEC_CAP_AT = E.fec_mode_active.byte, E.cap_mask.byte + 3
 FEC_ENABLED_AT = np.array(
-    [E.fields[f"{s.name.lower()}_fec_mode_enabled"].byte if f"{s.name.lower()}_fec_mode_enabled" in E.fields else -1 for s in SPEEDS],
+    [
+        E.fields[f"{s.name.lower()}_fec_mode_enabled"].byte if f"{s.name.lower()}_fec_mode_enabled" in E.fields else -1
+        for s in SPEEDS
+    ],
     np.int64,
-)  # fmt: skip
+)
 """Where FECModeEnabled of each generation of ``SPEEDS`` is, -1: the attribute has none."""
 NO_FEC, FIRECODE, RS, LOW_LATENCY_RS = 1, 2, 4, 8
 NONE_ACTIVE, FIRECODE_ACTIVE, RS_ACTIVE, LOW_LATENCY_RS_ACTIVE = 0, 1, 2, 3
@@ -54,8 +58,9 @@ def enabled_speeds(t, port):
 
 @inner
 def common_fec(t, port, peer, i):
-    """FECModeActive of a link at ``SPEEDS[i]``: of the modes that both ends enable the one that delays packets least. PAM4 lanes do not work
-    without RS-FEC; slower ones do without any where the ends have no mode in common. A port without the attribute leaves it to the other end."""
+    """FECModeActive of a link at ``SPEEDS[i]``: of the modes that both ends enable the one that
+    delays packets least. PAM4 lanes do not work without RS-FEC; slower ones do without any where
+    the ends have no mode in common. A port without the attribute leaves it to the other end."""
     at = FEC_ENABLED_AT[i]
     modes = np.int64(NO_FEC | FIRECODE | RS | LOW_LATENCY_RS)
     stated = False
@@ -76,9 +81,11 @@ def common_fec(t, port, peer, i):
 
 @inner
 def agree(t, port, peer):
-    """Write the active width, speed and FEC mode of a link that trains; False when its ends have none in common.
+    """Write the active width, speed and FEC mode of a link that trains; False when its ends have
+    none in common.
 
-    No faster and no wider than the cable was at the start: what spoils a link is not mended by training.
+    No faster and no wider than the cable was at the start: what spoils a link is not mended by
+    training.
     """
     widths = get8(t.port_info[port], WIDTH_ENABLED_AT) & get8(t.port_info[peer], WIDTH_ENABLED_AT)
     mine, theirs = enabled_speeds(t, port), enabled_speeds(t, peer)

@@ -1,5 +1,5 @@
-# mypy: ignore-errors
-"""Mellanox' vendor class 0x0a: the attributes whose layout vendstat and mstflint publish, read-only."""
+"""Mellanox' vendor class 0x0a: the attributes whose layout vendstat and mstflint publish,
+read-only."""
 
 import numpy as np
 
@@ -15,16 +15,26 @@ GET = int(c.Method.GET)
 OK, BAD_ATTRIBUTE, BAD_FIELD = int(c.MadStatus.OK), int(c.MadStatus.BAD_ATTRIBUTE), int(c.MadStatus.BAD_FIELD)
 DATA, RECORDS_AT = mlnx.VENDOR_DATA, mlnx.VENDOR_DATA + 8
 CLASS_PORT_INFO, GENERAL_INFO, CONFIG_SPACE, COUNTER_GROUPS = (
-    0x01, mlnx.GeneralInfo.attr, mlnx.CONFIG_SPACE_ACCESS, mlnx.COUNTER_GROUP_INFO,
-)  # fmt: skip
+    0x01,
+    mlnx.GeneralInfo.attr,
+    mlnx.CONFIG_SPACE_ACCESS,
+    mlnx.COUNTER_GROUP_INFO,
+)
 G, X = mlnx.GeneralInfo, mlnx.GeneralInfoExt
 HW_AT, DEVICE_AT, UPTIME_AT, FW_AT, PSID_AT, SW_AT = (
-    G.hw_revision.byte, G.device_id.byte, G.uptime.byte, G.fw_major.byte, G.psid.byte, G.sw_major.byte,
-)  # fmt: skip
+    G.hw_revision.byte,
+    G.device_id.byte,
+    G.uptime.byte,
+    G.fw_major.byte,
+    G.psid.byte,
+    G.sw_major.byte,
+)
 EXT_AT, EXT_SIZE = SW_AT - 1, X.size
 ACCESS_REGISTER, CAPABILITY_AT, CAPABLE = (
-    mlnx_registers.ACCESS_REGISTER, mlnx_registers.CAPABILITY_AT, mlnx_registers.CAPABLE,
-)  # fmt: skip
+    mlnx_registers.ACCESS_REGISTER,
+    mlnx_registers.CAPABILITY_AT,
+    mlnx_registers.CAPABLE,
+)
 EXT_DEVICES = np.array(mlnx.EXT_FW_DEVICES, np.int64)
 PSID = np.frombuffer(b"SOFTIB".ljust(16, b"\0"), np.uint8)
 RECORD, MAX_RECORDS = mlnx.ConfigSpaceRecord.size, 18
@@ -37,7 +47,8 @@ PS_PER_S = 1_000_000_000_000
 
 @inner
 def general_info(t, m, node, now):
-    """Hardware from NodeInfo, seconds since power-up, softib's version as firmware and software version."""
+    """Hardware from NodeInfo, seconds since power-up, softib's version as firmware and software
+    version."""
     device = np.int64(t.device_id[node])
     put16(m, DATA + HW_AT, np.int64(t.revision[node]) & 0xFFFF)
     put16(m, DATA + DEVICE_AT, device)

@@ -1,8 +1,8 @@
-# mypy: ignore-errors
 """Virtual ports of a CA port (:mod:`softib.iba.vports`): what its SMA answers and keeps.
 
-The port that an SMP entered owns them; AttributeModifier names index and block (:mod:`softib.iba.vports` says how). A virtual port is
-never further than its physical port: it reads the lower one of both states.
+The port that an SMP entered owns them; AttributeModifier names index and block
+(:mod:`softib.iba.vports` says how). A virtual port is never further than its physical port: it
+reads the lower one of both states.
 """
 
 import numpy as np
@@ -21,8 +21,11 @@ V, INFO = vports.VirtualizationInfo, vports.VPortInfo
 FLAGS_AT, CAP_AT, TOP_AT, HEAD_SIZE = V.virtualization_enable.byte, V.vport_cap.byte, V.vport_index_top.byte, 8
 CHANGE_BIT = 0x20  # VPortStateChange, in the octet of VirtualizationEnable
 STATE_AT, LID_AT, LID_INDEX_AT, GUID_AT = (
-    INFO.vport_state.byte, INFO.vport_lid.byte, INFO.lid_by_vport_index.byte, INFO.vport_guid.byte,
-)  # fmt: skip
+    INFO.vport_state.byte,
+    INFO.vport_lid.byte,
+    INFO.lid_by_vport_index.byte,
+    INFO.vport_guid.byte,
+)
 LID_REQUIRED = 0x04  # in the octet of VPortState(4), ClientReregister(1), LidRequired(1)
 INFO_SIZE, NODE_SIZE = INFO.vport_profile.byte + 8, vports.VNodeInfo.vnode_guid.byte + 8
 STATES = vports.VPORT_STATES
@@ -63,7 +66,8 @@ def owns_vport_lid(t, port, lid):
 
 @inner
 def virtualization_info(t, m, ingress, is_set):
-    """How many there are. A Set takes VPortStateChange away where it has the bit; the rest is the adapter's own."""
+    """How many there are. A Set takes VPortStateChange away where it has the bit; the rest is the
+    adapter's own."""
     if not has_vports(t, ingress):
         return BAD_ATTRIBUTE
     head = t.virtualization[ingress]
@@ -76,7 +80,8 @@ def virtualization_info(t, m, ingress, is_set):
 
 @inner
 def vport_info_smp(t, m, ingress, modifier, is_set):
-    """One virtual port. A Set goes one state up (Initialize, Armed, Active), down to Initialize, or leaves the state (0); a LID where one is required."""
+    """One virtual port. A Set goes one state up (Initialize, Armed, Active), down to Initialize, or
+    leaves the state (0); a LID where one is required."""
     if not has_vports(t, ingress):
         return BAD_ATTRIBUTE
     row = vport_row(t, ingress, modifier)
@@ -177,8 +182,8 @@ def vport_pkey_table(t, m, ingress, modifier, is_set):
 
 @inner
 def change_vport(t, port, index, enabled):
-    """The host's doing: a virtual port comes up (Initialize) or goes down; VPortIndexTop and VPortStateChange follow. False: there is none, or
-    it is so."""
+    """The host's doing: a virtual port comes up (Initialize) or goes down; VPortIndexTop and
+    VPortStateChange follow. False: there is none, or it is so."""
     row = vport_row(t, port, index) if has_vports(t, port) else np.int64(-1)
     if row < 0 or (t.vport_enabled[row] != 0) == enabled:
         return False

@@ -1,4 +1,5 @@
-"""A fabric on the day it was accepted, as a file: topology, firmware, cables, rates of errors, measurements."""
+"""A fabric on the day it was accepted, as a file: topology, firmware, cables, rates of errors,
+measurements."""
 
 from __future__ import annotations
 
@@ -25,10 +26,19 @@ KEY = "softib_acceptance_baseline"
 VERSION = 1
 MAX_BYTES = 1 << 30
 ERROR_COUNTERS = (
-    "symbol_error_counter", "link_error_recovery_counter", "link_downed_counter", "port_rcv_errors", "port_rcv_remote_physical_errors",
-    "port_rcv_switch_relay_errors", "port_xmit_discards", "port_xmit_constraint_errors", "port_rcv_constraint_errors",
-    "local_link_integrity_errors", "excessive_buffer_overrun_errors", "vl15_dropped",
-)  # fmt: skip
+    "symbol_error_counter",
+    "link_error_recovery_counter",
+    "link_downed_counter",
+    "port_rcv_errors",
+    "port_rcv_remote_physical_errors",
+    "port_rcv_switch_relay_errors",
+    "port_xmit_discards",
+    "port_xmit_constraint_errors",
+    "port_rcv_constraint_errors",
+    "local_link_integrity_errors",
+    "excessive_buffer_overrun_errors",
+    "vl15_dropped",
+)
 """Counters whose rates a baseline keeps: those of data say what ran, not how the fabric is."""
 MODULE_KEYS = ("module_vendor", "module_part", "module_serial")
 
@@ -38,8 +48,10 @@ PortKey = str
 
 @dataclass(frozen=True)
 class BaselineRecord:
-    """``fabric`` None: measurements alone. ``firmware`` by NodeGUID in hex; ``modules``: of a port, what EEPROM and source say of its cable (serial, part, vendor,
-    ``length_m``); ``errors``: of a port and counter, (what it rose by, seconds observed); ``pairs``: test → (source, target) → value."""
+    """``fabric`` None: measurements alone. ``firmware`` by NodeGUID in hex; ``modules``: of a port,
+    what EEPROM and source say of its cable (serial, part, vendor, ``length_m``); ``errors``: of a
+    port and counter, (what it rose by, seconds observed); ``pairs``: test → (source, target) →
+    value."""
 
     name: str
     fabric: Fabric | None = None
@@ -50,9 +62,12 @@ class BaselineRecord:
 
 
 def record_of(
-    name: str, fabric: Fabric | None, ports: ObservedPorts | None, observations: Observations | None,
+    name: str,
+    fabric: Fabric | None,
+    ports: ObservedPorts | None,
+    observations: Observations | None,
     pairs: Mapping[str, Mapping[tuple[str, str], float]],
-) -> BaselineRecord:  # fmt: skip
+) -> BaselineRecord:
     """The record of what is known now."""
     firmware: dict[str, str] = {}
     modules: dict[PortKey, dict[str, Any]] = {}
@@ -96,13 +111,17 @@ def _errors(seen: Observations) -> dict[PortKey, dict[str, tuple[int, float]]]:
 
 
 def write_baseline(record: BaselineRecord, path: str | os.PathLike[str]) -> None:
-    """Write it as JSON: the topology as ibnetdiscover prints it, for people too. Raises :class:`InputError` where the file cannot be written."""
+    """Write it as JSON: the topology as ibnetdiscover prints it, for people too. Raises
+    :class:`InputError` where the file cannot be written."""
     stated = {
-        KEY: VERSION, "name": record.name, "firmware": dict(record.firmware), "modules": dict(record.modules),
+        KEY: VERSION,
+        "name": record.name,
+        "firmware": dict(record.firmware),
+        "modules": dict(record.modules),
         "errors": {k: {c: list(v) for c, v in row.items()} for k, row in record.errors.items()},
         "pairs": {t: [[a, b, v] for (a, b), v in rows.items()] for t, rows in record.pairs.items()},
         "fabric": None if record.fabric is None else _text_of(record.fabric).splitlines(),
-    }  # fmt: skip
+    }
     write_text(path, json.dumps(stated, indent=1, sort_keys=True) + "\n")
 
 
@@ -127,11 +146,13 @@ def read_baseline(path: str | os.PathLike[str]) -> BaselineRecord:
         )
     try:
         return BaselineRecord(
-            str(stated["name"]), _fabric_of(stated["fabric"]), {str(k): str(v) for k, v in stated["firmware"].items()},
+            str(stated["name"]),
+            _fabric_of(stated["fabric"]),
+            {str(k): str(v) for k, v in stated["firmware"].items()},
             {str(k): dict(v) for k, v in stated["modules"].items()},
             {str(k): {c: (int(n), float(s)) for c, (n, s) in row.items()} for k, row in stated["errors"].items()},
             {str(t): {(str(a), str(b)): float(v) for a, b, v in rows} for t, rows in stated["pairs"].items()},
-        )  # fmt: skip
+        )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise UnreadableFile(
             f"{shown}: a damaged baseline ({type(error).__name__}: {error}); record a new one"

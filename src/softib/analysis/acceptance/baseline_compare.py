@@ -1,4 +1,5 @@
-"""What of a fabric is no longer as in its baseline: topology, firmware, cables, rates of errors, measurements; each with significance where it is a measurement."""
+"""What of a fabric is no longer as in its baseline: topology, firmware, cables, rates of errors,
+measurements; each with significance where it is a measurement."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ __all__ = ["binomial_tail", "compare_baselines", "drift_of"]
 LEVEL = 0.01
 """Chance of a false alarm in each kind of comparison, after correction."""
 SAME_LEAST = 0.5
-"""Share of the nodes (or hosts) that two baselines have in common, below which they are of different fabrics."""
+"""Share of the nodes (or hosts) that two baselines have in common, below which they are of
+different fabrics."""
 SHOWN = 5
 EXACT = 100_000
 LENGTH_M = 0.5
@@ -64,17 +66,28 @@ def _same_fabric(a: BaselineRecord, b: BaselineRecord) -> None:
         same, of, what = len(hosts[0] & hosts[1]), min(map(len, hosts)), "hosts"
     if same < SAME_LEAST * of:
         raise InputError(
-            f"{a.name} and {b.name} are of different fabrics: {same} of {of} {what} are in both; compare baselines of one fabric"
+            f"{a.name} and {b.name} are of different fabrics: {same} of {of} {what} are in both; compare baselines "
+            f"of one fabric"
         )
 
 
 def _class_drift(test: str, c: ClassDrift, latency: bool) -> Finding:
     return finding(
-        codes.CLASS_DRIFT, [], f"{test}: pairs {c.name} measure {_times(c.ratio)} of the baseline, the others {_times(c.rest)} ({counted(c.pairs, 'pair')}, p = {c.probability:.1g})",
-        {"test": test, "pairs_class": c.name, "ratio": round(c.ratio, 4), "rest": round(c.rest, 4), "pairs": c.pairs, "probability": c.probability,
-         "confidence": round(1 - c.probability, 6)},
+        codes.CLASS_DRIFT,
+        [],
+        f"{test}: pairs {c.name} measure {_times(c.ratio)} of the baseline, the others {_times(c.rest)} "
+        f"({counted(c.pairs, 'pair')}, p = {c.probability:.1g})",
+        {
+            "test": test,
+            "pairs_class": c.name,
+            "ratio": round(c.ratio, 4),
+            "rest": round(c.rest, 4),
+            "pairs": c.pairs,
+            "probability": c.probability,
+            "confidence": round(1 - c.probability, 6),
+        },
         severity=Severity.WARNING if (c.ratio > c.rest) == latency else Severity.INFO,
-    )  # fmt: skip
+    )
 
 
 def _measurements(before: BaselineRecord, after: BaselineRecord) -> Iterator[Finding]:
@@ -100,18 +113,30 @@ def _measurements(before: BaselineRecord, after: BaselineRecord) -> Iterator[Fin
         if d.pairs and d.probability < LEVEL:
             worse = (d.ratio > 1) == latency
             yield finding(
-                codes.FABRIC_DRIFT, [], f"{test}: the median pair measures {_times(d.ratio)} of the baseline ({counted(d.pairs, 'pair')}, p = {d.probability:.1g})",
-                {"test": test, "ratio": round(d.ratio, 4), "pairs": d.pairs, "probability": d.probability, "confidence": round(1 - d.probability, 6)},
+                codes.FABRIC_DRIFT,
+                [],
+                f"{test}: the median pair measures {_times(d.ratio)} of the baseline ({counted(d.pairs, 'pair')}, p "
+                f"= {d.probability:.1g})",
+                {
+                    "test": test,
+                    "ratio": round(d.ratio, 4),
+                    "pairs": d.pairs,
+                    "probability": d.probability,
+                    "confidence": round(1 - d.probability, 6),
+                },
                 severity=Severity.WARNING if worse else Severity.INFO,
-            )  # fmt: skip
+            )
     for host, tests in hosts.items():
         test, most = min(tests.items(), key=lambda t: t[1]["probability"])
         worse = any(t["worse"] for t in tests.values())
         yield finding(
-            codes.HOST_DRIFT, [_host(after, before, host)],
-            f"{host}: its pairs measure {_times(most['ratio'])} of the baseline in {test}, unlike those of other hosts ({counted(most['pairs'], 'pair')}, p = {most['probability']:.1g})",
-            {"tests": tests, "confidence": round(1 - most["probability"], 6)}, severity=Severity.WARNING if worse else Severity.INFO,
-        )  # fmt: skip
+            codes.HOST_DRIFT,
+            [_host(after, before, host)],
+            f"{host}: its pairs measure {_times(most['ratio'])} of the baseline in {test}, unlike those of other "
+            f"hosts ({counted(most['pairs'], 'pair')}, p = {most['probability']:.1g})",
+            {"tests": tests, "confidence": round(1 - most["probability"], 6)},
+            severity=Severity.WARNING if worse else Severity.INFO,
+        )
 
 
 def _times(ratio: float) -> str:
@@ -128,11 +153,14 @@ def _host(after: BaselineRecord, before: BaselineRecord, host: str) -> Location:
 
 
 def _errors(before: BaselineRecord, after: BaselineRecord) -> Iterator[Finding]:
-    """Ports whose counters rise faster: given all events of both, how many fall into the later span is binomial (Przyborowski and Wilenski 1940)."""
+    """Ports whose counters rise faster: given all events of both, how many fall into the later span
+    is binomial (Przyborowski and Wilenski 1940)."""
     both = [
-        (key, counter, was, row[counter]) for key, row in after.errors.items()
-        for counter, was in before.errors.get(key, {}).items() if counter in row
-    ]  # fmt: skip
+        (key, counter, was, row[counter])
+        for key, row in after.errors.items()
+        for counter, was in before.errors.get(key, {}).items()
+        if counter in row
+    ]
     worse: dict[str, dict[str, Any]] = {}
     for key, counter, (n1, t1), (n2, t2) in both:
         if not n2 or t1 <= 0 or t2 <= 0:
@@ -140,12 +168,19 @@ def _errors(before: BaselineRecord, after: BaselineRecord) -> Iterator[Finding]:
         p = min(1.0, binomial_tail(n2, n1 + n2, t2 / (t1 + t2)) * len(both))
         if p < LEVEL:
             worse.setdefault(key, {})[counter] = {
-                "before": n1, "before_s": t1, "after": n2, "after_s": t2, "probability": p,
-            }  # fmt: skip
+                "before": n1,
+                "before_s": t1,
+                "after": n2,
+                "after_s": t2,
+                "probability": p,
+            }
     for key, counters in worse.items():
         counter, most = min(counters.items(), key=lambda c: c[1]["probability"])
         where = _port(after, key)
-        text = f"{where}: {counter} rose by {most['after']:,} in {most['after_s']:g} s, in the baseline by {most['before']:,} in {most['before_s']:g} s"
+        text = (
+            f"{where}: {counter} rose by {most['after']:,} in {most['after_s']:g} s, in the baseline by "
+            f"{most['before']:,} in {most['before_s']:g} s"
+        )
         yield finding(
             codes.ERRORS_SINCE_BASELINE,
             [where],
@@ -155,7 +190,8 @@ def _errors(before: BaselineRecord, after: BaselineRecord) -> Iterator[Finding]:
 
 
 def binomial_tail(k: int, n: int, p: float) -> float:
-    """P(at least ``k`` of ``n``), each with chance ``p``; beyond :data:`EXACT` by the normal distribution."""
+    """P(at least ``k`` of ``n``), each with chance ``p``; beyond :data:`EXACT` by the normal
+    distribution."""
     if k <= 0 or p >= 1:
         return 1.0
     if p <= 0 or k > n:
@@ -176,8 +212,11 @@ def _topology(a: Fabric, b: Fabric) -> Iterator[Finding]:
     for kind, changes in kinds.items():
         more = f" and {len(changes) - 1} more" if len(changes) > 1 else ""
         yield finding(
-            codes.TOPOLOGY_CHANGED, [], f"{kind}: {changes[0]}{more}", {"kind": kind, "count": len(changes), "changes": [c.to_json() for c in changes]}
-        )  # fmt: skip
+            codes.TOPOLOGY_CHANGED,
+            [],
+            f"{kind}: {changes[0]}{more}",
+            {"kind": kind, "count": len(changes), "changes": [c.to_json() for c in changes]},
+        )
 
 
 def _firmware(before: BaselineRecord, after: BaselineRecord) -> Iterator[Finding]:

@@ -1,7 +1,10 @@
-"""Has a fabric changed? Two sets of measurements of pairs of hosts, compared with significance instead of by eye.
+"""Has a fabric changed? Two sets of measurements of pairs of hosts, compared with significance
+instead of by eye.
 
-All pairs together by a signed-rank test on what each pair gained or lost (Wilcoxon 1945), each host by the same test over its pairs, with Holm's correction for the many
-hosts that are looked at (Holm 1979). Where pairs differ between the two sets, rates of all are compared by the rank-sum test (Mann and Whitney 1947).
+All pairs together by a signed-rank test on what each pair gained or lost (Wilcoxon 1945), each host
+by the same test over its pairs, with Holm's correction for the many hosts that are looked at (Holm
+1979). Where pairs differ between the two sets, rates of all are compared by the rank-sum test (Mann
+and Whitney 1947).
 """
 
 from __future__ import annotations
@@ -15,7 +18,8 @@ import numpy as np
 __all__ = ["ClassDrift", "Drift", "HostDrift", "compare_pairs", "mann_whitney", "signed_rank"]
 
 EXACT = 20
-"""Pairs up to which the signed-rank test counts every assignment of signs; beyond, the normal distribution with correction for ties is used."""
+"""Pairs up to which the signed-rank test counts every assignment of signs; beyond, the normal
+distribution with correction for ties is used."""
 LEAST = 6
 """Fewer pairs cannot be significant at 0.05 whatever they say (two-sided: 2 / 2**6)."""
 
@@ -25,7 +29,8 @@ Pairs = Mapping[tuple[str, str], float]
 
 @dataclass(frozen=True)
 class HostDrift:
-    """``ratio``: median of after over before of the host's ``pairs``; ``probability`` of as much by accident, corrected for the number of hosts."""
+    """``ratio``: median of after over before of the host's ``pairs``; ``probability`` of as much by
+    accident, corrected for the number of hosts."""
 
     host: str
     ratio: float
@@ -35,8 +40,9 @@ class HostDrift:
 
 @dataclass(frozen=True)
 class ClassDrift:
-    """``ratio``: median of after over before of the ``pairs`` of one class (across core …); ``rest``: of all others; ``probability`` of as much by accident,
-    corrected for the number of classes."""
+    """``ratio``: median of after over before of the ``pairs`` of one class (across core …);
+    ``rest``: of all others; ``probability`` of as much by accident, corrected for the number of
+    classes."""
 
     name: str
     ratio: float
@@ -47,9 +53,11 @@ class ClassDrift:
 
 @dataclass(frozen=True)
 class Drift:
-    """``ratio``: median of after over before of all ``pairs`` measured in both; ``probability`` of as much by accident. ``hosts`` whose own pairs changed
-    otherwise than the rest, with significance, the surest first. ``only_before`` and ``only_after``: pairs measured in one alone. ``classes`` of pairs that changed
-    otherwise than the others, likewise: what they did is taken off before hosts are looked at."""
+    """``ratio``: median of after over before of all ``pairs`` measured in both; ``probability`` of
+    as much by accident. ``hosts`` whose own pairs changed otherwise than the rest, with
+    significance, the surest first. ``only_before`` and ``only_after``: pairs measured in one alone.
+    ``classes`` of pairs that changed otherwise than the others, likewise: what they did is taken
+    off before hosts are looked at."""
 
     pairs: int
     ratio: float
@@ -68,8 +76,8 @@ class Drift:
 def compare_pairs(
     before: Pairs, after: Pairs, level: float = 0.01, class_of: Callable[[tuple[str, str]], str] | None = None
 ) -> Drift:
-    """What became of the pairs from ``before`` to ``after``; hosts are named at significance ``level``, and classes of pairs where ``class_of`` says whose
-    class each pair is.
+    """What became of the pairs from ``before`` to ``after``; hosts are named at significance
+    ``level``, and classes of pairs where ``class_of`` says whose class each pair is.
 
     Values that are not above 0 (a pair that failed) are left out.
     """
@@ -86,19 +94,27 @@ def compare_pairs(
     for one in classes:
         rest[names == one.name] -= math.log(one.ratio / one.rest)
     return Drift(
-        len(both), math.exp(middle), signed_rank(log), _hosts(both, rest, float(np.median(rest)), level), len(first) - len(both), len(second) - len(both), classes
-    )  # fmt: skip
+        len(both),
+        math.exp(middle),
+        signed_rank(log),
+        _hosts(both, rest, float(np.median(rest)), level),
+        len(first) - len(both),
+        len(second) - len(both),
+        classes,
+    )
 
 
 def _classes(names: np.ndarray, log: np.ndarray, level: float) -> tuple[ClassDrift, ...]:
-    """Classes whose pairs changed by another ratio than those of the other classes (rank sum, Holm's step-down): the surest first, and then among those that are left."""
+    """Classes whose pairs changed by another ratio than those of the other classes (rank sum,
+    Holm's step-down): the surest first, and then among those that are left."""
     left = sorted(set(names.tolist()))
     worst, found = 0.0, []
     for tests in range(len(left), 1, -1):
         kept = np.isin(names, left)
         parts = {n: (log[names == n], log[kept & (names != n)]) for n in left}
         chances = {n: mann_whitney(*p) for n, p in parts.items() if min(map(len, p)) >= LEAST}
-        # Of two classes that differ the one that changed is named: its own pairs are no longer what they were, by more than the others'.
+        # Of two classes that differ the one that changed is named: its own pairs are no longer what
+        # they were, by more than the others'.
         moved = [n for n in chances if abs(np.median(parts[n][0])) > abs(np.median(parts[n][1]))]
         name = min(moved, key=chances.__getitem__, default="")
         if not moved or signed_rank(parts[name][0]) >= level:
@@ -113,7 +129,8 @@ def _classes(names: np.ndarray, log: np.ndarray, level: float) -> tuple[ClassDri
 
 
 def _hosts(both: list[tuple[str, str]], log: np.ndarray, middle: float, level: float) -> tuple[HostDrift, ...]:
-    """Hosts whose pairs changed more than the median pair did. A slow host drags the pairs of all others by one each: the median does not feel it."""
+    """Hosts whose pairs changed more than the median pair did. A slow host drags the pairs of all
+    others by one each: the median does not feel it."""
     rows: dict[str, list[int]] = {}
     for i, pair in enumerate(both):
         for host in dict.fromkeys(pair):
@@ -130,7 +147,8 @@ def _hosts(both: list[tuple[str, str]], log: np.ndarray, middle: float, level: f
 
 
 def signed_rank(differences: np.ndarray) -> float:
-    """Two-sided chance of signed ranks as uneven as these if each difference were as likely positive as negative; zeros are left out."""
+    """Two-sided chance of signed ranks as uneven as these if each difference were as likely
+    positive as negative; zeros are left out."""
     d = np.asarray(differences, float)
     d = d[d != 0]
     n = len(d)
@@ -146,7 +164,8 @@ def signed_rank(differences: np.ndarray) -> float:
 
 
 def _exact(rank: np.ndarray, plus: float) -> float:
-    """Every assignment of signs counted: sums of subsets of the ranks, doubled so that ties are whole numbers."""
+    """Every assignment of signs counted: sums of subsets of the ranks, doubled so that ties are
+    whole numbers."""
     twice = np.rint(2 * rank).astype(np.int64)
     counts = np.zeros(int(twice.sum()) + 1)
     counts[0] = 1.0
@@ -158,7 +177,8 @@ def _exact(rank: np.ndarray, plus: float) -> float:
 
 
 def mann_whitney(a: np.ndarray, b: np.ndarray) -> float:
-    """Two-sided chance of ranks as uneven between ``a`` and ``b`` if both came from one distribution (normal approximation, ties corrected)."""
+    """Two-sided chance of ranks as uneven between ``a`` and ``b`` if both came from one
+    distribution (normal approximation, ties corrected)."""
     n, m = len(a), len(b)
     if not n or not m:
         return 1.0
@@ -170,7 +190,8 @@ def mann_whitney(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def _ranks(values: np.ndarray) -> tuple[np.ndarray, float]:
-    """(ranks from 1, equal values share the mean of theirs; the sum of t**3 - t over groups of t equal values)."""
+    """(ranks from 1, equal values share the mean of theirs; the sum of t**3 - t over groups of t
+    equal values)."""
     _, at, count = np.unique(values, return_inverse=True, return_counts=True)
     last = np.cumsum(count)
     return (last - (count - 1) / 2)[at.reshape(-1)], float((count.astype(float) ** 3 - count).sum())

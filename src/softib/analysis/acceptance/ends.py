@@ -26,7 +26,8 @@ NODE_DESCRIPTION = re.compile(r"^(?P<host>\S+)[ /:]+(?P<device>[a-z][a-z0-9]*_?\
 
 @dataclass(frozen=True)
 class FabricEnds:
-    """``ends``, and of each: ``row`` of the fabric's end ports (int64), ``port`` of the fabric (int64). ``tree``: its tiers have names."""
+    """``ends``, and of each: ``row`` of the fabric's end ports (int64), ``port`` of the fabric
+    (int64). ``tree``: its tiers have names."""
 
     ends: Ends
     row: np.ndarray
@@ -35,7 +36,8 @@ class FabricEnds:
 
 
 def ends_of_fabric(fabric: Fabric, graph: SwitchGraph, hosts: Sequence[str] | None = None) -> FabricEnds:
-    """The ports of all hosts with a LID, in natural order of their names; of ``hosts`` alone where given.
+    """The ports of all hosts with a LID, in natural order of their names; of ``hosts`` alone where
+    given.
 
     Raises :class:`UnknownName` for a host that the fabric has not.
     """
@@ -61,21 +63,32 @@ def ends_of_fabric(fabric: Fabric, graph: SwitchGraph, hosts: Sequence[str] | No
     peer = fabric.port_node[np.maximum(fabric.port_peer[port], 0)]
     structure = recognise(fabric)
     ends = Ends(
-        tuple(names[i] for i in kept), tuple(split[i][0] for i in kept), tuple(split[i][1] for i in kept), fabric.port_num[port].astype(np.int32),
-        _rails([split[i][0] for i in kept]), peer.astype(np.int32), _pods(fabric, graph, structure)[peer],
-    )  # fmt: skip
+        tuple(names[i] for i in kept),
+        tuple(split[i][0] for i in kept),
+        tuple(split[i][1] for i in kept),
+        fabric.port_num[port].astype(np.int32),
+        _rails([split[i][0] for i in kept]),
+        peer.astype(np.int32),
+        _pods(fabric, graph, structure)[peer],
+    )
     return FabricEnds(ends, chosen, port, structure.kind in ("fat-tree", "rail-optimized", "dragonfly+"))
 
 
 def ends_of_hosts(hosts: Sequence[str], devices: Sequence[str] = ()) -> Ends:
-    """Hosts of which nothing but their names is known, each with the ``devices`` (none: the first of each host)."""
+    """Hosts of which nothing but their names is known, each with the ``devices`` (none: the first
+    of each host)."""
     rows = [(h, d, r) for h in hosts for r, d in enumerate(devices or [""])]
     none = np.zeros(len(rows), np.int32)
     names = tuple(h for h, _, _ in rows)
     return Ends(
-        names, names, tuple(d for _, d, _ in rows), np.ones(len(rows), np.int32),
-        np.array([r for _, _, r in rows], np.int32), none, none.copy(),
-    )  # fmt: skip
+        names,
+        names,
+        tuple(d for _, d, _ in rows),
+        np.ones(len(rows), np.int32),
+        np.array([r for _, _, r in rows], np.int32),
+        none,
+        none.copy(),
+    )
 
 
 def _split(name: str) -> tuple[str, str]:
@@ -84,7 +97,8 @@ def _split(name: str) -> tuple[str, str]:
 
 
 def _rails(hosts: Sequence[str]) -> np.ndarray:
-    """Position of each port among those of its host, which stand in the order of adapters and ports."""
+    """Position of each port among those of its host, which stand in the order of adapters and
+    ports."""
     seen: dict[str, int] = {}
     out = np.zeros(len(hosts), np.int32)
     for i, host in enumerate(hosts):
@@ -94,7 +108,8 @@ def _rails(hosts: Sequence[str]) -> np.ndarray:
 
 
 def _pods(fabric: Fabric, graph: SwitchGraph, structure: Structure) -> np.ndarray:
-    """int32[nodes]: the connected part of the switches below the top tier that a switch is in; 0 where there are not three tiers."""
+    """int32[nodes]: the connected part of the switches below the top tier that a switch is in; 0
+    where there are not three tiers."""
     out = np.zeros(fabric.sizes.nodes, np.int32)
     rank = np.asarray(structure.rank)[graph.switch_node]
     top = int(rank.max(initial=0))

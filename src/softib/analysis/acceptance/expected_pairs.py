@@ -1,6 +1,8 @@
-"""What a pair of hosts ought to measure: the bandwidth of its path's links and the latency of its path, by the laws that ``simulate`` and ``--pace`` share.
+"""What a pair of hosts ought to measure: the bandwidth of its path's links and the latency of its
+path, by the laws that ``simulate`` and ``--pace`` share.
 
-A link that trained slower than most links of its kind is expected at the rate of its kind: what the fabric was built for, not what it does today.
+A link that trained slower than most links of its kind is expected at the rate of its kind: what the
+fabric was built for, not what it does today.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ __all__ = ["Expectation", "Paths", "usual_gbps"]
 
 @dataclass(frozen=True)
 class Paths:
-    """Of ``n`` messages: the fabric's ports that send them on, ``port[first[i]:first[i + 1]]`` (int64), from the adapter to the last switch. Empty: no path."""
+    """Of ``n`` messages: the fabric's ports that send them on, ``port[first[i]:first[i + 1]]``
+    (int64), from the adapter to the last switch. Empty: no path."""
 
     first: np.ndarray
     port: np.ndarray
@@ -32,15 +35,19 @@ class Paths:
 
 
 def usual_gbps(fabric: Fabric, gbps: np.ndarray) -> np.ndarray:
-    """Rate of each port's link (``gbps`` float64[ports], 0 = none), or that of most links of its kind where it is lower. A kind: between the same two kinds of device (hosts'
-    adapters by device, switches by device and number of ports)."""
+    """Rate of each port's link (``gbps`` float64[ports], 0 = none), or that of most links of its
+    kind where it is lower. A kind: between the same two kinds of device (hosts' adapters by device,
+    switches by device and number of ports)."""
     out = gbps.copy()
     linked = np.flatnonzero((fabric.port_peer >= 0) & (gbps > 0))
     node = fabric.port_node
     kind_of_node = np.unique(
-        np.stack([fabric.node_type, fabric.device_id, np.where(fabric.is_switch, fabric.node_nports, 0)]).astype(np.int64),
-        axis=1, return_inverse=True,
-    )[1].reshape(-1)  # fmt: skip
+        np.stack([fabric.node_type, fabric.device_id, np.where(fabric.is_switch, fabric.node_nports, 0)]).astype(
+            np.int64
+        ),
+        axis=1,
+        return_inverse=True,
+    )[1].reshape(-1)
     a, b = kind_of_node[node[linked]], kind_of_node[node[fabric.port_peer[linked]]]
     kind = np.minimum(a, b) * (int(kind_of_node.max(initial=0)) + 1) + np.maximum(a, b)
     for k in np.unique(kind).tolist():
@@ -52,7 +59,8 @@ def usual_gbps(fabric: Fabric, gbps: np.ndarray) -> np.ndarray:
 
 
 class Expectation:
-    """What ``fabric``, which has LIDs and tables, ought to do. ``row``: of each of the acceptance's ends, the fabric's end port."""
+    """What ``fabric``, which has LIDs and tables, ought to do. ``row``: of each of the acceptance's
+    ends, the fabric's end port."""
 
     def __init__(self, fabric: Fabric, row: np.ndarray, path_sl: np.ndarray | None = None):
         self.fabric, self.row = fabric, row
@@ -64,14 +72,16 @@ class Expectation:
         return usual_gbps(self.fabric, self.plane.gbps)
 
     def paths(self, source: np.ndarray, target: np.ndarray) -> Paths:
-        """The ways of data from ``source`` to ``target`` (rows of the acceptance's ends) through the forwarding tables."""
+        """The ways of data from ``source`` to ``target`` (rows of the acceptance's ends) through
+        the forwarding tables."""
         m = messages(self.row[source], self.row[target], 1)
         laid = self.plane.lay(m)
         return Paths(laid.first, np.asarray(laid.port >> 4, np.int64)[laid.channel])
 
     def bandwidth(self, source: np.ndarray, target: np.ndarray, size: int, loaded: bool) -> np.ndarray:
-        """Gb/s of payload of messages of ``size`` octets (float64; 0 without a path): the least of its links, each shared evenly by the flows of the call
-        where all run at once (``loaded``)."""
+        """Gb/s of payload of messages of ``size`` octets (float64; 0 without a path): the least of
+        its links, each shared evenly by the flows of the call where all run at once (``loaded``).
+        """
         there = self.paths(source, target)
         rate = self.gbps[there.port]
         if loaded:
@@ -86,7 +96,8 @@ class Expectation:
         return out * size / np.maximum(octets, 1)
 
     def latency_us(self, source: np.ndarray, target: np.ndarray, size: int) -> np.ndarray:
-        """Half of a ping-pong of ``size`` octets without load (float64; NaN without a path): the mean of both directions."""
+        """Half of a ping-pong of ``size`` octets without load (float64; NaN without a path): the
+        mean of both directions."""
         out = np.zeros(len(source))
         for a, b in ((source, target), (target, source)):
             m = messages(self.row[a], self.row[b], size)
@@ -98,8 +109,9 @@ class Expectation:
         return out / 2
 
     def of_round(self, test: PairTest, one: Round, size: int, part: np.ndarray | None = None) -> np.ndarray:
-        """What each pair of the round ought to measure in ``test`` (float64, in the test's unit). ``part``: of a test beside bandwidth, the part of the round
-        that each pair is in (None: as it is planned)."""
+        """What each pair of the round ought to measure in ``test`` (float64, in the test's unit).
+        ``part``: of a test beside bandwidth, the part of the round that each pair is in (None: as
+        it is planned)."""
         a, b = one.source, one.target
         if test.under_load:
             from softib.analysis.acceptance.loaded_latency import latency_under_load_us
@@ -115,7 +127,8 @@ class Expectation:
         return self.bandwidth(a, b, size, False) + self.bandwidth(b, a, size, False)
 
     def of(self, measured: Measurements, sizes: dict[str, int]) -> np.ndarray:
-        """What each measurement ought to be (float64): loaded ones beside the others of their test and round. ``sizes``: octets by test."""
+        """What each measurement ought to be (float64): loaded ones beside the others of their test
+        and round. ``sizes``: octets by test."""
         out = np.full(len(measured), np.nan)
         for name in measured.tests:
             rows = np.flatnonzero(measured.test == name)

@@ -1,4 +1,5 @@
-"""Measurements become findings: slow parts by tomography, with numbers, the rates that links trained at, and who could not measure."""
+"""Measurements become findings: slow parts by tomography, with numbers, the rates that links
+trained at, and who could not measure."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ SHOWN = 5
 
 @dataclass(frozen=True)
 class Judged:
-    """``findings``, the worst first; ``expected`` float64[m]: what each measurement ought to be (NaN: not known)."""
+    """``findings``, the worst first; ``expected`` float64[m]: what each measurement ought to be
+    (NaN: not known)."""
 
     findings: list[Finding]
     expected: np.ndarray
@@ -45,11 +47,15 @@ class _Case:
 
 
 def judge(
-    measured: Measurements, expectation: Expectation | None, sizes: Mapping[str, int], reference: np.ndarray | None = None,
+    measured: Measurements,
+    expectation: Expectation | None,
+    sizes: Mapping[str, int],
+    reference: np.ndarray | None = None,
     paced: bool = True,
-) -> Judged:  # fmt: skip
-    """What the measurements say. ``sizes``: octets of a message by test. ``reference`` float64[m]: compare with this (a baseline) where it is
-    not NaN, not with the model. ``paced``: data takes the time of its links; without, the model is no measure of it."""
+) -> Judged:
+    """What the measurements say. ``sizes``: octets of a message by test. ``reference`` float64[m]:
+    compare with this (a baseline) where it is not NaN, not with the model. ``paced``: data takes
+    the time of its links; without, the model is no measure of it."""
     model = np.full(len(measured), np.nan) if expectation is None else expectation.of(measured, dict(sizes))
     usual = model if reference is None else np.where(np.isfinite(reference), reference, model)
     cases: dict[tuple[str, int], _Case] = {}
@@ -71,9 +77,15 @@ def judge(
 
 
 def _add(
-    cases: dict[tuple[str, int], _Case], part: Part, test: str, one: Blamed, measured: Measurements, rows: np.ndarray, shared: FabricParts,
+    cases: dict[tuple[str, int], _Case],
+    part: Part,
+    test: str,
+    one: Blamed,
+    measured: Measurements,
+    rows: np.ndarray,
+    shared: FabricParts,
     d: np.ndarray,
-) -> None:  # fmt: skip
+) -> None:
     case = cases.setdefault((part.kind, part.row), _Case(part))
     if test in case.tests and case.tests[test].loss >= one.loss:
         return
@@ -81,14 +93,19 @@ def _add(
     mine = shared.parts.rows(one.part)
     for i in rows[mine[np.argsort(-d[mine], kind="stable")[:SHOWN]]].tolist():
         case.examples.append(
-            {"test": test, "pair": [measured.ends.name(int(measured.source[i])), measured.ends.name(int(measured.target[i]))],
-             "measured": round(float(measured.value[i]), 3), "unit": TESTS[test].unit}
-        )  # fmt: skip
+            {
+                "test": test,
+                "pair": [measured.ends.name(int(measured.source[i])), measured.ends.name(int(measured.target[i]))],
+                "measured": round(float(measured.value[i]), 3),
+                "unit": TESTS[test].unit,
+            }
+        )
 
 
 def _canonical(measured: Measurements, e: Expectation | None, part: Part) -> Part:
-    """A cable (or a direction of one) to a host is the adapter, the only adapter of a host is the host, a direction of a cable between switches is that cable: by whatever name
-    a test found it."""
+    """A cable (or a direction of one) to a host is the adapter, the only adapter of a host is the
+    host, a direction of a cable between switches is that cable: by whatever name a test found it.
+    """
     kind, row, ends = part.kind, part.row, measured.ends
     if e is not None and kind in ("cable", "direction"):
         f = e.fabric
@@ -106,7 +123,8 @@ def _canonical(measured: Measurements, e: Expectation | None, part: Part) -> Par
 
 
 def _folded(measured: Measurements, cases: dict[tuple[str, int], _Case]) -> list[_Case]:
-    """Without adapters whose host is blamed in another test: what one test shows of the host, one with a smaller effect shows of one of its adapters alone."""
+    """Without adapters whose host is blamed in another test: what one test shows of the host, one
+    with a smaller effect shows of one of its adapters alone."""
     host = measured.ends.host
     hosts = {host[row] for kind, row in cases if kind == "host"}
     return [c for (kind, row), c in cases.items() if kind != "adapter" or host[row] not in hosts]
@@ -122,7 +140,8 @@ def _slow(measured: Measurements, e: Expectation | None, case: _Case) -> Finding
     if bandwidth:
         worst = max(bandwidth, key=lambda b: b.loss)
         texts.append(
-            f"{worst.loss:.0%} less bandwidth than like pairs in {worst.slow} of {counted(worst.measurements, 'measurement')}"
+            f"{worst.loss:.0%} less bandwidth than like pairs in {worst.slow} of "
+            f"{counted(worst.measurements, 'measurement')}"
         )
     if latency:
         worst = max(latency, key=lambda b: b.loss)
@@ -130,10 +149,18 @@ def _slow(measured: Measurements, e: Expectation | None, case: _Case) -> Finding
     probability = min(b.probability for b in kinds.values())
     evidence: dict[str, Any] = {
         "loss_percent": round(100 * max(b.loss for b in kinds.values()), 1),
-        "tests": {t: {"loss_percent": round(100 * b.loss, 1), "measurements": b.measurements, "slow": b.slow, "probability": b.probability}
-                  for t, b in kinds.items()},
-        "slowest": case.examples, "confidence": round(1.0 - probability, 6),
-    }  # fmt: skip
+        "tests": {
+            t: {
+                "loss_percent": round(100 * b.loss, 1),
+                "measurements": b.measurements,
+                "slow": b.slow,
+                "probability": b.probability,
+            }
+            for t, b in kinds.items()
+        },
+        "slowest": case.examples,
+        "confidence": round(1.0 - probability, 6),
+    }
     if e is not None and case.part.same:
         evidence["not_told_apart"] = sorted({_label(measured, e, k, r) for k, r in case.part.same})
     if trained:
@@ -181,7 +208,10 @@ def _label(measured: Measurements, e: Expectation, kind: str, row: int) -> str:
     if kind == "switch":
         return f"switch {e.fabric.node_name(row)}"
     peer = int(e.fabric.port_peer[row])
-    return f"{'cable' if kind == 'cable' else 'direction'} {_location(e, row)} {'↔' if kind == 'cable' else '→'} {_location(e, peer)}"
+    return (
+        f"{'cable' if kind == 'cable' else 'direction'} {_location(e, row)} {'↔' if kind == 'cable' else '→'} "
+        f"{_location(e, peer)}"
+    )
 
 
 def _unmeasured(measured: Measurements, e: Expectation | None) -> list[Finding]:
@@ -217,7 +247,8 @@ def _unmeasured(measured: Measurements, e: Expectation | None) -> list[Finding]:
 
 
 def _below(measured: Measurements, model: np.ndarray) -> list[Finding]:
-    """Tests whose median pair is far from the model: nothing of the fabric stands out, so the cause is everywhere."""
+    """Tests whose median pair is far from the model: nothing of the fabric stands out, so the cause
+    is everywhere."""
     out = []
     for test in measured.tests:
         rows = np.flatnonzero((measured.test == test) & np.isfinite(model) & (model > 0))
@@ -226,9 +257,13 @@ def _below(measured: Measurements, model: np.ndarray) -> list[Finding]:
         share = float(np.median(measured.value[rows] / model[rows]))
         if share < BELOW:
             out.append(
-                finding(codes.BELOW_MODEL, [], f"{test}: the median pair reaches {share:.0%} of what its path lets expect",
-                        {"test": test, "median_share": round(share, 4), "pairs": len(rows)})
-            )  # fmt: skip
+                finding(
+                    codes.BELOW_MODEL,
+                    [],
+                    f"{test}: the median pair reaches {share:.0%} of what its path lets expect",
+                    {"test": test, "median_share": round(share, 4), "pairs": len(rows)},
+                )
+            )
     return out
 
 
@@ -240,13 +275,17 @@ def _unpaced(measured: Measurements, model: np.ndarray) -> Finding:
         if len(rows):
             shares[test] = round(float(np.median(measured.value[rows] / model[rows])), 4)
     return finding(
-        codes.UNPACED, [], "rates, latencies and queues of links are not in these measurements: without --pace data moves as fast as this machine copies memory",
+        codes.UNPACED,
+        [],
+        "rates, latencies and queues of links are not in these measurements: without --pace data moves as fast as "
+        "this machine copies memory",
         {"median_share": shares},
-    )  # fmt: skip
+    )
 
 
 def summary(measured: Measurements, expected: np.ndarray) -> list[dict[str, Any]]:
-    """One row for each test and class of pairs: how many, least, median and largest value, and the median of what was expected."""
+    """One row for each test and class of pairs: how many, least, median and largest value, and the
+    median of what was expected."""
     out = []
     kind = class_of(measured.ends, measured.source, measured.target)
     known = len(np.unique(measured.ends.leaf)) > 1
@@ -256,9 +295,16 @@ def summary(measured: Measurements, expected: np.ndarray) -> list[dict[str, Any]
             if not len(rows):
                 continue
             values, model = measured.value[rows], expected[rows]
-            out.append({
-                "test": test, "pairs": name if known else "all", "measurements": len(rows), "unit": TESTS[test].unit,
-                "least": float(values.min()), "median": float(np.median(values)), "largest": float(values.max()),
-                "expected": float(np.median(model)) if np.isfinite(model).all() else None,
-            })  # fmt: skip
+            out.append(
+                {
+                    "test": test,
+                    "pairs": name if known else "all",
+                    "measurements": len(rows),
+                    "unit": TESTS[test].unit,
+                    "least": float(values.min()),
+                    "median": float(np.median(values)),
+                    "largest": float(values.max()),
+                    "expected": float(np.median(model)) if np.isfinite(model).all() else None,
+                }
+            )
     return out

@@ -1,8 +1,10 @@
-"""Latency beside bandwidth, as the packet layer has it: short messages of some pairs of a round while the others send both ways as fast as they can.
+"""Latency beside bandwidth, as the packet layer has it: short messages of some pairs of a round
+while the others send both ways as fast as they can.
 
-Switches serve links by packets, so a short message that shares a link waits for packets, and where more data wants a link than it carries, for what
-stands in the buffers before it. Only the load that the measured paths meet is simulated: flows that share a link with them, and flows that share one with those, as far
-as that goes.
+Switches serve links by packets, so a short message that shares a link waits for packets, and where
+more data wants a link than it carries, for what stands in the buffers before it. Only the load that
+the measured paths meet is simulated: flows that share a link with them, and flows that share one
+with those, as far as that goes.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ __all__ = ["latency_under_load_us"]
 
 US = 10**6
 SETTLED_PS, EVERY_PS, PROBES = 20 * US, 2 * US, 16
-"""When the first short message of a pair is sent (buffers are full long before), how long after it the next is, and how many there are each way."""
+"""When the first short message of a pair is sent (buffers are full long before), how long after it
+the next is, and how many there are each way."""
 END_PS = SETTLED_PS + (PROBES + 4) * EVERY_PS
 SPEED_FIELDS = (
     PortInfo.link_width_active,
@@ -33,8 +36,9 @@ SPEED_FIELDS = (
 def latency_under_load_us(
     e: Expectation, source: np.ndarray, target: np.ndarray, part: np.ndarray, size: int
 ) -> np.ndarray:
-    """Half of a ping-pong of ``size`` octets in microseconds of each pair (rows of the acceptance's ends), the pairs of its ``part`` measured while those of
-    the other parts are the load (float64; NaN without a path). The median of :data:`PROBES` messages each way."""
+    """Half of a ping-pong of ``size`` octets in microseconds of each pair (rows of the acceptance's
+    ends), the pairs of its ``part`` measured while those of the other parts are the load (float64;
+    NaN without a path). The median of :data:`PROBES` messages each way."""
     out = e.latency_us(source, target, size)
     fabric = _as_built(e)
     for number in np.unique(part).tolist():
@@ -87,17 +91,20 @@ def _any(paths: Paths, marked: np.ndarray) -> np.ndarray:
 
 def _wait_us(
     e: Expectation, fabric: Fabric, pairs: tuple[np.ndarray, np.ndarray], load: tuple[np.ndarray, np.ndarray], size: int
-) -> np.ndarray:  # fmt: skip
-    """How much longer a message of each of ``pairs`` takes beside ``load`` than without, the mean of both directions."""
+) -> np.ndarray:
+    """How much longer a message of each of ``pairs`` takes beside ``load`` than without, the mean
+    of both directions."""
     a, b = _both(*pairs)
     x, y = _both(*load)
     octets = int(float(e.gbps.max()) * 1e9 / 8 * END_PS / 1e12)
     begin = np.tile(SETTLED_PS + np.arange(PROBES) * EVERY_PS, len(a))
     probes = messages(np.repeat(e.row[a], PROBES), np.repeat(e.row[b], PROBES), size, start_ps=begin)
     both = messages(
-        np.concatenate([probes.src, e.row[x]]), np.concatenate([probes.dst, e.row[y]]),
-        np.concatenate([probes.size, np.full(len(x), octets)]), start_ps=np.concatenate([begin, np.zeros(len(x), np.int64)]),
-    )  # fmt: skip
+        np.concatenate([probes.src, e.row[x]]),
+        np.concatenate([probes.dst, e.row[y]]),
+        np.concatenate([probes.size, np.full(len(x), octets)]),
+        start_ps=np.concatenate([begin, np.zeros(len(x), np.int64)]),
+    )
     took = [
         packet.run(fabric, m, PacketOptions(until_ps=END_PS)).arrived_ps[: len(begin)] - begin for m in (both, probes)
     ]

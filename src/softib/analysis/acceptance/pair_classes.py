@@ -17,7 +17,8 @@ __all__ = ["classes_of_pairs"]
 
 
 def classes_of_pairs(fabric: Fabric | None) -> Callable[[tuple[str, str]], str] | None:
-    """What says the class of a pair (same leaf, across spine, across core; "": not known) by the names of its ends; None without a fabric."""
+    """What says the class of a pair (same leaf, across spine, across core; "": not known) by the
+    names of its ends; None without a fabric."""
     if fabric is None:
         return None
     if not len(end_ports(fabric)):  # a file without LIDs: who hangs on which leaf is known all the same

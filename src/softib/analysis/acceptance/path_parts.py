@@ -1,4 +1,5 @@
-"""The parts of a fabric that measurements may have in common: hosts, adapters, cables, directions of cables, switches."""
+"""The parts of a fabric that measurements may have in common: hosts, adapters, cables, directions
+of cables, switches."""
 
 from __future__ import annotations
 
@@ -21,8 +22,9 @@ KINDS: tuple[Kind, ...] = ("host", "adapter", "cable", "switch", "direction")
 
 @dataclass(frozen=True)
 class Part:
-    """``kind`` and the row of what it is: a host's number, an end, the smaller port row of a cable, a node, the port row that sends. ``same``: further parts that
-    cross the very same measurements, so that these cannot tell them apart."""
+    """``kind`` and the row of what it is: a host's number, an end, the smaller port row of a cable,
+    a node, the port row that sends. ``same``: further parts that cross the very same measurements,
+    so that these cannot tell them apart."""
 
     kind: Kind
     row: int
@@ -38,8 +40,9 @@ class FabricParts:
 
 
 def parts_of(measured: Measurements, rows: np.ndarray, test: str, expectation: Expectation | None) -> FabricParts:
-    """The parts that the measurements ``rows`` (all of ``test``) cross: the paths of both directions where data or answers go both ways, by the forwarding tables; without
-    an expectation hosts and adapters alone."""
+    """The parts that the measurements ``rows`` (all of ``test``) cross: the paths of both
+    directions where data or answers go both ways, by the forwarding tables; without an expectation
+    hosts and adapters alone."""
     ends, a, b = measured.ends, measured.source[rows], measured.target[rows]
     host = _host_numbers(ends)
     n = len(rows)
@@ -84,7 +87,8 @@ def _on_paths(e: Expectation, a: np.ndarray, b: np.ndarray, both: bool) -> list[
 
 
 def _without_doubles(keys: np.ndarray, first: np.ndarray, row: np.ndarray, width: int) -> FabricParts:
-    """One part for all that cross the same measurements: the first kind of :data:`KINDS` leads, the others stand in its ``same``."""
+    """One part for all that cross the same measurements: the first kind of :data:`KINDS` leads, the
+    others stand in its ``same``."""
     leads: dict[bytes, int] = {}
     same: dict[int, list[tuple[Kind, int]]] = {}
     kept: list[int] = []

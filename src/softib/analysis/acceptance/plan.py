@@ -1,4 +1,5 @@
-"""The plan of an acceptance run: rounds, tests and batches, with what each pair ought to take; and the journal's entries as measurements."""
+"""The plan of an acceptance run: rounds, tests and batches, with what each pair ought to take; and
+the journal's entries as measurements."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ LEAST_ITERATIONS = 20
 
 @dataclass(frozen=True)
 class AcceptancePlan:
-    """``rounds`` of ``tests`` as ``batches`` in the order in which they run; ``sizes``: octets of a message by test."""
+    """``rounds`` of ``tests`` as ``batches`` in the order in which they run; ``sizes``: octets of a
+    message by test."""
 
     rounds: tuple[Round, ...]
     tests: tuple[PairTest, ...]
@@ -43,10 +45,18 @@ def host_ports(ends: Ends) -> list[HostPort]:
 
 
 def plan_batches(
-    ends: Ends, expectation: Expectation | None, tests: Sequence[PairTest], *, per_class: int | None, size: int, seconds: float,
-    at_once: int | None, seed: int = 0,
-) -> AcceptancePlan:  # fmt: skip
-    """Draw the run up. ``seconds``: how long each program ought to send at the expected rate; ``at_once``: pairs at most at a time where each is to be alone."""
+    ends: Ends,
+    expectation: Expectation | None,
+    tests: Sequence[PairTest],
+    *,
+    per_class: int | None,
+    size: int,
+    seconds: float,
+    at_once: int | None,
+    seed: int = 0,
+) -> AcceptancePlan:
+    """Draw the run up. ``seconds``: how long each program ought to send at the expected rate;
+    ``at_once``: pairs at most at a time where each is to be alone."""
     rounds = rounds_of(ends, per_class, seed)
     sizes = {t.name: LATENCY_SIZE if t.latency else size for t in tests}
     batches: list[Batch] = []
@@ -69,7 +79,8 @@ def plan_batches(
 
 
 def _under_load(one: Round, test: PairTest, pairs: Sequence[Exchange]) -> list[Batch]:
-    """A batch for each part of the round: its pairs measure, the others are the load. None where a round has one pair alone."""
+    """A batch for each part of the round: its pairs measure, the others are the load. None where a
+    round has one pair alone."""
     part = measuring_parts(len(one))
     out = []
     for number in range(int(part.max(initial=-1)) + 1):
@@ -110,6 +121,7 @@ def measurements_of(ends: Ends, entries: Iterable[Mapping[str, Any]]) -> Measure
     ]
     failures = [
         Failure(r, t, a, b, (a, b)[end] if end >= 0 else -1, reason)
-        for (r, t, a, b), (end, reason) in failed.items() if (r, t, a, b) not in values
-    ]  # fmt: skip
+        for (r, t, a, b), (end, reason) in failed.items()
+        if (r, t, a, b) not in values
+    ]
     return Measurements.of(ends, rows, failures)

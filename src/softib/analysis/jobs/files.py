@@ -1,6 +1,8 @@
-"""Jobs as schedulers tell them: Slurm's ``squeue --json``, ``scontrol show job --json`` and ``sacct --json``, a Kubernetes list of pods, or YAML.
+"""Jobs as schedulers tell them: Slurm's ``squeue --json``, ``scontrol show job --json`` and ``sacct
+--json``, a Kubernetes list of pods, or YAML.
 
-YAML is a mapping from a job's name to its hosts (``train: [node-1, node-2]`` or ``train: "node-[1-2]"``), or a list of ``{name, hosts, user}``.
+YAML is a mapping from a job's name to its hosts (``train: [node-1, node-2]`` or ``train:
+"node-[1-2]"``), or a list of ``{name, hosts, user}``.
 """
 
 from __future__ import annotations
@@ -31,16 +33,22 @@ RUNNING = frozenset({"RUNNING", "COMPLETING", "SUSPENDED", "Running"})
 WAITING = frozenset({"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT", "Pending"})
 """States of what runs on no host yet, or no more; a time that such a job states is a plan."""
 OWNER_LABELS = (
-    "batch.kubernetes.io/job-name", "job-name", "training.kubeflow.org/job-name", "jobset.sigs.k8s.io/jobset-name", "volcano.sh/job-name",
-    "ray.io/cluster", "app.kubernetes.io/instance",
-)  # fmt: skip
+    "batch.kubernetes.io/job-name",
+    "job-name",
+    "training.kubeflow.org/job-name",
+    "jobset.sigs.k8s.io/jobset-name",
+    "volcano.sh/job-name",
+    "ray.io/cluster",
+    "app.kubernetes.io/instance",
+)
 """Labels of pods that say which job a pod is a part of, the most telling first."""
 _RANGE = re.compile(r"([0-9]+)-([0-9]+)")
 
 
 @dataclass(frozen=True)
 class ScheduledJob:
-    """``name`` (with its ID where the scheduler has one), ``user`` or namespace, and the ``hosts`` by the names that the scheduler has for them."""
+    """``name`` (with its ID where the scheduler has one), ``user`` or namespace, and the ``hosts``
+    by the names that the scheduler has for them."""
 
     name: str
     hosts: tuple[str, ...]
@@ -52,8 +60,9 @@ class ScheduledJob:
 
 
 def read_jobs(source: str | os.PathLike[str] | Mapping[str, Any], at_s: float | None = None) -> list[ScheduledJob]:
-    """The running jobs of a file (or of what was parsed from one); those that ran at the clock time ``at_s`` by the times that the scheduler states, where it is given (YAML states none: its
-    jobs are of all times). Raises :class:`UnreadableFile` and :class:`InputError` in one line."""
+    """The running jobs of a file (or of what was parsed from one); those that ran at the clock time
+    ``at_s`` by the times that the scheduler states, where it is given (YAML states none: its jobs
+    are of all times). Raises :class:`UnreadableFile` and :class:`InputError` in one line."""
     stated, of = (source, "jobs") if isinstance(source, Mapping) else (_parsed(source), os.fspath(source))
     if isinstance(stated, Mapping) and stated.get("kind") == "Pod":  # kubectl get pod NAME -o json
         stated = {"items": [stated]}
@@ -67,7 +76,8 @@ def read_jobs(source: str | os.PathLike[str] | Mapping[str, Any], at_s: float | 
     if isinstance(stated, Mapping | list):
         return list(_plain(stated, of))
     raise InputError(
-        f"{of}: no jobs in it; give squeue --json, a Kubernetes list of pods (kubectl get pods -o json), or YAML: name: [hosts]"
+        f"{of}: no jobs in it; give squeue --json, a Kubernetes list of pods (kubectl get pods -o json), or YAML: "
+        f"name: [hosts]"
     )
 
 
@@ -96,7 +106,8 @@ def _slurm(jobs: list[Any], of: str, at_s: float | None) -> Iterator[ScheduledJo
         if not SLURM_KEYS & set(job):
             keys = ", ".join(map(str, list(job)[:5])) or "no keys"
             raise InputError(
-                f"{of}: jobs[{i}] has {keys}; a job of Slurm has {', '.join(sorted(SLURM_KEYS))}, one of a YAML file name and hosts"
+                f"{of}: jobs[{i}] has {keys}; a job of Slurm has {', '.join(sorted(SLURM_KEYS))}, one of a YAML "
+                f"file name and hosts"
             )
         states = _states(job)
         if not (states & RUNNING if at_s is None else _then(states, slurm_span(job, states), at_s)):
@@ -115,18 +126,24 @@ def _slurm(jobs: list[Any], of: str, at_s: float | None) -> Iterator[ScheduledJo
 
 
 def _nodes(job: Mapping[str, Any]) -> str:
-    """The hostlist: ``nodes`` of the job, or ``job_resources.nodes``, a text before Slurm 23.11, then an object with ``list`` and ``allocation``; "" without any."""
+    """The hostlist: ``nodes`` of the job, or ``job_resources.nodes``, a text before Slurm 23.11,
+    then an object with ``list`` and ``allocation``; "" without any."""
     resources = job.get("job_resources")
     nodes = job.get("nodes") or (resources.get("nodes") if isinstance(resources, Mapping) else None)
     if isinstance(nodes, Mapping):
         allocated = nodes.get("allocation")
-        names = [n["name"] for n in allocated if isinstance(n, Mapping) and isinstance(n.get("name"), str)] if isinstance(allocated, list) else []  # fmt: skip
+        names = (
+            [n["name"] for n in allocated if isinstance(n, Mapping) and isinstance(n.get("name"), str)]
+            if isinstance(allocated, list)
+            else []
+        )
         nodes = nodes.get("list") or ",".join(names)
     return nodes if isinstance(nodes, str) and nodes != "None assigned" else ""  # sacct's words for none
 
 
 def _states(job: Mapping[str, Any]) -> set[str]:
-    """``job_state`` is a text (before Slurm 23.11) or a list; ``sacct`` says ``state: {current: …}``."""
+    """``job_state`` is a text (before Slurm 23.11) or a list; ``sacct`` says ``state: {current:
+    …}``."""
     state = job.get("job_state")
     if state is None and isinstance(job.get("state"), Mapping):
         state = job["state"].get("current")
@@ -183,7 +200,8 @@ def _plain(stated: Mapping[str, Any] | list[Any], of: str) -> Iterator[Scheduled
 
 
 def expand_hostlist(text: str) -> tuple[str, ...]:
-    """``node[001-003,7],login`` as Slurm means it: node001, node002, node003, node7, login. Raises :class:`InputError`, :class:`LimitError`."""
+    """``node[001-003,7],login`` as Slurm means it: node001, node002, node003, node7, login. Raises
+    :class:`InputError`, :class:`LimitError`."""
     found: list[str] = []
     for part in _split(text):
         choices = [_choices(piece, text) if i % 2 else [piece] for i, piece in enumerate(_pieces(part, text))]

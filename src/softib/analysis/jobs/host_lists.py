@@ -1,4 +1,5 @@
-"""Lists of hosts: a file with one a line (as mpirun and pdsh read them), or text as Slurm writes it."""
+"""Lists of hosts: a file with one a line (as mpirun and pdsh read them), or text as Slurm writes
+it."""
 
 from __future__ import annotations
 
@@ -14,8 +15,9 @@ __all__ = ["read_hosts"]
 
 
 def read_hosts(given: str | os.PathLike[str] | Sequence[str]) -> list[str]:
-    """Names, each once, in order: of a sequence, of a file (the first word of each line; ``#`` begins a comment; ``host:8`` and ``host slots=8`` are the host), or of
-    ``node[001-016],login``. Raises :class:`UnreadableFile` and :class:`InputError` in one line."""
+    """Names, each once, in order: of a sequence, of a file (the first word of each line; ``#``
+    begins a comment; ``host:8`` and ``host slots=8`` are the host), or of ``node[001-016],login``.
+    Raises :class:`UnreadableFile` and :class:`InputError` in one line."""
     if not isinstance(given, str | os.PathLike):
         texts = [str(t) for t in given]
     elif os.path.isfile(given):

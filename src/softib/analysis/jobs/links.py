@@ -1,6 +1,8 @@
-"""Jobs on a fabric: which links each may use, which share them, which cross a certain one, and how much they slow each other down.
+"""Jobs on a fabric: which links each may use, which share them, which cross a certain one, and how
+much they slow each other down.
 
-A job's traffic is not known: its hosts may all talk to each other, adapter n of one with adapter n of the other (rails), as collective libraries do.
+A job's traffic is not known: its hosts may all talk to each other, adapter n of one with adapter n
+of the other (rails), as collective libraries do.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ if TYPE_CHECKING:
 __all__ = ["JobLinks", "JobOnFabric", "place_jobs"]
 
 EVERY_PAIR = 512
-"""Ports of a rail of a job up to which all pairs are looked at; beyond, :data:`SHIFTS` shifts, which reach the links that many pairs use."""
+"""Ports of a rail of a job up to which all pairs are looked at; beyond, :data:`SHIFTS` shifts,
+which reach the links that many pairs use."""
 SHIFTS = 256
 ROUNDS = 8
 """Random permutations of each job that the expected slowdown is the mean of."""
@@ -33,7 +36,8 @@ ROUNDS = 8
 
 @dataclass(frozen=True)
 class JobOnFabric:
-    """A job: ``hosts`` found on the fabric, ``missing`` ones that are not; ``ends`` rows of the network's hosts; ``rail`` of each (same index)."""
+    """A job: ``hosts`` found on the fabric, ``missing`` ones that are not; ``ends`` rows of the
+    network's hosts; ``rail`` of each (same index)."""
 
     job: ScheduledJob
     hosts: tuple[str, ...]
@@ -44,7 +48,8 @@ class JobOnFabric:
 
 @dataclass
 class JobLinks:
-    """``uses`` bool[jobs, channels]: the job's traffic may take the channel. ``port`` int64[channels]: the fabric's port that sends into it."""
+    """``uses`` bool[jobs, channels]: the job's traffic may take the channel. ``port``
+    int64[channels]: the fabric's port that sends into it."""
 
     fabric: Fabric
     network: Network
@@ -77,7 +82,8 @@ class JobLinks:
         return [self.fabric.port_name(int(p)) for p in np.unique(self.port[self.uses[job]]).tolist()]
 
     def nodes_of(self, job: int) -> np.ndarray:
-        """Rows of the nodes that the job has (int64[n], ascending): those behind the last link to each of its ends."""
+        """Rows of the nodes that the job has (int64[n], ascending): those behind the last link to
+        each of its ends."""
         ends = self.port[len(self.port) - self.network.n_hosts :][self.jobs[job].ends]
         return np.unique(self.fabric.port_node[self.fabric.port_peer[ends]].astype(np.int64))
 
@@ -87,14 +93,17 @@ class JobLinks:
         return len(np.unique(np.minimum(port, self.fabric.port_peer[port])))
 
     def sharing(self, job: int) -> dict[str, int]:
-        """The other jobs that may use links of this one, by the number of these links (each direction of a cable is one), the most first."""
+        """The other jobs that may use links of this one, by the number of these links (each
+        direction of a cable is one), the most first."""
         count = (self.uses[:, self.uses[job]]).sum(axis=1)
         order = np.argsort(-count, kind="stable")
         return {self.jobs[j].job.name: int(count[j]) for j in order.tolist() if j != job and count[j]}
 
     def slowdown(self, slow_gbps: Mapping[tuple[int, int], float] | None = None, seed: int = 0) -> list[float]:
-        """How many times slower each job's messages are expected to be than alone on a fabric in order: all jobs at once, each in random permutations,
-        every link shared evenly (static layer). ``slow_gbps``: what the port at (NodeGUID, portnum) and the other end really carry."""
+        """How many times slower each job's messages are expected to be than alone on a fabric in
+        order: all jobs at once, each in random permutations, every link shared evenly (static
+        layer). ``slow_gbps``: what the port at (NodeGUID, portnum) and the other end really carry.
+        """
         rate = self._rates(slow_gbps or {})
         alone, together = np.zeros(len(self.jobs)), np.zeros(len(self.jobs))
         rng = np.random.default_rng(seed)
@@ -122,10 +131,17 @@ class JobLinks:
         """One object a job: name, user, hosts, cables, who shares them, expected slowdown."""
         slower = self.slowdown(slow_gbps)
         return [
-            {"job": j.job.name, "user": j.job.user, "hosts": list(j.hosts), "missing_hosts": list(j.missing), "cables": self.cables_of(i),
-             "shared_with": self.sharing(i), "expected_slowdown": round(slower[i], 3)}
+            {
+                "job": j.job.name,
+                "user": j.job.user,
+                "hosts": list(j.hosts),
+                "missing_hosts": list(j.missing),
+                "cables": self.cables_of(i),
+                "shared_with": self.sharing(i),
+                "expected_slowdown": round(slower[i], 3),
+            }
             for i, j in enumerate(self.jobs)
-        ]  # fmt: skip
+        ]
 
 
 def _with_rate(network: Network, rate: np.ndarray) -> Network:
@@ -156,7 +172,8 @@ def _permutation(job: JobOnFabric, rng: np.random.Generator) -> tuple[np.ndarray
 def place_jobs(fabric: Fabric, graph: SwitchGraph, lft: np.ndarray, jobs: Sequence[ScheduledJob]) -> JobLinks:
     """Find the jobs' hosts on a routed fabric, and the links that their traffic may take.
 
-    A host is found by the name of a node, or the part before the adapter (``node-1`` of ``node-1 mlx5_0``), with or without domain.
+    A host is found by the name of a node, or the part before the adapter (``node-1`` of ``node-1
+    mlx5_0``), with or without domain.
     """
     links = fabric.port(graph.switch_node[graph.link_switch], graph.out_port.astype(np.int64))
     chosen = np.flatnonzero(graph.end_is_compute)

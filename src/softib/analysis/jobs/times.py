@@ -1,4 +1,5 @@
-"""When jobs of schedulers began and ended: Slurm's numbers in all shapes that its versions write, and the times of pods."""
+"""When jobs of schedulers began and ended: Slurm's numbers in all shapes that its versions write,
+and the times of pods."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ __all__ = ["pod_span", "ran_at", "slurm_span"]
 Span = tuple[float | None, float | None]
 """Clock times in seconds since 1970; None: not known, or not yet."""
 GOING = frozenset({"RUNNING", "SUSPENDED"})
-"""States of Slurm in which ``end_time`` is when the time limit will be over, not when the job ended."""
+"""States of Slurm in which ``end_time`` is when the time limit will be over, not when the job
+ended."""
 
 
 def ran_at(span: Span, at_s: float) -> bool:
@@ -22,7 +24,8 @@ def ran_at(span: Span, at_s: float) -> bool:
 
 
 def slurm_span(job: Mapping[str, Any], states: set[str]) -> Span:
-    """``start_time`` and ``end_time`` of ``squeue`` and ``scontrol --json``, or those in the object ``time`` of ``sacct --json``."""
+    """``start_time`` and ``end_time`` of ``squeue`` and ``scontrol --json``, or those in the object
+    ``time`` of ``sacct --json``."""
     times = job.get("time")
     both = (times.get("start"), times.get("end")) if isinstance(times, Mapping) else (None, None)
     begin, end = (
@@ -33,7 +36,8 @@ def slurm_span(job: Mapping[str, Any], states: set[str]) -> Span:
 
 
 def _slurm_number(value: Any) -> float | None:
-    """Seconds since 1970, as a number or (Slurm 23.02 and later) ``{"set": true, "infinite": false, "number": N}``; 0 is none."""
+    """Seconds since 1970, as a number or (Slurm 23.02 and later) ``{"set": true, "infinite": false,
+    "number": N}``; 0 is none."""
     if isinstance(value, Mapping):
         value = value.get("number") if value.get("set", True) is True and not value.get("infinite") else None
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:

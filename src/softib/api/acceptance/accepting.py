@@ -36,7 +36,9 @@ LOCAL = "local"
 
 @dataclass(frozen=True)
 class AcceptanceSource:
-    """Where measurements are taken: ``ends``; ``name`` for people; ``result`` and ``expectation`` of the fabric, None where only hosts are known; ``running``: the name of a fabric that runs; ``paced``: what programs send takes the time of links."""
+    """Where measurements are taken: ``ends``; ``name`` for people; ``result`` and ``expectation``
+    of the fabric, None where only hosts are known; ``running``: the name of a fabric that runs;
+    ``paced``: what programs send takes the time of links."""
 
     name: str
     ends: Ends
@@ -50,12 +52,18 @@ class Acceptance(Suggests):
     """What an acceptance run measured and found."""
 
     def __init__(
-        self, source: AcceptanceSource, measured: Measurements, expected: np.ndarray, findings: Findings, about: Mapping[str, Any]
-    ):  # fmt: skip
+        self,
+        source: AcceptanceSource,
+        measured: Measurements,
+        expected: np.ndarray,
+        findings: Findings,
+        about: Mapping[str, Any],
+    ):
         self._source, self._measured, self._expected = source, measured, expected
         self.findings = findings
         self.about: dict[str, Any] = dict(about)
-        """How it was run: ``launcher``, ``program``, ``tests``, ``rounds``, ``sizes``, ``seconds``."""
+        """How it was run: ``launcher``, ``program``, ``tests``, ``rounds``, ``sizes``, ``seconds``.
+        """
 
     @property
     def good(self) -> bool:
@@ -74,17 +82,20 @@ class Acceptance(Suggests):
 
     @property
     def failures(self) -> list[dict[str, Any]]:
-        """Pairs that could not measure: round, test, source, target, the host at fault (None: neither alone), reason."""
+        """Pairs that could not measure: round, test, source, target, the host at fault (None:
+        neither alone), reason."""
         return [f.to_json(self._measured.ends) for f in self._measured.failures]
 
     def summary(self) -> list[dict[str, Any]]:
-        """One row for each test and class of pairs: least, median and largest value, and the median of what was expected."""
+        """One row for each test and class of pairs: least, median and largest value, and the median
+        of what was expected."""
         from softib.analysis.acceptance.findings import summary
 
         return summary(self._measured, self._expected)
 
     def table(self) -> Table:
-        """One row a measurement: test, round, class of the pair, source, target, value, unit, expected."""
+        """One row a measurement: test, round, class of the pair, source, target, value, unit,
+        expected."""
         rows = self._rows()
         return Table({key: [r[key] for r in rows] for key in _COLUMNS})
 
@@ -93,10 +104,16 @@ class Acceptance(Suggests):
         from softib.render.documents import document
 
         return document(
-            "accept", source=self._source.name, **self.about, hosts=len(set(self._measured.ends.host)), ports=len(self._measured.ends),
-            summary=self.summary(), findings=[f.to_json() for f in self.findings], failures=self.failures,
+            "accept",
+            source=self._source.name,
+            **self.about,
+            hosts=len(set(self._measured.ends.host)),
+            ports=len(self._measured.ends),
+            summary=self.summary(),
+            findings=[f.to_json() for f in self.findings],
+            failures=self.failures,
             measurements=self._rows(),
-        )  # fmt: skip
+        )
 
     def lines(self) -> list[str]:
         """The summary for people."""
@@ -104,7 +121,8 @@ class Acceptance(Suggests):
         for s in self.summary():
             model = "" if s["expected"] is None else f", model {s['expected']:.4g}"
             out.append(
-                f"{s['test']}, {s['pairs']}: {counted(s['measurements'], 'measurement')}, median {s['median']:.4g} {s['unit']}"
+                f"{s['test']}, {s['pairs']}: {counted(s['measurements'], 'measurement')}, median {s['median']:.4g} "
+                f"{s['unit']}"
                 f" ({s['least']:.4g} to {s['largest']:.4g}{model})"
             )
         return out
@@ -118,15 +136,34 @@ class Acceptance(Suggests):
         known = self._source.expectation is not None
         names = [m.ends.name(i) for i in range(len(m.ends))]
         return [
-            {"test": t, "round": int(r), "pairs": CLASSES[k] if known else "all", "source": names[a], "target": names[b], "value": v,
-             "unit": TESTS[t].unit, "expected": e if e == e else None}
-            for t, r, k, a, b, v, e in zip(m.test.tolist(), m.round.tolist(), kinds, m.source.tolist(), m.target.tolist(), m.value.tolist(),
-                                           self._expected.tolist(), strict=True)
-        ]  # fmt: skip
+            {
+                "test": t,
+                "round": int(r),
+                "pairs": CLASSES[k] if known else "all",
+                "source": names[a],
+                "target": names[b],
+                "value": v,
+                "unit": TESTS[t].unit,
+                "expected": e if e == e else None,
+            }
+            for t, r, k, a, b, v, e in zip(
+                m.test.tolist(),
+                m.round.tolist(),
+                kinds,
+                m.source.tolist(),
+                m.target.tolist(),
+                m.value.tolist(),
+                self._expected.tolist(),
+                strict=True,
+            )
+        ]
 
     def __repr__(self) -> str:
         m = self._measured
-        return f"<Acceptance of {self._source.name!r}: {counted(len(set(m.ends.host)), 'host')}, {counted(len(m), 'measurement')}, {self.findings!r}>"
+        return (
+            f"<Acceptance of {self._source.name!r}: {counted(len(set(m.ends.host)), 'host')}, "
+            f"{counted(len(m), 'measurement')}, {self.findings!r}>"
+        )
 
     def _repr_html_(self) -> str:
         keys = ("test", "pairs", "measurements", "least", "median", "largest", "expected", "unit")
@@ -137,21 +174,38 @@ _COLUMNS = ("test", "round", "pairs", "source", "target", "value", "unit", "expe
 
 
 def accept(
-    source: Source, *, launcher: str | None = None, hosts: str | os.PathLike[str] | Sequence[str] | None = None, devices: Sequence[str] = (),
-    ssh_config: str | os.PathLike[str] = "", journal: str | os.PathLike[str] | None = None, resume: bool = False, progress: Progress = lambda done, of, left_s: None,
-    steps: Steps = unwatched, **options: Unpack[AcceptOptions],
-) -> Acceptance:  # fmt: skip
-    """Measure bandwidth and latency between all hosts with perftest, in rounds in which every port has a partner, and name what is slow.
+    source: Source,
+    *,
+    launcher: str | None = None,
+    hosts: str | os.PathLike[str] | Sequence[str] | None = None,
+    devices: Sequence[str] = (),
+    ssh_config: str | os.PathLike[str] = "",
+    journal: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    progress: Progress = lambda done, of, left_s: None,
+    steps: Steps = unwatched,
+    **options: Unpack[AcceptOptions],
+) -> Acceptance:
+    """Measure bandwidth and latency between all hosts with perftest, in rounds in which every port
+    has a partner, and name what is slow.
 
-    ``source``: a running fabric (``launcher`` ``local``: programs run on its nodes), or any other SOURCE, a file or list of hosts, for ``ssh`` or ``srun``. Only a source
-    with cables knows paths: without, hosts and adapters alone can be named. ``hosts``: these alone. ``devices``: adapters of hosts that no fabric describes, a rail each.
-    ``ssh_config``: ssh's configuration file (keys, ports, jump hosts), where it is not the user's. ``journal``: a file that gets each batch as it is done; ``resume`` goes on with it. ``progress`` is called with batches done, all batches and seconds left.
+    ``source``: a running fabric (``launcher`` ``local``: programs run on its nodes), or any other
+    SOURCE, a file or list of hosts, for ``ssh`` or ``srun``. Only a source with cables knows paths:
+    without, hosts and adapters alone can be named. ``hosts``: these alone. ``devices``: adapters of
+    hosts that no fabric describes, a rail each. ``ssh_config``: ssh's configuration file (keys,
+    ports, jump hosts), where it is not the user's. ``journal``: a file that gets each batch as it
+    is done; ``resume`` goes on with it. ``progress`` is called with batches done, all batches and
+    seconds left.
 
-    ``options``: ``rounds`` of each class of pairs (same leaf, across spine, across core; 4; None: until all have met); ``tests`` by name (``bandwidth``, ``bandwidth-both``,
-    ``bandwidth-both-loaded``, ``latency``, ``latency-loaded``, ``latency-with-bandwidth``; all); ``quick``: the loaded ones, two rounds; ``program``: ``write``, ``send`` or ``read``; ``size`` octets of a
-    message; ``seconds`` that a program ought to send; ``at_once``: pairs at a time where each is to be alone on its links; ``base_port`` of TCP; ``seed``.
+    ``options``: ``rounds`` of each class of pairs (same leaf, across spine, across core; 4; None:
+    until all have met); ``tests`` by name (``bandwidth``, ``bandwidth-both``,
+    ``bandwidth-both-loaded``, ``latency``, ``latency-loaded``, ``latency-with-bandwidth``; all);
+    ``quick``: the loaded ones, two rounds; ``program``: ``write``, ``send`` or ``read``; ``size``
+    octets of a message; ``seconds`` that a program ought to send; ``at_once``: pairs at a time
+    where each is to be alone on its links; ``base_port`` of TCP; ``seed``.
 
-    Hosts that fail are findings; the rest goes on. Raises :class:`InputError` and its kin where it cannot begin.
+    Hosts that fail are findings; the rest goes on. Raises :class:`InputError` and its kin where it
+    cannot begin.
     """
     from softib.analysis.acceptance.plan import host_ports, measurements_of, plan_batches
     from softib.live.acceptance.campaign import run_campaign
@@ -163,14 +217,24 @@ def accept(
         place = where_to_measure(source, hosts, devices, steps)
         started_by = _launcher(place, launcher, os.fspath(ssh_config), launcher_named)
         plan = plan_batches(
-            place.ends, place.expectation, given.chosen, per_class=given.per_class, size=given.size, seconds=given.seconds,
-            at_once=given.at_once or _at_once(place, started_by.name), seed=given.seed,
-        )  # fmt: skip
+            place.ends,
+            place.expectation,
+            given.chosen,
+            per_class=given.per_class,
+            size=given.size,
+            seconds=given.seconds,
+            at_once=given.at_once or _at_once(place, started_by.name),
+            seed=given.seed,
+        )
     ports = host_ports(place.ends)
     about = {
-        "launcher": started_by.name, "program": given.program, "tests": [t.name for t in given.chosen], "rounds": len(plan.rounds),
-        "sizes": dict(plan.sizes), "seconds": given.seconds,
-    }  # fmt: skip
+        "launcher": started_by.name,
+        "program": given.program,
+        "tests": [t.name for t in given.chosen],
+        "rounds": len(plan.rounds),
+        "sizes": dict(plan.sizes),
+        "seconds": given.seconds,
+    }
     stated = {
         "source": place.name,
         **about,
@@ -208,8 +272,11 @@ def report_of(place: AcceptanceSource, found: Sequence[Any]) -> Any:
 
 
 def where_to_measure(
-    source: Source, hosts: str | os.PathLike[str] | Sequence[str] | None = None, devices: Sequence[str] = (), steps: Steps = unwatched
-) -> AcceptanceSource:  # fmt: skip
+    source: Source,
+    hosts: str | os.PathLike[str] | Sequence[str] | None = None,
+    devices: Sequence[str] = (),
+    steps: Steps = unwatched,
+) -> AcceptanceSource:
     """The ports to measure from, and what is known of the paths between them."""
     from softib.analysis.acceptance.ends import ends_of_hosts
     from softib.analysis.jobs.host_lists import read_hosts
@@ -260,11 +327,12 @@ def _on_fabric(fabric: Fabric, hosts: Sequence[str] | None, steps: Steps) -> Acc
 
 def _launcher(
     place: AcceptanceSource, name: str | None, ssh_config: str, launcher_named: Callable[[str, str, str], Launcher]
-) -> Launcher:  # fmt: skip
+) -> Launcher:
     if name is None and place.result is not None and not place.running:
         n = len(set(place.ends.host))
         raise InputError(
-            f"{place.name} describes {counted(n, 'host')}; use --launcher ssh or --launcher srun to run perftest on {'them' if n != 1 else 'it'}"
+            f"{place.name} describes {counted(n, 'host')}; use --launcher ssh or --launcher srun to run perftest on "
+            f"{'them' if n != 1 else 'it'}"
         )
     chosen = name or (LOCAL if place.running else "ssh")
     if chosen == LOCAL and not place.running:
@@ -273,7 +341,8 @@ def _launcher(
 
 
 def _at_once(place: AcceptanceSource, launcher: str) -> int | None:
-    """Pairs at a time: as many as this machine has processors for where all run here, one where nobody knows who shares links."""
+    """Pairs at a time: as many as this machine has processors for where all run here, one where
+    nobody knows who shares links."""
     if launcher == LOCAL:
         return max(1, (os.cpu_count() or 2) // 2)
     return None if place.expectation is not None else 1

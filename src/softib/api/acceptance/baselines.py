@@ -29,7 +29,8 @@ HEAD = 4096
 
 
 class Baseline(Suggests):
-    """A fabric as it was accepted: topology, firmware, cables, rates of errors, measurements (:func:`baseline` makes one)."""
+    """A fabric as it was accepted: topology, firmware, cables, rates of errors, measurements
+    (:func:`baseline` makes one)."""
 
     def __init__(self, record: BaselineRecord, accepted: Acceptance | None = None):
         self._record, self._accepted = record, accepted
@@ -40,7 +41,8 @@ class Baseline(Suggests):
         return self._record.name
 
     def summary(self) -> dict[str, Any]:
-        """What it holds: ``name``, ``nodes`` of the fabric, and by test the number of ``pairs`` that measured."""
+        """What it holds: ``name``, ``nodes`` of the fabric, and by test the number of ``pairs``
+        that measured."""
         r = self._record
         nodes = 0 if r.fabric is None else r.fabric.sizes.nodes
         return {"name": r.name, "nodes": nodes, "pairs": {test: len(p) for test, p in r.pairs.items()}}
@@ -57,8 +59,10 @@ class Baseline(Suggests):
         return Table({key: [r[i] for r in rows] for i, key in enumerate(("test", "source", "target", "value"))})
 
     def compare(self, after: Baseline) -> Findings:
-        """What is otherwise in ``after``: measurements with significance, error rates, topology, firmware, cables; where ``after`` has the measurements of an :class:`Acceptance`,
-        also the parts that pairs which lost share. Raises :class:`InputError` where the two are of different fabrics."""
+        """What is otherwise in ``after``: measurements with significance, error rates, topology,
+        firmware, cables; where ``after`` has the measurements of an :class:`Acceptance`, also the
+        parts that pairs which lost share. Raises :class:`InputError` where the two are of different
+        fabrics."""
         from softib.analysis.acceptance.baseline_compare import compare_baselines
         from softib.api.acceptance.accepting import report_of
 
@@ -69,13 +73,21 @@ class Baseline(Suggests):
         return Findings(_report(after._record if after._record.fabric is not None else self._record, found))
 
     def drift(self, after: Baseline) -> list[dict[str, Any]]:
-        """One row for each test that both have: pairs in both, median ratio of after to before, probability of as much by accident, pairs in one alone."""
+        """One row for each test that both have: pairs in both, median ratio of after to before,
+        probability of as much by accident, pairs in one alone."""
         from softib.analysis.acceptance.baseline_compare import drift_of
 
         return [
-            {"test": t, "pairs": d.pairs, "ratio": d.ratio, "probability": d.probability, "only_before": d.only_before, "only_after": d.only_after}
+            {
+                "test": t,
+                "pairs": d.pairs,
+                "ratio": d.ratio,
+                "probability": d.probability,
+                "only_before": d.only_before,
+                "only_after": d.only_after,
+            }
             for t, d in drift_of(self._record, after._record).items()
-        ]  # fmt: skip
+        ]
 
     def _parts(self, accepted: Acceptance) -> list[Any]:
         """The tomography of what pairs lost against this baseline."""
@@ -86,10 +98,12 @@ class Baseline(Suggests):
 
         m = accepted._measured
         names = [m.ends.name(i) for i in range(len(m.ends))]
-        reference = np.array([
-            reference_of(self._record.pairs, str(t), (names[a], names[b]))
-            for t, a, b in zip(m.test.tolist(), m.source.tolist(), m.target.tolist(), strict=True)
-        ])  # fmt: skip
+        reference = np.array(
+            [
+                reference_of(self._record.pairs, str(t), (names[a], names[b]))
+                for t, a, b in zip(m.test.tolist(), m.source.tolist(), m.target.tolist(), strict=True)
+            ]
+        )
         if not np.isfinite(reference).any():
             return []
         return judge(m, accepted._source.expectation, accepted.about["sizes"], reference).findings
@@ -101,13 +115,21 @@ class Baseline(Suggests):
 
 
 def baseline(
-    source: Source, accepted: Acceptance | str | os.PathLike[str] | None = None, *, rounds: int = 0, every: float = 10.0,
-    observed: Observed | None = None, on_round: Callable[[dict[str, Any]], None] = lambda one: None, steps: Steps = unwatched,
-) -> Baseline:  # fmt: skip
-    """The baseline of ``source``: a fabric (any SOURCE), an :class:`Acceptance`, a file of ``softib accept --json`` or its journal, or a file that :meth:`Baseline.save` wrote.
+    source: Source,
+    accepted: Acceptance | str | os.PathLike[str] | None = None,
+    *,
+    rounds: int = 0,
+    every: float = 10.0,
+    observed: Observed | None = None,
+    on_round: Callable[[dict[str, Any]], None] = lambda one: None,
+    steps: Steps = unwatched,
+) -> Baseline:
+    """The baseline of ``source``: a fabric (any SOURCE), an :class:`Acceptance`, a file of ``softib
+    accept --json`` or its journal, or a file that :meth:`Baseline.save` wrote.
 
-    ``accepted``: measurements of the fabric. ``rounds`` of readings, ``every`` seconds, of a running fabric or ``umad:DEVICE`` give rates of error counters (0: none), or ``observed`` has them.
-    Raises :class:`InputError` and its kin in one line.
+    ``accepted``: measurements of the fabric. ``rounds`` of readings, ``every`` seconds, of a
+    running fabric or ``umad:DEVICE`` give rates of error counters (0: none), or ``observed`` has
+    them. Raises :class:`InputError` and its kin in one line.
     """
     from softib.analysis.acceptance.baseline import BaselineRecord, read_baseline, record_of
 
@@ -193,8 +215,9 @@ def _read_accepted(path: str | os.PathLike[str]) -> tuple[dict[str, Any], list[d
         names = [label(p) for p in plan["ports"]]
         rows = [
             {"test": e["test"], "round": e["round"], "source": names[a], "target": names[b], "value": v}
-            for e in entries for a, b, v in e["values"]
-        ]  # fmt: skip
+            for e in entries
+            for a, b, v in e["values"]
+        ]
     except (KeyError, IndexError, TypeError, ValueError):
         raise UnreadableFile(f"{os.fspath(path)}: a damaged journal of softib accept; run it again") from None
     return plan, rows

@@ -18,7 +18,8 @@ class AcceptOptions(TypedDict, total=False):
     """Options of a run."""
 
     rounds: int | None
-    """Of each class of pairs: same leaf, across spine, across core (4; None: until all have met)."""
+    """Of each class of pairs: same leaf, across spine, across core (4; None: until all have met).
+    """
     tests: Sequence[str] | None
     """Names of :data:`softib.diags.acceptance.measurements.TESTS` (None: all)."""
     quick: bool

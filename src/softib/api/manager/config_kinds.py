@@ -12,8 +12,15 @@ __all__ = ["PARSERS", "TORUS", "kind_of"]
 
 OPTIONS, TORUS, PARTITIONS, POLICY = "opensm.conf", "torus-2QoS.conf", "partitions.conf", "qos-policy.conf"
 GUIDS, ROUTES, NAMES = "GUID file", "prefix-routes.conf", "node-name-map"
-_TORUS_KEYWORDS = {"torus", "mesh", "next_seed", "port_order", "portgroup_max_ports", "max_changes",
-                   *(f"{a}{w}" for a in "xyz" for w in ("p_link", "m_link", "_dateline"))}  # fmt: skip
+_TORUS_KEYWORDS = {
+    "torus",
+    "mesh",
+    "next_seed",
+    "port_order",
+    "portgroup_max_ports",
+    "max_changes",
+    *(f"{a}{w}" for a in "xyz" for w in ("p_link", "m_link", "_dateline")),
+}
 _POLICY_SECTIONS = {"port-groups", "qos-setup", "qos-levels", "qos-match-rules", "qos-ulps"}
 _PARTITION = re.compile(r"^\s*[^:;{}\"\n]*:[^;{}]*;|^\s*[\w.-]+\s*=\s*0x[0-9a-fA-F]{1,4}\b[^:\n]*:", re.MULTILINE)
 _GUID = r"(?:0[xX])?[0-9a-fA-F]{9,16}"
@@ -23,7 +30,8 @@ _OPTION_LINE = re.compile(r"[A-Za-z_]\w*(?:\s+[^=:\s].*)?")
 
 
 def kind_of(path: str, text: str) -> str:
-    """The kind of the configuration file ``text``. Raises :class:`UnknownFormat` for a file of something else, with what it is."""
+    """The kind of the configuration file ``text``. Raises :class:`UnknownFormat` for a file of
+    something else, with what it is."""
     from softib.sm.options.opensm_conf import as_opensm_reads
 
     lines = [line for raw in text.splitlines() if (line := raw.split("#")[0].strip())]
@@ -102,6 +110,10 @@ def _guids(text: str, name: str) -> None:
 
 
 PARSERS: dict[str, Callable[[str, str], None]] = {
-    PARTITIONS: _partitions, POLICY: _policy, ROUTES: _routes, GUIDS: _guids, NAMES: _names,
-}  # fmt: skip
+    PARTITIONS: _partitions,
+    POLICY: _policy,
+    ROUTES: _routes,
+    GUIDS: _guids,
+    NAMES: _names,
+}
 """Kind → its reader, which raises :class:`InputError` for what it cannot read."""

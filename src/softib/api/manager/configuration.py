@@ -1,4 +1,5 @@
-"""What OpenSM would make of a file of its configuration, and what softib's subnet manager makes of it."""
+"""What OpenSM would make of a file of its configuration, and what softib's subnet manager makes of
+it."""
 
 from __future__ import annotations
 
@@ -16,8 +17,9 @@ __all__ = ["ConfigCheck", "check_config"]
 
 
 class ConfigCheck(Suggests):
-    """The answer of :func:`check_config`. ``kind`` is that of the file (``opensm.conf``, ``partitions.conf``, …); ``opensm`` are lines on what OpenSM 3.3.23 does not take as it is written (empty: it
-    takes everything), ``softib`` lines on what softib does otherwise."""
+    """The answer of :func:`check_config`. ``kind`` is that of the file (``opensm.conf``,
+    ``partitions.conf``, …); ``opensm`` are lines on what OpenSM 3.3.23 does not take as it is
+    written (empty: it takes everything), ``softib`` lines on what softib does otherwise."""
 
     def __init__(self, path: str, kind: str, opensm: list[str], softib: list[str]):
         self.path, self.kind, self.opensm, self.softib = path, kind, tuple(opensm), tuple(softib)
@@ -41,12 +43,16 @@ class ConfigCheck(Suggests):
         )
 
     def __repr__(self) -> str:
-        return f"<ConfigCheck of {self.path}: {self.kind}, {counted(len(self.opensm), 'line')} that OpenSM does not take as written>"
+        return (
+            f"<ConfigCheck of {self.path}: {self.kind}, {counted(len(self.opensm), 'line')} that OpenSM does not "
+            f"take as written>"
+        )
 
 
 def check_config(path: str | os.PathLike[str]) -> ConfigCheck:
-    """Judge a configuration file of OpenSM as OpenSM 3.3.23 does: its options file (``opensm -F``; files that it names are read, too), torus-2QoS.conf, partitions.conf,
-    qos-policy.conf, prefix routes, a file of GUIDs or a node-name-map, known by their content.
+    """Judge a configuration file of OpenSM as OpenSM 3.3.23 does: its options file (``opensm -F``;
+    files that it names are read, too), torus-2QoS.conf, partitions.conf, qos-policy.conf, prefix
+    routes, a file of GUIDs or a node-name-map, known by their content.
 
     Raises :class:`InputError` where ``path`` cannot be read or is none of them.
     """

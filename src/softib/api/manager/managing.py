@@ -1,4 +1,5 @@
-"""Our subnet manager on a umad device: what ``softib sm run`` is while it runs, and what it would change."""
+"""Our subnet manager on a umad device: what ``softib sm run`` is while it runs, and what it would
+change."""
 
 from __future__ import annotations
 
@@ -27,24 +28,34 @@ OnStep = Callable[["UmadManager"], None]
 
 
 class UmadManager(Suggests):
-    """Our subnet manager for the subnet of one umad device: hardware, a port under ``softib run``, ibsim.
+    """Our subnet manager for the subnet of one umad device: hardware, a port under ``softib run``,
+    ibsim.
 
-    ``device`` is ``umad0``, ``mlx5_0``, ``mlx5_0:1``, ``/dev/infiniband/umad0`` or a PortGUID (hexadecimal; default: the first port
-    that is up); ``guid`` names the port by its PortGUID instead. ``manager`` are settings by the names of
-    :class:`softib.sm.config.SmConfig` (``engine``, ``lmc``, ``priority``, ``root_guid_file`` …), None = not given; ``sm_config``
-    is OpenSM's options file, ``partitions`` its partitions.conf. ``lids``: the file that keeps LIDs (default: that of
-    OSM_CACHE_DIR, of the running fabric, or of the port below the user's cache). ``database``: the file that keeps groups,
-    subscriptions and services (default: none). ``window``: requests on the wire at a time.
+    ``device`` is ``umad0``, ``mlx5_0``, ``mlx5_0:1``, ``/dev/infiniband/umad0`` or a PortGUID
+    (hexadecimal; default: the first port that is up); ``guid`` names the port by its PortGUID
+    instead. ``manager`` are settings by the names of :class:`softib.sm.config.SmConfig`
+    (``engine``, ``lmc``, ``priority``, ``root_guid_file`` …), None = not given; ``sm_config`` is
+    OpenSM's options file, ``partitions`` its partitions.conf. ``lids``: the file that keeps LIDs
+    (default: that of OSM_CACHE_DIR, of the running fabric, or of the port below the user's cache).
+    ``database``: the file that keeps groups, subscriptions and services (default: none).
+    ``window``: requests on the wire at a time.
 
     Raises :class:`InputError` for a device, file or setting that cannot be used.
     """
 
     def __init__(
-        self, device: str | None = None, *, guid: int | None = None, manager: Mapping[str, Any] | None = None,
-        sm_config: str | None = None, partitions: str | None = None, lids: str | os.PathLike[str] | None = None,
+        self,
+        device: str | None = None,
+        *,
+        guid: int | None = None,
+        manager: Mapping[str, Any] | None = None,
+        sm_config: str | None = None,
+        partitions: str | None = None,
+        lids: str | os.PathLike[str] | None = None,
         database: str | os.PathLike[str] | None = None,
-        window: int = 8, notice: Notice = warn,
-    ):  # fmt: skip
+        window: int = 8,
+        notice: Notice = warn,
+    ):
         from softib.live.internal_sm.settings import ManagerSettings
         from softib.live.umad_client.devices import find_device
 
@@ -67,23 +78,35 @@ class UmadManager(Suggests):
             log.addHandler(logging.NullHandler())
 
     def log_to(
-        self, path: str | os.PathLike[str] | None = None, *, level: str = "info", max_mb: int = 100, to_stderr: bool = False
-    ) -> None:  # fmt: skip
-        """Log to ``path`` as lines of JSON (begun anew at ``max_mb`` MB, five older files kept; 0: never), and as short lines to
-        stderr. Raises :class:`InputError` where the file cannot be written."""
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        level: str = "info",
+        max_mb: int = 100,
+        to_stderr: bool = False,
+    ) -> None:
+        """Log to ``path`` as lines of JSON (begun anew at ``max_mb`` MB, five older files kept; 0:
+        never), and as short lines to stderr. Raises :class:`InputError` where the file cannot be
+        written."""
         from softib.live.umad_sm.log import set_up_log
 
         set_up_log(level, None if path is None else os.fspath(path), max_mb, to_stderr)
 
     def serve(
-        self, *, once: bool = False, take_over: bool = False, strict: bool = False, on_step: OnStep = lambda manager: None
-    ) -> None:  # fmt: skip
-        """Manage the subnet until SIGINT or SIGTERM, or with ``once`` until it is up; SIGHUP reads the files anew. With ``strict`` it ends, too, when
-        :attr:`faults` has lines.
+        self,
+        *,
+        once: bool = False,
+        take_over: bool = False,
+        strict: bool = False,
+        on_step: OnStep = lambda manager: None,
+    ) -> None:
+        """Manage the subnet until SIGINT or SIGTERM, or with ``once`` until it is up; SIGHUP reads
+        the files anew. With ``strict`` it ends, too, when :attr:`faults` has lines.
 
-        It takes the process's signals. A live master is left alone (:class:`InputError` that names it), unless a priority was given,
-        which says to take part in the election, or ``take_over``: priority 15, at which a master hands over (IBA 14.4.1).
-        ``on_step`` is called after each step. Raises :class:`MadTimeout` where the port has no link or the master keeps the subnet.
+        It takes the process's signals. A live master is left alone (:class:`InputError` that names
+        it), unless a priority was given, which says to take part in the election, or ``take_over``:
+        priority 15, at which a master hands over (IBA 14.4.1). ``on_step`` is called after each
+        step. Raises :class:`MadTimeout` where the port has no link or the master keeps the subnet.
         """
         from softib.live.umad_sm import session
 
@@ -93,7 +116,8 @@ class UmadManager(Suggests):
         self._log("end", state=self.state)
 
     def dry_run(self, *, on_step: OnStep = lambda manager: None) -> PlannedChanges:
-        """One sweep as the subnet's master that sends no Set: what it would change. Other managers are looked past."""
+        """One sweep as the subnet's master that sends no Set: what it would change. Other managers
+        are looked past."""
         from softib.live.umad_sm import session
 
         plan = session.Plan(window=self._window)
@@ -123,7 +147,8 @@ class UmadManager(Suggests):
 
     @property
     def counts(self) -> dict[str, int]:
-        """``nodes`` that it knows, ``mads`` that it sent, ``sweeps`` that it began: numbers for a line of progress."""
+        """``nodes`` that it knows, ``mads`` that it sent, ``sweeps`` that it began: numbers for a
+        line of progress."""
         if self._running is None:
             return {"nodes": 0, "mads": 0, "sweeps": 0}
         sm = self._running.sm
@@ -136,19 +161,21 @@ class UmadManager(Suggests):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What its last sweep found, a line each: fallbacks, other managers, what tables had to change for."""
+        """What its last sweep found, a line each: fallbacks, other managers, what tables had to
+        change for."""
         return () if self._running is None else tuple(self._running.sm.report.notes)
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """What is wrong with the tables of its last sweep as master, a line each: another engine than asked for made them, pairs have no path, a credit
-        loop can form. Empty: nothing."""
+        """What is wrong with the tables of its last sweep as master, a line each: another engine
+        than asked for made them, pairs have no path, a credit loop can form. Empty: nothing."""
         proof = None if self._running is None else self._running.proof
         return () if proof is None else tuple(proof.faults)
 
     @property
     def verdict(self) -> str:
-        """What the tables are worth, in one line; empty before there are some, and where :attr:`faults` say it."""
+        """What the tables are worth, in one line; empty before there are some, and where
+        :attr:`faults` say it."""
         proof = None if self._running is None else self._running.proof
         return "" if proof is None else proof.verdict
 
@@ -160,9 +187,15 @@ class UmadManager(Suggests):
         report = SweepReport() if self._running is None else self._running.sm.report
         proof = None if self._running is None else self._running.proof
         return document(
-            "sm-run", state=self.state, port=self.port, sweeps=self.counts["sweeps"], sent=report.sent, sets=report.sets,
-            tables=None if proof is None else proof.to_json(), **report.as_dict(),
-        )  # fmt: skip
+            "sm-run",
+            state=self.state,
+            port=self.port,
+            sweeps=self.counts["sweeps"],
+            sent=report.sent,
+            sets=report.sets,
+            tables=None if proof is None else proof.to_json(),
+            **report.as_dict(),
+        )
 
     def _hooks(self, on_step: OnStep, proves_all: bool) -> Hooks:
         from softib.live.umad_sm import session
@@ -202,7 +235,8 @@ class UmadManager(Suggests):
 
 
 class PlannedChanges(Suggests, Sequence["AttributeChange"]):
-    """What a manager would change (:meth:`UmadManager.dry_run`), by node, attribute and block or port; empty = nothing."""
+    """What a manager would change (:meth:`UmadManager.dry_run`), by node, attribute and block or
+    port; empty = nothing."""
 
     def __init__(self, found: Sequence[AttributeChange], master: Master | None, report: SweepReport, port: str):
         self._found, self._report, self.port = list(found), report, port

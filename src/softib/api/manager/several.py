@@ -15,10 +15,12 @@ OnStep = Callable[[UmadManager], None]
 
 
 class UmadManagers(Suggests, Sequence[UmadManager]):
-    """Several managers in one process, each with a subnet, settings and state of its own: a process for all rails of a host.
+    """Several managers in one process, each with a subnet, settings and state of its own: a process
+    for all rails of a host.
 
-    They take turns; a manager that cannot go on (its port is gone, a master is there that nobody said to compete with) ends alone.
-    LIDs, M_Keys and the administrator's database are kept for each port, in files that end with its PortGUID.
+    They take turns; a manager that cannot go on (its port is gone, a master is there that nobody
+    said to compete with) ends alone. LIDs, M_Keys and the administrator's database are kept for
+    each port, in files that end with its PortGUID.
 
     Raises :class:`InputError` where a port is named twice.
     """
@@ -42,9 +44,15 @@ class UmadManagers(Suggests, Sequence[UmadManager]):
         return len(self._managers)
 
     def serve(
-        self, *, once: bool = False, take_over: bool = False, strict: bool = False, on_step: OnStep = lambda manager: None
-    ) -> None:  # fmt: skip
-        """:meth:`UmadManager.serve` for all of them, until SIGINT or SIGTERM, or with ``once`` until each subnet is up."""
+        self,
+        *,
+        once: bool = False,
+        take_over: bool = False,
+        strict: bool = False,
+        on_step: OnStep = lambda manager: None,
+    ) -> None:
+        """:meth:`UmadManager.serve` for all of them, until SIGINT or SIGTERM, or with ``once``
+        until each subnet is up."""
         from softib.live.umad_sm.session import Plan
         from softib.live.umad_sm.several import serve_several
 
@@ -82,7 +90,8 @@ class UmadManagers(Suggests, Sequence[UmadManager]):
         set_up_log(level, path, max_mb, to_stderr)
 
     def to_json(self, planned: Sequence[PlannedChanges] = ()) -> dict[str, Any]:
-        """The last sweep of each, or what each would change, as ``softib sm run A B --json`` prints it (docs/schemas/sm-run.schema.json)."""
+        """The last sweep of each, or what each would change, as ``softib sm run A B --json`` prints
+        it (docs/schemas/sm-run.schema.json)."""
         from softib.render.documents import document
 
         ports = [one.to_json() for one in (planned or self)]

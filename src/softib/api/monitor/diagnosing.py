@@ -28,7 +28,8 @@ JobsGiven: TypeAlias = "Jobs | str | os.PathLike[str] | Mapping[str, Any]"
 
 
 class Jobs(Suggests):
-    """Jobs on a fabric: which links each may use, who shares them, how much they slow each other down (:func:`jobs_on`)."""
+    """Jobs on a fabric: which links each may use, who shares them, how much they slow each other
+    down (:func:`jobs_on`)."""
 
     def __init__(self, links: JobLinks):
         self._links = links
@@ -47,11 +48,13 @@ class Jobs(Suggests):
         return self._links.links_of(self._row(job))
 
     def sharing(self, job: str) -> dict[str, int]:
-        """The other jobs that may use links of this one, by the number of these links (each direction of a cable is one), the most first. Raises :class:`UnknownName`."""
+        """The other jobs that may use links of this one, by the number of these links (each
+        direction of a cable is one), the most first. Raises :class:`UnknownName`."""
         return self._links.sharing(self._row(job))
 
     def crossing(self, place: str) -> list[str]:
-        """The jobs whose traffic may cross the cable at ``leaf-3[40]``, in either direction. Raises :class:`UnknownName`."""
+        """The jobs whose traffic may cross the cable at ``leaf-3[40]``, in either direction. Raises
+        :class:`UnknownName`."""
         from softib.fabric.faults.targets import port_at
 
         f = self._links.fabric
@@ -69,7 +72,8 @@ class Jobs(Suggests):
         return [JobPorts(j.job.name, self._links.ports_of(i)) for i, j in enumerate(self._links.jobs)]
 
     def with_slow_ports(self, found: Sequence[Finding]) -> Jobs:
-        """The same jobs on a fabric in which ports that findings call slow drain as slowly as these say."""
+        """The same jobs on a fabric in which ports that findings call slow drain as slowly as these
+        say."""
         other = Jobs(self._links)
         for f in found:
             if f.code == "slow-receiver" and f.where[0].portnum is not None:
@@ -77,21 +81,29 @@ class Jobs(Suggests):
         return other
 
     def slowdown(self) -> dict[str, float]:
-        """How many times slower the messages of each job are expected to be than alone (static layer, random permutations)."""
+        """How many times slower the messages of each job are expected to be than alone (static
+        layer, random permutations)."""
         return dict(zip(self.names, self._links.slowdown(self._slow), strict=True))
 
     def to_json(self) -> list[dict[str, Any]]:
-        """One object a job: name, user, hosts, missing hosts, number of cables, who shares them, expected slowdown."""
+        """One object a job: name, user, hosts, missing hosts, number of cables, who shares them,
+        expected slowdown."""
         return self._links.to_json(self._slow)
 
     def table(self) -> Table:
         """The same as a table, one row a job."""
         stated = self.to_json()
-        return Table({
-            "job": [j["job"] for j in stated], "user": [j["user"] for j in stated], "hosts": [len(j["hosts"]) for j in stated],
-            "missing_hosts": [", ".join(j["missing_hosts"]) for j in stated], "cables": [j["cables"] for j in stated],
-            "shared_with": [", ".join(j["shared_with"]) for j in stated], "expected_slowdown": [j["expected_slowdown"] for j in stated],
-        })  # fmt: skip
+        return Table(
+            {
+                "job": [j["job"] for j in stated],
+                "user": [j["user"] for j in stated],
+                "hosts": [len(j["hosts"]) for j in stated],
+                "missing_hosts": [", ".join(j["missing_hosts"]) for j in stated],
+                "cables": [j["cables"] for j in stated],
+                "shared_with": [", ".join(j["shared_with"]) for j in stated],
+                "expected_slowdown": [j["expected_slowdown"] for j in stated],
+            }
+        )
 
     def lines(self) -> list[str]:
         """One line a job for people."""
@@ -105,7 +117,8 @@ class Jobs(Suggests):
             )
             shares = f", shares {others}" if others else ", shares none"
             out.append(
-                f"job {j['job']}: {counted(len(j['hosts']), 'host')}, {counted(j['cables'], 'cable')}{shares}; expected {j['expected_slowdown']:.2f}x slower than alone{missing}"
+                f"job {j['job']}: {counted(len(j['hosts']), 'host')}, {counted(j['cables'], 'cable')}{shares}; "
+                f"expected {j['expected_slowdown']:.2f}x slower than alone{missing}"
             )
         return out
 
@@ -128,14 +141,15 @@ class Jobs(Suggests):
 
 
 def jobs_on(source: Source, jobs: str | os.PathLike[str] | Mapping[str, Any], *, steps: Steps = unwatched) -> Jobs:
-    """Which links the jobs use: those of Slurm's ``squeue --json`` or ``scontrol show job --json``, of a Kubernetes list of pods, or of YAML
-    (``train: [node-1, node-2]``), as a file or a mapping.
+    """Which links the jobs use: those of Slurm's ``squeue --json`` or ``scontrol show job --json``,
+    of a Kubernetes list of pods, or of YAML (``train: [node-1, node-2]``), as a file or a mapping.
 
-    The fabric's own forwarding tables where it runs; else those that the subnet manager writes. Raises :class:`UnreadableFile` and
-    :class:`InputError` for a file that has no jobs.
+    The fabric's own forwarding tables where it runs; else those that the subnet manager writes.
+    Raises :class:`UnreadableFile` and :class:`InputError` for a file that has no jobs.
 
     >>> import softib
-    >>> jobs = softib.jobs_on(softib.generate("fat-tree", radix=4, levels=2), {"a": ["host-0001", "host-0003"], "b": ["host-[0005-0006]"]})
+    >>> fabric = softib.generate("fat-tree", radix=4, levels=2)
+    >>> jobs = softib.jobs_on(fabric, {"a": ["host-0001", "host-0003"], "b": ["host-[0005-0006]"]})
     >>> jobs.crossing("host-0003[1]"), jobs.sharing("a")
     (['a'], {})
     """
@@ -158,18 +172,29 @@ def _processes_on(source: Source | None) -> ProcessesOf:
 
 
 def diagnose(
-    observed: Any, source: Source | None = None, *, jobs: JobsGiven | None = None,
-    thresholds: str | os.PathLike[str] | Mapping[str, Any] | None = None, severity: str = "info", ignore: Sequence[str] = (),
+    observed: Any,
+    source: Source | None = None,
+    *,
+    jobs: JobsGiven | None = None,
+    thresholds: str | os.PathLike[str] | Mapping[str, Any] | None = None,
+    severity: str = "info",
+    ignore: Sequence[str] = (),
     steps: Steps = unwatched,
-) -> Findings:  # fmt: skip
-    """Which cable is bad, by what the counters of all ports rose by (``observed``: an :class:`Observations
-    <softib.diags.observations.Observations>`, or what holds one as ``observations``).
+) -> Findings:
+    """Which cable is bad, by what the counters of all ports rose by (``observed``: an
+    :class:`Observations <softib.diags.observations.Observations>`, or what holds one as
+    ``observations``).
 
-    ``source`` is the fabric that was observed: where it holds forwarding tables (a running fabric, ``umad:DEVICE``) waiting ports are followed
-    through them. The subnet manager that :func:`observe` saw is judged, too: one that hangs is told apart from a network that does. ``jobs`` (see :func:`jobs_on`; needs ``source``) adds to each finding the jobs that cross it, and finds those whose hosts' HCAs stand still. ``thresholds`` is a YAML file or a mapping
-    with other values than ``softib/diags/cable_rules/thresholds.yaml`` has. The rules see nothing else: no planted error rate.
+    ``source`` is the fabric that was observed: where it holds forwarding tables (a running fabric,
+    ``umad:DEVICE``) waiting ports are followed through them. The subnet manager that
+    :func:`observe` saw is judged, too: one that hangs is told apart from a network that does.
+    ``jobs`` (see :func:`jobs_on`; needs ``source``) adds to each finding the jobs that cross it,
+    and finds those whose hosts' HCAs stand still. ``thresholds`` is a YAML file or a mapping with
+    other values than ``softib/diags/cable_rules/thresholds.yaml`` has. The rules see nothing else:
+    no planted error rate.
 
-    Raises :class:`UnknownName`, :class:`InputError` and :class:`UnreadableFile` for thresholds, codes and jobs that cannot be.
+    Raises :class:`UnknownName`, :class:`InputError` and :class:`UnreadableFile` for thresholds,
+    codes and jobs that cannot be.
     """
     from softib.analysis.isolation_cost import with_bisection
     from softib.analysis.model import Report

@@ -19,18 +19,31 @@ __all__ = ["Exporter"]
 
 
 class Exporter(Suggests):
-    """Reads the running fabric or ``umad:DEVICE`` ``source`` every ``every`` seconds and serves ``/metrics`` at ``address``:``port`` (0: a free one). A context manager.
+    """Reads the running fabric or ``umad:DEVICE`` ``source`` every ``every`` seconds and serves
+    ``/metrics`` at ``address``:``port`` (0: a free one). A context manager.
 
-    ``names``: ``treydock`` or ``guilbaults``, whose metric names and labels ports get. ``window``: seconds that error ratios are from at most. ``history``: keep every interval as Parquet in this
-    directory for ``keep_days`` days (0: for ever). ``in_flight``: requests at one device at a time. What was seen and is down stays
-    in the metrics for ``keep_days`` days too, or until :meth:`forget`. Raises :class:`InputError` for a source, name or port that cannot be used,
+    ``names``: ``treydock`` or ``guilbaults``, whose metric names and labels ports get. ``window``:
+    seconds that error ratios are from at most. ``history``: keep every interval as Parquet in this
+    directory for ``keep_days`` days (0: for ever). ``in_flight``: requests at one device at a time.
+    What was seen and is down stays in the metrics for ``keep_days`` days too, or until
+    :meth:`forget`. Raises :class:`InputError` for a source, name or port that cannot be used,
     :class:`MissingLibrary` without the extra ``monitor``.
     """
 
     def __init__(
-        self, source: str, *, address: str = "127.0.0.1", port: int = 9315, names: str = "treydock", every: float = 15.0, window: float = 3600.0,
-        history: str | os.PathLike[str] | None = None, keep_days: float = 30.0, in_flight: int = 4, notice: Notice = warn,
-    ):  # fmt: skip
+        self,
+        source: str,
+        *,
+        address: str = "127.0.0.1",
+        port: int = 9315,
+        names: str = "treydock",
+        every: float = 15.0,
+        window: float = 3600.0,
+        history: str | os.PathLike[str] | None = None,
+        keep_days: float = 30.0,
+        in_flight: int = 4,
+        notice: Notice = warn,
+    ):
         from softib.monitor.exporter.names import SCHEMES
         from softib.monitor.exporter.service import ExporterService
         from softib.monitor.history import History
@@ -74,13 +87,15 @@ class Exporter(Suggests):
         self._service.start()
 
     def serve(self) -> None:
-        """:meth:`start` where that was not called yet, and stay until the fabric goes down (:class:`PeerError`) or SIGINT."""
+        """:meth:`start` where that was not called yet, and stay until the fabric goes down
+        (:class:`PeerError`) or SIGINT."""
         if not self._service.started:
             self.start()
         self._service.wait()
 
     def once(self, every: float = 1.0) -> str:
-        """The metrics of one interval of ``every`` seconds as text, without a server: for node_exporter's textfile collector."""
+        """The metrics of one interval of ``every`` seconds as text, without a server: for
+        node_exporter's textfile collector."""
         import time
 
         self._service.step()
@@ -92,8 +107,10 @@ class Exporter(Suggests):
     def text_of(
         *files: str | os.PathLike[str], names: str = "treydock", fabric: str | os.PathLike[str] | None = None
     ) -> str:
-        """The metrics of what others collected, as :func:`softib.observe` takes it: of the newest of one or two ``files`` (ibdiagnet's .db_csv, perfquery's output …); what is of an interval needs two. ``fabric`` names the ports
-        of files that hold counters alone. Raises :class:`InputError` and its kin as :func:`softib.observe` does."""
+        """The metrics of what others collected, as :func:`softib.observe` takes it: of the newest
+        of one or two ``files`` (ibdiagnet's .db_csv, perfquery's output …); what is of an interval
+        needs two. ``fabric`` names the ports of files that hold counters alone. Raises
+        :class:`InputError` and its kin as :func:`softib.observe` does."""
         from softib.monitor.exporter.names import SCHEMES
         from softib.monitor.exporter.of_files import text_of_files
 
@@ -104,12 +121,14 @@ class Exporter(Suggests):
         return text_of_files([os.fspath(f) for f in files], names, None if fabric is None else os.fspath(fabric))
 
     def expect(self, file: str | os.PathLike[str]) -> None:
-        """Devices and cables of a plan or a discovery must be there: they are down until they are seen. Raises :class:`InputError` and its kin for a file that cannot be read."""
+        """Devices and cables of a plan or a discovery must be there: they are down until they are
+        seen. Raises :class:`InputError` and its kin for a file that cannot be read."""
         self._service.seen.expect(_ports_of_file(os.fspath(file)))
 
     @staticmethod
     def forget(source: str, *names: str) -> list[str]:
-        """Let the exporter of ``source`` forget what is down: everything, or the devices and ports ``names`` (``leaf-1``, ``leaf-1[3]``, a GUID). Returns the ports that it forgets.
+        """Let the exporter of ``source`` forget what is down: everything, or the devices and ports
+        ``names`` (``leaf-1``, ``leaf-1[3]``, a GUID). Returns the ports that it forgets.
 
         Raises :class:`UnknownName` for a name that is not down."""
         from softib.monitor.opening import memory_of

@@ -1,4 +1,5 @@
-"""What is observed of a fabric over time: rounds of counters from one that runs or is behind a umad device, or what files and a Prometheus server told."""
+"""What is observed of a fabric over time: rounds of counters from one that runs or is behind a umad
+device, or what files and a Prometheus server told."""
 
 from __future__ import annotations
 
@@ -27,19 +28,26 @@ LAST_NS = 2**63 - 1
 
 
 class Observed(Suggests):
-    """What was observed. ``observations`` is the table that rules judge (:class:`softib.diags.observations.Observations`); ``problems`` are records of files that could not be
-    read, or devices that a discovery could not use."""
+    """What was observed. ``observations`` is the table that rules judge
+    (:class:`softib.diags.observations.Observations`); ``problems`` are records of files that could
+    not be read, or devices that a discovery could not use."""
 
     def __init__(
-        self, observations: Observations, problems: Sequence[Problem | str] = (), rounds: Sequence[dict[str, Any]] = (),
+        self,
+        observations: Observations,
+        problems: Sequence[Problem | str] = (),
+        rounds: Sequence[dict[str, Any]] = (),
         managers: Sequence[ManagerRound] = (),
-    ):  # fmt: skip
+    ):
         self.observations = observations
         self.problems: tuple[Problem | str, ...] = tuple(problems)
         self.rounds: tuple[dict[str, Any], ...] = tuple(rounds)
-        """Of each round: ``mads`` sent, ``seconds``, ``ports`` that were read, ``silent`` devices."""
+        """Of each round: ``mads`` sent, ``seconds``, ``ports`` that were read, ``silent`` devices.
+        """
         self.managers: tuple[ManagerRound, ...] = tuple(managers)
-        """What each round showed of the master subnet manager (:class:`softib.diags.managers.manager_health.ManagerRound`); empty of files that tell nothing of it."""
+        """What each round showed of the master subnet manager
+        (:class:`softib.diags.managers.manager_health.ManagerRound`); empty of files that tell nothing of
+        it."""
 
     def __repr__(self) -> str:
         seen = self.observations
@@ -47,15 +55,23 @@ class Observed(Suggests):
 
 
 def observe(
-    *sources: str | os.PathLike[str] | RunningFabric, rounds: int = 2, every: float = 1.0, fabric: str | None = None,
-    since: float | None = None, until: float | None = None, on_round: Callable[[dict[str, Any]], None] = lambda one: None,
-) -> Observed:  # fmt: skip
+    *sources: str | os.PathLike[str] | RunningFabric,
+    rounds: int = 2,
+    every: float = 1.0,
+    fabric: str | None = None,
+    since: float | None = None,
+    until: float | None = None,
+    on_round: Callable[[dict[str, Any]], None] = lambda one: None,
+) -> Observed:
     """Counters over time of one source, or of two files and more.
 
-    A running fabric or ``umad:DEVICE``: ``rounds`` rounds of Gets, begun ``every`` seconds apart. Files: ibdiagnet's .db_csv of different times; output of perfquery and
-    ibqueryerrors, with ``fabric`` naming the file that has the ports. ``http://HOST:PORT``: a Prometheus server that scrapes ``softib exporter``, asked for the last ``rounds`` × ``every`` seconds; ``fabric`` gives HCAs their NodeGUIDs.
-    A directory: the history that ``softib exporter --history`` keeps, between the clock times ``since`` and ``until`` (seconds since 1970); of more than 4 million ports and rounds the last that are fewer, and
-    ``problems`` says so.
+    A running fabric or ``umad:DEVICE``: ``rounds`` rounds of Gets, begun ``every`` seconds apart.
+    Files: ibdiagnet's .db_csv of different times; output of perfquery and ibqueryerrors, with
+    ``fabric`` naming the file that has the ports. ``http://HOST:PORT``: a Prometheus server that
+    scrapes ``softib exporter``, asked for the last ``rounds`` × ``every`` seconds; ``fabric`` gives
+    HCAs their NodeGUIDs. A directory: the history that ``softib exporter --history`` keeps, between
+    the clock times ``since`` and ``until`` (seconds since 1970); of more than 4 million ports and
+    rounds the last that are fewer, and ``problems`` says so.
 
     Raises :class:`InputError` where it is none of these, :class:`PeerError` where nobody answers.
     """
@@ -95,7 +111,8 @@ def _kept(history: History, since: float | None, until: float | None) -> Observe
     if fit < all_of:
         when = datetime.fromtimestamp(first / 1e9, UTC)
         problems.append(
-            f"{history.folder}: the last {fit:,} of {all_of:,} rounds, from {when:%Y-%m-%d %H:%M:%S} UTC on; since and until choose others"
+            f"{history.folder}: the last {fit:,} of {all_of:,} rounds, from {when:%Y-%m-%d %H:%M:%S} UTC on; since "
+            f"and until choose others"
         )
     managers = [r for r in history.manager_rounds() if first <= r.time_ns <= end]
     return Observed(history.observations(first, end), problems, managers=managers)

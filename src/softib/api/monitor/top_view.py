@@ -19,9 +19,11 @@ __all__ = ["TopView"]
 
 
 class TopView(Suggests):
-    """Busiest, most waiting and erring ports of the running fabric or ``umad:DEVICE`` ``source``, and what the hosts of ``jobs`` (a file as :func:`jobs_on` takes it) do. A context manager.
+    """Busiest, most waiting and erring ports of the running fabric or ``umad:DEVICE`` ``source``,
+    and what the hosts of ``jobs`` (a file as :func:`jobs_on` takes it) do. A context manager.
 
-    Raises :class:`InputError` for a source that is neither, :class:`UnreadableFile` and :class:`InputError` for a file that has no jobs.
+    Raises :class:`InputError` for a source that is neither, :class:`UnreadableFile` and
+    :class:`InputError` for a file that has no jobs.
     """
 
     orders: tuple[str, ...] = ("busy", "waiting", "errors", "jobs")
@@ -45,7 +47,8 @@ class TopView(Suggests):
             raise
 
     def step(self) -> None:
-        """Read one round. Where the fabric went down :attr:`problem` says so, the last round stays, and the next call looks for it again; before any round raises :class:`PeerError`."""
+        """Read one round. Where the fabric went down :attr:`problem` says so, the last round stays,
+        and the next call looks for it again; before any round raises :class:`PeerError`."""
         from softib.monitor.opening import open_source
         from softib.monitor.watch import Watch
 
@@ -68,7 +71,8 @@ class TopView(Suggests):
         self.problem, self._last_s = "", time.monotonic()
 
     def sort(self, order: str) -> None:
-        """From now on by ``busy``, ``waiting`` or ``errors``, or the ``jobs``. Raises :class:`InputError` for another order."""
+        """From now on by ``busy``, ``waiting`` or ``errors``, or the ``jobs``. Raises
+        :class:`InputError` for another order."""
         if order not in self.orders:
             raise InputError(f"{order!r}: choose one of {', '.join(self.orders)}")
         self.order = order

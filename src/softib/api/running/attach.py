@@ -1,4 +1,5 @@
-"""A program on a node of a running fabric, in the foreground of this process: what ``softib run`` does."""
+"""A program on a node of a running fabric, in the foreground of this process: what ``softib run``
+does."""
 
 from __future__ import annotations
 
@@ -21,10 +22,11 @@ __all__ = ["Attachment", "attachment_of", "run_here"]
 
 @dataclass(frozen=True)
 class Attachment:
-    """How a program is attached. ``stock``: by ``libumad2sim.so`` of ibsim-utils; ``tune``: set what makes UCX, OpenMPI, MPICH and
-    libfabric use the HCAs; ``exclusive``: alone on its ports; ``mount``: show ``/sys/class/infiniband`` in a mount namespace;
-    ``refresh_s``: seconds between refreshes of its files; ``environment``: further variables of the program; ``record``: a GOAL schedule (``.goal``
-    or ``.bin``) to which what it sends, receives and computes is written."""
+    """How a program is attached. ``stock``: by ``libumad2sim.so`` of ibsim-utils; ``tune``: set
+    what makes UCX, OpenMPI, MPICH and libfabric use the HCAs; ``exclusive``: alone on its ports;
+    ``mount``: show ``/sys/class/infiniband`` in a mount namespace; ``refresh_s``: seconds between
+    refreshes of its files; ``environment``: further variables of the program; ``record``: a GOAL
+    schedule (``.goal`` or ``.bin``) to which what it sends, receives and computes is written."""
 
     stock: bool = False
     tune: bool = True
@@ -42,8 +44,8 @@ def _recording(path: str | os.PathLike[str]) -> Recording:
 
 
 def attachment_of(instance: Instance, node: str | None, port: int | None) -> dict[str, Any]:
-    """Where this program sits. An empty ``node`` (of a shell variable that is not set) is no choice of the first:
-    :class:`InputError`."""
+    """Where this program sits. An empty ``node`` (of a shell variable that is not set) is no choice
+    of the first: :class:`InputError`."""
     from softib.live.control.client import attach
     from softib.live.launch.jobs import job_of
 
@@ -54,11 +56,17 @@ def attachment_of(instance: Instance, node: str | None, port: int | None) -> dic
 
 
 def run_here(
-    instance: Instance, program: Sequence[str], node: str | None, port: int | None, manner: Attachment, notice: Notice,
+    instance: Instance,
+    program: Sequence[str],
+    node: str | None,
+    port: int | None,
+    manner: Attachment,
+    notice: Notice,
     become: bool = False,
-) -> int:  # fmt: skip
-    """Run ``program`` on that port with this process's stdin, stdout and stderr; its exit code. Raises :class:`SoftibError`. ``become``:
-    where nothing is due when it ends, this process is replaced by a small one that waits for it and ends with its code."""
+) -> int:
+    """Run ``program`` on that port with this process's stdin, stdout and stderr; its exit code.
+    Raises :class:`SoftibError`. ``become``: where nothing is due when it ends, this process is
+    replaced by a small one that waits for it and ends with its code."""
     from softib.live.control.client import ask
     from softib.live.ibsim.sockets import check_reachable
     from softib.live.launch.child_watchdog import living

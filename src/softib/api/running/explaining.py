@@ -1,4 +1,5 @@
-"""Why packets of a running fabric take the path they take: its tables, its manager's engine, the SL that its SA reports."""
+"""Why packets of a running fabric take the path they take: its tables, its manager's engine, the SL
+that its SA reports."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ __all__ = ["explain_path"]
 
 
 def explain_path(instance: Instance, a: str, b: str) -> Explanation:
-    """The path between the nodes or ports that ``a`` and ``b`` name. Raises :class:`UnknownName` for one that is not there."""
+    """The path between the nodes or ports that ``a`` and ``b`` name. Raises :class:`UnknownName`
+    for one that is not there."""
     from softib.analysis.path_explanation import explain
     from softib.errors import PeerError
     from softib.fabric.node_finder import NodeFinder

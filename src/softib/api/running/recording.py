@@ -1,4 +1,5 @@
-"""Recording what a program sends: where its threads write meanwhile, and the schedule that becomes of it at the end."""
+"""Recording what a program sends: where its threads write meanwhile, and the schedule that becomes
+of it at the end."""
 
 from __future__ import annotations
 
@@ -24,12 +25,14 @@ __all__ = ["Recording", "recording_to"]
 SUFFIXES = (".goal", ".bin")
 VARIABLE = "SOFTIB_RECORD"
 AWAY_NS, AWAY_SHARE = 200_000_000, 0.1
-"""Time without a processor that is worth a word: more than launchers take to begin, and a tenth of what was recorded."""
+"""Time without a processor that is worth a word: more than launchers take to begin, and a tenth of
+what was recorded."""
 
 
 @dataclass(frozen=True)
 class Recording:
-    """To ``path``, by ``ranks`` calls of ``softib run`` together (1: this one alone), of which this is number ``rank``; threads write to ``folder``."""
+    """To ``path``, by ``ranks`` calls of ``softib run`` together (1: this one alone), of which this
+    is number ``rank``; threads write to ``folder``."""
 
     path: Path
     folder: Path
@@ -44,8 +47,11 @@ class Recording:
         return {VARIABLE: str(self.folder), "SOFTIB_RECORD_RANK_FROM": ",".join(name for name, _ in RANK_VARIABLES)}
 
     def close(self, notice: Notice, code: int = 0) -> None:
-        """The program has ended with ``code`` (128 + signal). The last of all ranks writes the schedule; so does the last that is there where others of the job record nothing or elsewhere, and one that failed, whose launcher will end the others, and this process
-        perhaps not again; ranks that were ended for it have nothing to add. Raises :class:`InputError` where it cannot be written."""
+        """The program has ended with ``code`` (128 + signal). The last of all ranks writes the
+        schedule; so does the last that is there where others of the job record nothing or
+        elsewhere, and one that failed, whose launcher will end the others, and this process perhaps
+        not again; ranks that were ended for it have nothing to add. Raises :class:`InputError`
+        where it cannot be written."""
         last = True
         try:
             with (self.folder / "lock").open("w") as held:
@@ -90,9 +96,11 @@ def _remove_dead(target: Path) -> None:
 
 
 def recording_to(path: str | os.PathLike[str]) -> Recording:
-    """A recording to ``path`` (``.goal`` text, ``.bin`` binary) that begins now. Ranks that one launcher starts record together.
+    """A recording to ``path`` (``.goal`` text, ``.bin`` binary) that begins now. Ranks that one
+    launcher starts record together.
 
-    Raises :class:`InputError` for another suffix, a folder that cannot be written, and inside of another recording.
+    Raises :class:`InputError` for another suffix, a folder that cannot be written, and inside of
+    another recording.
     """
     from softib.live.launch.jobs import job_of
 
@@ -140,14 +148,21 @@ def _write(path: Path, folder: Path) -> str:
     processors = os.cpu_count() or 1  # not those of this process: a launcher may have bound each rank to one
     if s.ranks > processors:
         rest += f"; they shared {processors} processors here, and do so in trace:{path},processors={processors}"
-    return f"{path}: {counted(made.messages, 'message')} of {counted(s.ranks, 'rank')}, {s.octets:,} bytes{rest}{_away(threads)}"
+    return (
+        f"{path}: {counted(made.messages, 'message')} of {counted(s.ranks, 'rank')}, {s.octets:,} "
+        f"bytes{rest}{_away(threads)}"
+    )
 
 
 def _away(threads: list[RecordedThread]) -> str:
-    """What is said of the thread that was longest without a processor before it posted: neither messages nor computations have this time."""
+    """What is said of the thread that was longest without a processor before it posted: neither
+    messages nor computations have this time."""
     most = max(threads, key=lambda t: t.away)
     span = int(most.ns[-1] - most.ns[0])
     if most.away < max(AWAY_NS, AWAY_SHARE * span):
         return ""
     who = "a rank" if most.rank is None else f"rank {most.rank}"
-    return f"; not in it: {most.away / 1e9:.1f} s in which {who} slept, or waited for other threads, files, GPUs, sockets or a processor"
+    return (
+        f"; not in it: {most.away / 1e9:.1f} s in which {who} slept, or waited for other threads, files, GPUs, "
+        f"sockets or a processor"
+    )

@@ -27,7 +27,8 @@ SWEEP_S, LOOK_S = 60.0, 0.02
 
 
 class RunningFabric(Suggests):
-    """A running fabric by name (default: the only one). As a context manager it ends with its block (:func:`up`).
+    """A running fabric by name (default: the only one). As a context manager it ends with its block
+    (:func:`up`).
 
     Raises :class:`UnknownName` where none of that name runs.
     """
@@ -40,10 +41,12 @@ class RunningFabric(Suggests):
     def run(
         self, node: str, command: Sequence[str], *, check: bool = True, timeout: float | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """Run ``command`` on ``node`` to its end, as ``softib run`` does; stdout and stderr are text.
+        """Run ``command`` on ``node`` to its end, as ``softib run`` does; stdout and stderr are
+        text.
 
-        Raises :class:`InputError` where softib refuses (an unknown node, no such program), and with ``check``
-        :class:`subprocess.CalledProcessError` where the program ends with another code than 0.
+        Raises :class:`InputError` where softib refuses (an unknown node, no such program), and with
+        ``check`` :class:`subprocess.CalledProcessError` where the program ends with another code
+        than 0.
         """
         done = subprocess.run(
             self._attached(node, command), capture_output=True, text=True, timeout=timeout, stdin=subprocess.DEVNULL
@@ -61,24 +64,34 @@ class RunningFabric(Suggests):
         return subprocess.Popen(self._attached(node, command), text=True, **popen)
 
     def call(
-        self, program: Sequence[str], *, node: str | None = None, port: int | None = None,
-        how: Attachment | None = None, notice: Notice = warn, become: bool = False,
-    ) -> int:  # fmt: skip
-        """Run ``program`` on ``node`` (default: the first host; of a parallel job, the one of this rank) in the foreground of this
-        process, whose stdin, stdout, stderr and signals it gets; returns its exit code. Raises :class:`InputError`.
+        self,
+        program: Sequence[str],
+        *,
+        node: str | None = None,
+        port: int | None = None,
+        how: Attachment | None = None,
+        notice: Notice = warn,
+        become: bool = False,
+    ) -> int:
+        """Run ``program`` on ``node`` (default: the first host; of a parallel job, the one of this
+        rank) in the foreground of this process, whose stdin, stdout, stderr and signals it gets;
+        returns its exit code. Raises :class:`InputError`.
 
-        ``become``: where nothing is due when the program ends, replace this process by a small one that waits for it and ends with
-        its exit code, as ``softib run`` does; it does not return then.
+        ``become``: where nothing is due when the program ends, replace this process by a small one
+        that waits for it and ends with its exit code, as ``softib run`` does; it does not return
+        then.
         """
         return run_here(self._instance, program, node, port, how or Attachment(), notice, become)
 
     def sysfs(self, node: str | None = None, port: int | None = None) -> str:
-        """Path of the tree that programs on ``node`` see as ``/sys``, for their options like ``--path.sysfs``."""
+        """Path of the tree that programs on ``node`` see as ``/sys``, for their options like
+        ``--path.sysfs``."""
         return f"{attachment_of(self._instance, node, port)['env']['SOFTIB_VIEW']}/sys"
 
     def fault(self, kind: str, where: str | Sequence[str] | None = None, **options: Any) -> dict[str, Any]:
-        """Break or mend something: ``fault("link-down", "leaf-3[40]")``, ``fault("ber", PORT, ber=1e-9)``, ``fault("clear")``. Several places, and patterns
-        such as ``leaf-*[1-4]``, are changed at once; the reply has ``locations`` then.
+        """Break or mend something: ``fault("link-down", "leaf-3[40]")``, ``fault("ber", PORT,
+        ber=1e-9)``, ``fault("clear")``. Several places, and patterns such as ``leaf-*[1-4]``, are
+        changed at once; the reply has ``locations`` then.
 
         Options are those of ``softib fault``. Raises :class:`InputError` and its kin.
         """
@@ -90,10 +103,12 @@ class RunningFabric(Suggests):
         return self._ask("status")
 
     def sweep(self, *, reload: bool = False, timeout: float = SWEEP_S) -> dict[str, Any]:
-        """Let the internal subnet manager look at the whole subnet again, and wait until it has; its state afterwards.
+        """Let the internal subnet manager look at the whole subnet again, and wait until it has;
+        its state afterwards.
 
-        ``reload``: it reads its files (partitions, options) before, as OpenSM does on SIGHUP. Raises :class:`InputError` where
-        there is no such manager, :class:`PeerError` where it is not done after ``timeout`` seconds.
+        ``reload``: it reads its files (partitions, options) before, as OpenSM does on SIGHUP.
+        Raises :class:`InputError` where there is no such manager, :class:`PeerError` where it is
+        not done after ``timeout`` seconds.
         """
         before = self._ask("sweep", reload=reload)["sweeps"]
         until = time.monotonic() + timeout
@@ -106,8 +121,9 @@ class RunningFabric(Suggests):
             time.sleep(LOOK_S)
 
     def explain(self, a: str, b: str) -> Explanation:
-        """Why packets from node ``a`` to node ``b`` (``NODE``, or ``NODE:PORT``) take the path they take: the tables in the switches
-        hop by hop, with the SL that the subnet administration reports, VLs, and what else was possible.
+        """Why packets from node ``a`` to node ``b`` (``NODE``, or ``NODE:PORT``) take the path they
+        take: the tables in the switches hop by hop, with the SL that the subnet administration
+        reports, VLs, and what else was possible.
 
         Raises :class:`UnknownName` for a node.
         """
@@ -116,13 +132,14 @@ class RunningFabric(Suggests):
         return explain_path(self._instance, a, b)
 
     def job(self, hosts: Iterable[str], *, streaming: bool = False) -> dict[str, Any]:
-        """An aggregation tree for a job on ``hosts`` (``softib sm job``): ``{"tree", "streaming", "top", "nodes", "hosts"}``, aggregation
-        nodes by the name of their switch. Raises :class:`UnknownName` for a host, :class:`InputError` where no tree fits."""
+        """An aggregation tree for a job on ``hosts`` (``softib sm job``): ``{"tree", "streaming",
+        "top", "nodes", "hosts"}``, aggregation nodes by the name of their switch. Raises
+        :class:`UnknownName` for a host, :class:`InputError` where no tree fits."""
         return self._ask("job", hosts=list(hosts), streaming=streaming)
 
     def nodes(self, prefix: str = "", type: str | None = None) -> list[str]:
-        """Names of its nodes that begin with ``prefix``, at most 1,000; of ``type`` ``ca``, ``switch`` or ``router`` alone where
-        given. Raises :class:`UnknownName` for another type."""
+        """Names of its nodes that begin with ``prefix``, at most 1,000; of ``type`` ``ca``,
+        ``switch`` or ``router`` alone where given. Raises :class:`UnknownName` for another type."""
         types = {"ca": 1, "switch": 2, "router": 3}
         if type is not None and type not in types:
             raise UnknownName("type of node", type, types)
@@ -174,8 +191,8 @@ class RunningFabric(Suggests):
 
 
 def stale_fabrics(prune: bool = False) -> list[tuple[str, int]]:
-    """Fabrics of this user whose daemon was killed: each one's name, and the bytes of memory that it left. With ``prune`` they are
-    freed; LIDs and log stay for the next start of the name."""
+    """Fabrics of this user whose daemon was killed: each one's name, and the bytes of memory that
+    it left. With ``prune`` they are freed; LIDs and log stay for the next start of the name."""
     from softib.live.instances import stale
 
     return stale(prune)

@@ -23,10 +23,12 @@ ENGINE_FILES = ("_guid_file", "torus_config", "lfts_file", "_policy_file")
 
 
 class Server:
-    """Serves one fabric in this process until it is stopped: ports, agents, sockets, and perhaps our subnet manager.
+    """Serves one fabric in this process until it is stopped: ports, agents, sockets, and perhaps
+    our subnet manager.
 
-    It takes the process's signals and its time; :func:`softib.up` starts one in its own process. ``name`` is that of the
-    running fabric (default: the one of ``source``). Raises :class:`InputError` where a fabric of that name runs.
+    It takes the process's signals and its time; :func:`softib.up` starts one in its own process.
+    ``name`` is that of the running fabric (default: the one of ``source``). Raises
+    :class:`InputError` where a fabric of that name runs.
     """
 
     def __init__(self, source: str, name: str | None = None):
@@ -37,16 +39,26 @@ class Server:
         self._daemon: Daemon | None = None
 
     def start(
-        self, fabric: Fabric, *, sm: str = "internal", manager: Mapping[str, Any] | None = None,
-        sm_config: str | None = None, partitions: str | None = None, udp: int | None = None, pcap: str | None = None,
-        pace: bool = False, notice: Notice = warn,
-    ) -> None:  # fmt: skip
-        """Claim the name and make everything that programs attach to; nothing is served before :meth:`run`.
+        self,
+        fabric: Fabric,
+        *,
+        sm: str = "internal",
+        manager: Mapping[str, Any] | None = None,
+        sm_config: str | None = None,
+        partitions: str | None = None,
+        udp: int | None = None,
+        pcap: str | None = None,
+        pace: bool = False,
+        notice: Notice = warn,
+    ) -> None:
+        """Claim the name and make everything that programs attach to; nothing is served before
+        :meth:`run`.
 
-        ``sm``: ``internal`` (ours), ``external`` (a stock one will attach) or ``none``. ``manager`` are settings of ours by
-        the names of :class:`softib.sm.config.SmConfig` (``engine``, ``lmc``, ``root_guid_file`` …), None = not given;
-        ``sm_config`` is OpenSM's options file, ``partitions`` its partitions.conf. ``udp``, ``pcap`` and ``pace`` are those of
-        ``softib up``. Raises :class:`InputError` for a file or setting that cannot be used.
+        ``sm``: ``internal`` (ours), ``external`` (a stock one will attach) or ``none``. ``manager``
+        are settings of ours by the names of :class:`softib.sm.config.SmConfig` (``engine``,
+        ``lmc``, ``root_guid_file`` …), None = not given; ``sm_config`` is OpenSM's options file,
+        ``partitions`` its partitions.conf. ``udp``, ``pcap`` and ``pace`` are those of ``softib
+        up``. Raises :class:`InputError` for a file or setting that cannot be used.
         """
         from softib.fabric.lids import common_lmc
         from softib.fabric.node_finder import port_named
@@ -73,8 +85,12 @@ class Server:
                 notice(f"{fabric.source}: sm: is for the internal manager; not used with --sm {sm}")
             strict = int(result.fabric.node_strict.sum())
             if sm == "external" and strict:
-                notice(f"{counted(strict, 'switch')} show the extended speeds that ports support to those alone who set bit 31 of PortInfo's AttributeModifier; OpenSM 3.3.23"
-                       " does not, and cannot speed links up again ('firmware: lenient' in the fabric's file shows them to everybody)")  # fmt: skip
+                notice(
+                    f"{counted(strict, 'switch')} show the extended speeds that ports support to those alone who "
+                    f"set bit 31 of PortInfo's AttributeModifier; OpenSM 3.3.23"
+                    " does not, and cannot speed links up again ('firmware: lenient' in the fabric's file shows "
+                    "them to everybody)"
+                )
             node = section.get("node")
             port_named(result.fabric, node)  # fail before the work
             served = Settings(fabric.source, sm, node, config, udp, settings.read, pcap, pace)
@@ -84,7 +100,8 @@ class Server:
             raise
 
     def run(self, on_step: Callable[[Server], None] = lambda server: None) -> None:
-        """Serve until SIGINT, SIGTERM or ``softib down``; ``on_step`` is called after each step of the loop."""
+        """Serve until SIGINT, SIGTERM or ``softib down``; ``on_step`` is called after each step of
+        the loop."""
         self._serving.run(lambda daemon: on_step(self))
 
     @property
@@ -104,8 +121,9 @@ class Server:
         return fabric.sizes.switches, len(fabric.cas), fabric.sizes.cables
 
     def table_faults(self) -> list[str]:
-        """What is wrong with the forwarding tables that the internal manager made, a line each: another engine than asked for made them, pairs have no path, a
-        credit loop can form. Large tables are not proved here."""
+        """What is wrong with the forwarding tables that the internal manager made, a line each:
+        another engine than asked for made them, pairs have no path, a credit loop can form. Large
+        tables are not proved here."""
         from softib.sm.tables.table_proof import PROVED, prove_tables
 
         sm = None if self._serving.manager is None else self._serving.manager.sm

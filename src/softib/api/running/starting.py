@@ -29,15 +29,24 @@ OPENSM_SUFFIXES = ("_file", "torus_config", "nue_max_num_vls")
 
 
 def up(
-    source: Fabric | str | os.PathLike[str], *, name: str | None = None, sm: str = "internal", engine: str | None = None,
-    pace: bool = False, notice: Notice | None = None, progress: Callable[[str], None] | None = None, **options: Any,
-) -> RunningFabric:  # fmt: skip
-    """Start ``source`` as a running fabric, ready when this returns; ``with softib.up(…) as f:`` stops it at the end.
+    source: Fabric | str | os.PathLike[str],
+    *,
+    name: str | None = None,
+    sm: str = "internal",
+    engine: str | None = None,
+    pace: bool = False,
+    notice: Notice | None = None,
+    progress: Callable[[str], None] | None = None,
+    **options: Any,
+) -> RunningFabric:
+    """Start ``source`` as a running fabric, ready when this returns; ``with softib.up(…) as f:``
+    stops it at the end.
 
-    ``sm``: ``internal`` (ours brings it up), ``external`` (a stock one will attach) or ``none``. ``options`` are further ones of
-    ``softib up`` by their long names: ``lmc=1``, ``partitions="partitions.conf"``, ``reassign_lids=True``. ``notice`` gets a
-    line for each thing that its log says, ``progress`` the state while this waits. Raises :class:`InputError` with the line
-    of ``softib up`` where that refuses.
+    ``sm``: ``internal`` (ours brings it up), ``external`` (a stock one will attach) or ``none``.
+    ``options`` are further ones of ``softib up`` by their long names: ``lmc=1``,
+    ``partitions="partitions.conf"``, ``reassign_lids=True``. ``notice`` gets a line for each thing
+    that its log says, ``progress`` the state while this waits. Raises :class:`InputError` with the
+    line of ``softib up`` where that refuses.
     """
     from softib.live.instances import free, name_of
 
@@ -60,7 +69,8 @@ def up(
 
 
 def _arguments(options: dict[str, Any]) -> list[str]:
-    """Options of ``softib up`` from names and values: ``reassign_lids=True`` is ``--reassign-lids``. Lists repeat the option."""
+    """Options of ``softib up`` from names and values: ``reassign_lids=True`` is
+    ``--reassign-lids``. Lists repeat the option."""
     out = []
     for name, value in options.items():
         flag = "--" + (name if name.endswith(OPENSM_SUFFIXES) else name.replace("_", "-"))
@@ -73,15 +83,21 @@ def _arguments(options: dict[str, Any]) -> list[str]:
 
 
 def _start(command: list[str], log: Path, source: str, progress: Callable[[str], None]) -> int | None:
-    """Start ``command`` in a session of its own; None when the fabric is ready, else the code with which it ended."""
+    """Start ``command`` in a session of its own; None when the fabric is ready, else the code with
+    which it ended."""
     from softib.input_files import STDIN
 
     read, write = os.pipe()
     with open(log, "wb") as output:
         child = subprocess.Popen(
-            command, env={**os.environ, READY_FD: str(write)}, stdin=None if source == STDIN else subprocess.DEVNULL,
-            stdout=output, stderr=output, pass_fds=(write,), start_new_session=True,
-        )  # fmt: skip
+            command,
+            env={**os.environ, READY_FD: str(write)},
+            stdin=None if source == STDIN else subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            pass_fds=(write,),
+            start_new_session=True,
+        )
     os.close(write)
     try:
         with os.fdopen(read, "rb") as pipe:
@@ -109,7 +125,8 @@ def _refusal(code: int, line: str) -> SoftibError:
 
 
 class Starter:
-    """The one who started this process's fabric and waits for it: at the other end of a pipe (:func:`up`), or nobody."""
+    """The one who started this process's fabric and waits for it: at the other end of a pipe
+    (:func:`up`), or nobody."""
 
     def __init__(self) -> None:
         fd = os.environ.pop(READY_FD, "")

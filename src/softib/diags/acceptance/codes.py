@@ -6,55 +6,115 @@ from softib.diags.finding import Severity
 from softib.diags.registry import code
 
 __all__ = [
-    "BELOW_MODEL", "CABLE_REPLACED", "CLASS_DRIFT", "ERRORS_SINCE_BASELINE", "FABRIC_DRIFT", "FIRMWARE_CHANGED", "HOST_DRIFT", "HOST_UNMEASURED",
-    "PAIR_UNMEASURED", "SLOW", "TOPOLOGY_CHANGED", "UNPACED",
-]  # fmt: skip
+    "BELOW_MODEL",
+    "CABLE_REPLACED",
+    "CLASS_DRIFT",
+    "ERRORS_SINCE_BASELINE",
+    "FABRIC_DRIFT",
+    "FIRMWARE_CHANGED",
+    "HOST_DRIFT",
+    "HOST_UNMEASURED",
+    "PAIR_UNMEASURED",
+    "SLOW",
+    "TOPOLOGY_CHANGED",
+    "UNPACED",
+]
 
 SLOW = {
     "host": code(
-        "slow-host", Severity.WARNING, "all pairs of a host are slower than pairs of others on like paths",
-        "look at the host first (BIOS power profile, PCIe width and speed of the adapter, memory), then at its cable; a second run tells whether it stays"),
+        "slow-host",
+        Severity.WARNING,
+        "all pairs of a host are slower than pairs of others on like paths",
+        "look at the host first (BIOS power profile, PCIe width and speed of the adapter, memory), then at its "
+        "cable; a second run tells whether it stays",
+    ),
     "adapter": code(
-        "slow-adapter", Severity.WARNING, "all pairs of one adapter of a host are slow, those of its other adapters are not",
-        "look at the adapter's PCIe link (lspci -vv: LnkSta), its link's speed and width, and its cable; exchange cables of two adapters to tell cable and adapter apart"),
+        "slow-adapter",
+        Severity.WARNING,
+        "all pairs of one adapter of a host are slow, those of its other adapters are not",
+        "look at the adapter's PCIe link (lspci -vv: LnkSta), its link's speed and width, and its cable; exchange "
+        "cables of two adapters to tell cable and adapter apart",
+    ),
     "cable": code(
-        "slow-cable", Severity.WARNING, "the pairs whose path takes a cable are slow, others of the same hosts are not",
-        "look at its speed, width and error counters at both ends (softib diagnose); reseat or replace it; isolate it if it has to wait"),
+        "slow-cable",
+        Severity.WARNING,
+        "the pairs whose path takes a cable are slow, others of the same hosts are not",
+        "look at its speed, width and error counters at both ends (softib diagnose); reseat or replace it; isolate "
+        "it if it has to wait",
+    ),
     "switch": code(
-        "slow-switch", Severity.WARNING, "the pairs whose path takes a switch are slow, others of the same hosts are not",
-        "compare its firmware and settings with its peers, look at its temperature and at its counters"),
-}  # fmt: skip
+        "slow-switch",
+        Severity.WARNING,
+        "the pairs whose path takes a switch are slow, others of the same hosts are not",
+        "compare its firmware and settings with its peers, look at its temperature and at its counters",
+    ),
+}
 """By what the slow pairs share."""
 HOST_UNMEASURED = code(
-    "host-unmeasured", Severity.WARNING, "a host could not measure",
-    "the reason stands in the finding; then softib accept with --resume measures the rest")  # fmt: skip
+    "host-unmeasured",
+    Severity.WARNING,
+    "a host could not measure",
+    "the reason stands in the finding; then softib accept with --resume measures the rest",
+)
 PAIR_UNMEASURED = code(
-    "pair-unmeasured", Severity.WARNING, "pairs of hosts could not measure, though both hosts could with others",
-    "compare partitions (P_Key), tables (softib sm explain A B) and firewalls between them")  # fmt: skip
+    "pair-unmeasured",
+    Severity.WARNING,
+    "pairs of hosts could not measure, though both hosts could with others",
+    "compare partitions (P_Key), tables (softib sm explain A B) and firewalls between them",
+)
 BELOW_MODEL = code(
-    "below-model", Severity.INFO, "all pairs alike measure less than their paths' links and latencies let expect",
-    "settings that all hosts share: PCIe relaxed ordering, BIOS power profile, MTU, the number of queue pairs")  # fmt: skip
+    "below-model",
+    Severity.INFO,
+    "all pairs alike measure less than their paths' links and latencies let expect",
+    "settings that all hosts share: PCIe relaxed ordering, BIOS power profile, MTU, the number of queue pairs",
+)
 UNPACED = code(
-    "unpaced-fabric", Severity.INFO, "programs on the running fabric move data as fast as this machine copies memory, not at its links' rates",
-    "to measure against rates and latencies of links: softib up SOURCE --pace, then softib accept again")  # fmt: skip
+    "unpaced-fabric",
+    Severity.INFO,
+    "programs on the running fabric move data as fast as this machine copies memory, not at its links' rates",
+    "to measure against rates and latencies of links: softib up SOURCE --pace, then softib accept again",
+)
 HOST_DRIFT = code(
-    "host-drift", Severity.WARNING, "a host's pairs measure otherwise than in the baseline, and those of the other hosts do not",
-    "what has changed on it since: firmware, kernel, BIOS settings, cable")  # fmt: skip
+    "host-drift",
+    Severity.WARNING,
+    "a host's pairs measure otherwise than in the baseline, and those of the other hosts do not",
+    "what has changed on it since: firmware, kernel, BIOS settings, cable",
+)
 FABRIC_DRIFT = code(
-    "fabric-drift", Severity.WARNING, "the fabric as a whole measures less than in its baseline",
-    "what has changed everywhere since: firmware, routing engine, drivers, other load during the run")  # fmt: skip
+    "fabric-drift",
+    Severity.WARNING,
+    "the fabric as a whole measures less than in its baseline",
+    "what has changed everywhere since: firmware, routing engine, drivers, other load during the run",
+)
 CLASS_DRIFT = code(
-    "class-drift", Severity.WARNING, "pairs of one class (same leaf, across spine, across core) measure otherwise than in the baseline, and the others do not",
-    "what lies on the paths of this class alone: switches and cables of that tier, the routing engine, uplinks that are missing (softib check)")  # fmt: skip
+    "class-drift",
+    Severity.WARNING,
+    "pairs of one class (same leaf, across spine, across core) measure otherwise than in the baseline, and the "
+    "others do not",
+    "what lies on the paths of this class alone: switches and cables of that tier, the routing engine, uplinks that "
+    "are missing (softib check)",
+)
 FIRMWARE_CHANGED = code(
-    "firmware-changed", Severity.INFO, "devices run another firmware than in the baseline",
-    "expected after an update; devices that were left out of one stand in softib check")  # fmt: skip
+    "firmware-changed",
+    Severity.INFO,
+    "devices run another firmware than in the baseline",
+    "expected after an update; devices that were left out of one stand in softib check",
+)
 CABLE_REPLACED = code(
-    "cable-replaced", Severity.INFO, "a cable has another serial number, part or length than in the baseline",
-    "expected after a repair; record a new baseline once it is accepted")  # fmt: skip
+    "cable-replaced",
+    Severity.INFO,
+    "a cable has another serial number, part or length than in the baseline",
+    "expected after a repair; record a new baseline once it is accepted",
+)
 TOPOLOGY_CHANGED = code(
-    "topology-changed", Severity.INFO, "nodes, cables, speeds or ports differ from the baseline",
-    "softib diff lists each; a port that moved may be a miscabling after a repair")  # fmt: skip
+    "topology-changed",
+    Severity.INFO,
+    "nodes, cables, speeds or ports differ from the baseline",
+    "softib diff lists each; a port that moved may be a miscabling after a repair",
+)
 ERRORS_SINCE_BASELINE = code(
-    "errors-since-baseline", Severity.WARNING, "a port counts errors faster than it did in the baseline",
-    "softib diagnose says which end or cable it is")  # fmt: skip
+    "errors-since-baseline",
+    Severity.WARNING,
+    "a port counts errors faster than it did in the baseline",
+    "softib diagnose says which end or cable it is",
+)

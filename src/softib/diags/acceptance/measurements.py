@@ -16,8 +16,9 @@ __all__ = ["QUICK", "TESTS", "Failure", "Measurements", "PairTest", "tests_named
 
 @dataclass(frozen=True)
 class PairTest:
-    """``latency``: microseconds, else Gb/s of payload; ``both``: data goes both ways at once; ``loaded``: all pairs of a round at once, else each pair alone on its links;
-    ``beside``: a part of the round's pairs measure at a time, while the others send both ways as fast as they can."""
+    """``latency``: microseconds, else Gb/s of payload; ``both``: data goes both ways at once;
+    ``loaded``: all pairs of a round at once, else each pair alone on its links; ``beside``: a part
+    of the round's pairs measure at a time, while the others send both ways as fast as they can."""
 
     name: str
     latency: bool
@@ -65,7 +66,8 @@ def tests_named(names: Iterable[str]) -> tuple[PairTest, ...]:
 
 @dataclass(frozen=True)
 class Failure:
-    """``end``: row of :class:`Ends` that failed, -1: the pair's failure is no single end's. ``reason`` is one line."""
+    """``end``: row of :class:`Ends` that failed, -1: the pair's failure is no single end's.
+    ``reason`` is one line."""
 
     round: int
     test: str
@@ -77,15 +79,20 @@ class Failure:
     def to_json(self, ends: Ends) -> dict[str, Any]:
         """As ``softib accept --json`` has it."""
         return {
-            "round": self.round, "test": self.test, "source": ends.name(self.source), "target": ends.name(self.target),
-            "host": ends.host[self.end] if self.end >= 0 else None, "reason": self.reason,
-        }  # fmt: skip
+            "round": self.round,
+            "test": self.test,
+            "source": ends.name(self.source),
+            "target": ends.name(self.target),
+            "host": ends.host[self.end] if self.end >= 0 else None,
+            "reason": self.reason,
+        }
 
 
 @dataclass(frozen=True)
 class Measurements:
-    """``m`` values. ``test`` object (a name of :data:`TESTS`), ``round`` int64, ``source`` and ``target`` int64 (rows of ``ends``), ``value`` float64 in the test's unit;
-    ``part`` int64: of a test beside bandwidth, the part of its round that measured at once (None: not known)."""
+    """``m`` values. ``test`` object (a name of :data:`TESTS`), ``round`` int64, ``source`` and
+    ``target`` int64 (rows of ``ends``), ``value`` float64 in the test's unit; ``part`` int64: of a
+    test beside bandwidth, the part of its round that measured at once (None: not known)."""
 
     ends: Ends
     test: np.ndarray
@@ -101,13 +108,20 @@ class Measurements:
 
     @classmethod
     def of(cls, ends: Ends, rows: Iterable[Mapping[str, Any]], failures: Iterable[Failure] = ()) -> Measurements:
-        """From mappings with ``test``, ``round``, ``source``, ``target``, ``value`` and, where it is known, ``part``."""
+        """From mappings with ``test``, ``round``, ``source``, ``target``, ``value`` and, where it
+        is known, ``part``."""
         kept = list(rows)
         column = lambda key, kind: np.array([r[key] for r in kept], kind)
         return cls(
-            ends, column("test", object), column("round", np.int64), column("source", np.int64), column("target", np.int64),
-            column("value", np.float64), tuple(failures), np.array([r.get("part", 0) for r in kept], np.int64),
-        )  # fmt: skip
+            ends,
+            column("test", object),
+            column("round", np.int64),
+            column("source", np.int64),
+            column("target", np.int64),
+            column("value", np.float64),
+            tuple(failures),
+            np.array([r.get("part", 0) for r in kept], np.int64),
+        )
 
     def pairs(self, test: str) -> dict[tuple[str, str], float]:
         """(source, target) → value, by names: the median of several measurements of one pair."""

@@ -1,8 +1,11 @@
-"""Who measures with whom, in rounds: each round is a matching over all ports of a rail, and every class of pairs has its rounds.
+"""Who measures with whom, in rounds: each round is a matching over all ports of a rail, and every
+class of pairs has its rounds.
 
-All pairs of n ports take n - 1 rounds (the 1-factorisation of a complete graph by the circle method, Lucas 1883, as tournaments are
-drawn up). A fabric of thousands of hosts needs fewer to find its slow parts: some rounds of each class, in each of which partners are drawn
-up by the same method over leaves, then over pods, with the members of two groups set against each other by another shift each time.
+All pairs of n ports take n - 1 rounds (the 1-factorisation of a complete graph by the circle
+method, Lucas 1883, as tournaments are drawn up). A fabric of thousands of hosts needs fewer to find
+its slow parts: some rounds of each class, in each of which partners are drawn up by the same method
+over leaves, then over pods, with the members of two groups set against each other by another shift
+each time.
 """
 
 from __future__ import annotations
@@ -25,9 +28,12 @@ PARTS = 4
 
 @dataclass(frozen=True)
 class Ends:
-    """``n`` ports of channel adapters that measure. ``node``: NodeDescription (of hosts without a fabric: the host); ``host``: name that a launcher knows; ``device``: of the adapter as libibverbs calls it (``mlx5_0``; "": the first one);
-    ``portnum`` int32; ``rail`` int32, position among the host's ports; ``leaf`` and ``pod`` int32: numbers of the switch that the port hangs on
-    and of the part of the fabric below the top tier that the switch is in (0 everywhere: not known)."""
+    """``n`` ports of channel adapters that measure. ``node``: NodeDescription (of hosts without a
+    fabric: the host); ``host``: name that a launcher knows; ``device``: of the adapter as
+    libibverbs calls it (``mlx5_0``; "": the first one); ``portnum`` int32; ``rail`` int32, position
+    among the host's ports; ``leaf`` and ``pod`` int32: numbers of the switch that the port hangs on
+    and of the part of the fabric below the top tier that the switch is in (0 everywhere: not
+    known)."""
 
     node: tuple[str, ...]
     host: tuple[str, ...]
@@ -49,7 +55,8 @@ class Ends:
 
 @dataclass(frozen=True)
 class Round:
-    """``source[i]`` measures with ``target[i]`` (rows of :class:`Ends`, int64); no row stands twice. ``pairs``: the class that the round is drawn up for."""
+    """``source[i]`` measures with ``target[i]`` (rows of :class:`Ends`, int64); no row stands
+    twice. ``pairs``: the class that the round is drawn up for."""
 
     number: int
     pairs: str
@@ -67,10 +74,13 @@ def class_of(ends: Ends, source: np.ndarray, target: np.ndarray) -> np.ndarray:
 
 
 def rounds_of(ends: Ends, per_class: int | None = None, seed: int = 0) -> list[Round]:
-    """The rounds: at most ``per_class`` of each class of pairs that the fabric has (None: as many as bring all pairs together).
+    """The rounds: at most ``per_class`` of each class of pairs that the fabric has (None: as many
+    as bring all pairs together).
 
-    Every rail measures within itself, all rails in the same rounds. In a round every port has a partner but for one a rail where their number is odd, or where nobody is left
-    that the class allows. Directions change from round to round. Raises :class:`InputError` for fewer than two ports of one rail.
+    Every rail measures within itself, all rails in the same rounds. In a round every port has a
+    partner but for one a rail where their number is odd, or where nobody is left that the class
+    allows. Directions change from round to round. Raises :class:`InputError` for fewer than two
+    ports of one rail.
     """
     if per_class is not None and per_class < 1:
         raise InputError(f"rounds={per_class}: give 1 or more of each class of pairs")
@@ -93,7 +103,8 @@ def rounds_of(ends: Ends, per_class: int | None = None, seed: int = 0) -> list[R
 
 
 class _Matchings:
-    """The matchings of one rail at a level: 0 within leaves, 1 between leaves of a pod, 2 between pods."""
+    """The matchings of one rail at a level: 0 within leaves, 1 between leaves of a pod, 2 between
+    pods."""
 
     def __init__(self, ends: Ends, rows: np.ndarray, level: int, rng: np.random.Generator):
         self.ends, self.level = ends, level
@@ -150,7 +161,8 @@ def _steps(n: int) -> int:
 
 
 def circle(n: int, step: int) -> Iterator[tuple[int, int]]:
-    """Pairs of ``n`` players in a step of a tournament where everybody meets everybody: the last stands still, the others go round. (a, -1): no partner."""
+    """Pairs of ``n`` players in a step of a tournament where everybody meets everybody: the last
+    stands still, the others go round. (a, -1): no partner."""
     even = n + n % 2
     order = [even - 1, *((step + i) % (even - 1) for i in range(even - 1))]
     for i in range(even // 2):
@@ -160,17 +172,19 @@ def circle(n: int, step: int) -> Iterator[tuple[int, int]]:
 
 
 def measuring_parts(n: int) -> np.ndarray:
-    """Part of a round of ``n`` pairs that each pair is in (int64[n]): one part measures latency while the others load the fabric. A pair alone is
-    beside nobody: -1."""
+    """Part of a round of ``n`` pairs that each pair is in (int64[n]): one part measures latency
+    while the others load the fabric. A pair alone is beside nobody: -1."""
     return np.arange(n) % min(PARTS, n) if n > 1 else np.full(n, -1)
 
 
 def sub_rounds(
     ends: Ends, one: Round, crossed: Sequence[Collection[int]] | None, at_once: int | None = None
 ) -> list[np.ndarray]:
-    """Rows of the round's pairs in parts, so that pairs of one part share neither a host nor a link: each is alone on its path.
+    """Rows of the round's pairs in parts, so that pairs of one part share neither a host nor a
+    link: each is alone on its path.
 
-    ``crossed``: the links that each pair crosses, in either direction (None: not known, then only ``at_once`` keeps pairs apart). At most ``at_once`` pairs a part.
+    ``crossed``: the links that each pair crosses, in either direction (None: not known, then only
+    ``at_once`` keeps pairs apart). At most ``at_once`` pairs a part.
     """
     parts: list[tuple[list[int], set[object]]] = []
     for i in range(len(one)):

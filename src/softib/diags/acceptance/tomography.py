@@ -1,9 +1,13 @@
-"""Which parts do the slow pairs share? Measurements over paths, explained by as few slow parts as possible.
+"""Which parts do the slow pairs share? Measurements over paths, explained by as few slow parts as
+possible.
 
-A pair of hosts is as fast as the slowest part of its path, and its latency is the sum of the delays of all of them (network tomography: Vardi 1996; for
-few bad links the smallest set that explains the bad paths, Duffield 2006). Here: parts are taken one after another, each time the one that takes most off the
-sum of what is left unexplained (least absolute deviations, so that a single odd measurement moves nothing), as long as its measurements rank lower than those of the
-rest with significance (Wilcoxon's rank sum, exact for few), corrected for the number of parts and of tests that were looked at.
+A pair of hosts is as fast as the slowest part of its path, and its latency is the sum of the delays
+of all of them (network tomography: Vardi 1996; for few bad links the smallest set that explains the
+bad paths, Duffield 2006). Here: parts are taken one after another, each time the one that takes
+most off the sum of what is left unexplained (least absolute deviations, so that a single odd
+measurement moves nothing), as long as its measurements rank lower than those of the rest with
+significance (Wilcoxon's rank sum, exact for few), corrected for the number of parts and of tests
+that were looked at.
 """
 
 from __future__ import annotations
@@ -22,19 +26,22 @@ LEAST_LOSS = 0.05
 LEAST_DELAY = 0.25
 """The same of latency: share of the usual one."""
 LEAST_SCALE = 0.005
-"""Relative spread below which measurements are taken to be as exact as this: two equal ones do not make a third one infinitely odd."""
+"""Relative spread below which measurements are taken to be as exact as this: two equal ones do not
+make a third one infinitely odd."""
 EXACT_CELLS = 2_000_000
 """Size of the table up to which ranks are counted one by one."""
 MOST = 64
 """Slow parts that are looked for; a fabric with more has another problem."""
 MOST_REJECTED = 16
-"""Candidates without significance after which the search ends: those that come then explain even less."""
+"""Candidates without significance after which the search ends: those that come then explain even
+less."""
 
 
 @dataclass(frozen=True)
 class Parts:
-    """``p`` parts and the measurements whose paths cross each: ``row[first[k]:first[k + 1]]``, ascending. ``weight`` float64[p]: of parts that explain
-    equally much the one with the least is taken."""
+    """``p`` parts and the measurements whose paths cross each: ``row[first[k]:first[k + 1]]``,
+    ascending. ``weight`` float64[p]: of parts that explain equally much the one with the least is
+    taken."""
 
     first: np.ndarray
     row: np.ndarray
@@ -50,8 +57,10 @@ class Parts:
 
 @dataclass(frozen=True)
 class Blamed:
-    """``loss``: median of what the part's measurements lose (share of the usual bandwidth, or of the usual latency on top) beyond what other blamed parts explain;
-    ``measurements`` that cross it, ``slow`` of them (more than half of ``loss``); ``probability`` of as much by accident, corrected."""
+    """``loss``: median of what the part's measurements lose (share of the usual bandwidth, or of
+    the usual latency on top) beyond what other blamed parts explain; ``measurements`` that cross
+    it, ``slow`` of them (more than half of ``loss``); ``probability`` of as much by accident,
+    corrected."""
 
     part: int
     loss: float
@@ -61,8 +70,9 @@ class Blamed:
 
 
 def deviation(value: np.ndarray, expected: np.ndarray, latency: bool) -> np.ndarray:
-    """How much worse each measurement is than usual, above 0 = worse (float64[m]): -ln of measured over expected bandwidth, or measured over expected
-    latency - 1, each less its median, so that a model that is wrong for all alike blames nobody. NaN without an expectation or a value."""
+    """How much worse each measurement is than usual, above 0 = worse (float64[m]): -ln of measured
+    over expected bandwidth, or measured over expected latency - 1, each less its median, so that a
+    model that is wrong for all alike blames nobody. NaN without an expectation or a value."""
     with np.errstate(divide="ignore", invalid="ignore"):
         good = (value > 0) & (expected > 0) & np.isfinite(value) & np.isfinite(expected)
         ratio = np.where(good, value / expected, np.nan)
@@ -76,7 +86,8 @@ def deviation(value: np.ndarray, expected: np.ndarray, latency: bool) -> np.ndar
 def blame(d: np.ndarray, parts: Parts, latency: bool, tests: int = 1, level: float = LEVEL) -> list[Blamed]:
     """The slow parts of one test, those that explain most first.
 
-    ``d`` float64[m] as :func:`deviation` gives it. ``tests``: how many tests are looked at, for the correction. ``latency``: losses of a path add up, else the largest counts.
+    ``d`` float64[m] as :func:`deviation` gives it. ``tests``: how many tests are looked at, for the
+    correction. ``latency``: losses of a path add up, else the largest counts.
     """
     d = np.where(np.isfinite(d), d, 0.0)
     least = LEAST_DELAY if latency else -math.log1p(-LEAST_LOSS)
@@ -110,7 +121,8 @@ def blame(d: np.ndarray, parts: Parts, latency: bool, tests: int = 1, level: flo
 
 
 def _medians(d: np.ndarray, explained: np.ndarray, parts: Parts, owner: np.ndarray, latency: bool) -> np.ndarray:
-    """What most of each part's measurements have lost, those left out that another blamed part explains (bandwidth), or less what others explain (latency)."""
+    """What most of each part's measurements have lost, those left out that another blamed part
+    explains (bandwidth), or less what others explain (latency)."""
     left = d - explained if latency else d
     use = np.ones(len(parts.row), bool) if latency else explained[parts.row] == 0
     part, values = owner[use], left[parts.row[use]]
@@ -137,12 +149,14 @@ def _gains(
 
 
 def rank_sum(inside: np.ndarray, outside: np.ndarray) -> float:
-    """One-sided chance that values drawn at random from both together rank as high as ``inside`` does (Wilcoxon 1945): every choice counted where there are few, else by the
-    bound of a sum of exponential order statistics, whose tail stays right where the normal distribution's is not."""
+    """One-sided chance that values drawn at random from both together rank as high as ``inside``
+    does (Wilcoxon 1945): every choice counted where there are few, else by the bound of a sum of
+    exponential order statistics, whose tail stays right where the normal distribution's is not."""
     n, m = len(inside), len(outside)
     if not n or not m:
         return 1.0
-    # Ranks from the largest. Ties with the others count as the worse (larger) rank, so that they never make a part look worse than it is.
+    # Ranks from the largest. Ties with the others count as the worse (larger) rank, so that they
+    # never make a part look worse than it is.
     place = np.searchsorted(np.sort(-outside), np.sort(-inside), side="right") + np.arange(1, n + 1)
     if n * (n + m) * int(place.sum()) <= EXACT_CELLS:
         return _exact(place, n, n + m)

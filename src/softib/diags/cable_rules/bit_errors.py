@@ -1,8 +1,10 @@
-"""Bit errors that no code corrects, by time observed: a ratio is claimed only where chance does not explain the count.
+"""Bit errors that no code corrects, by time observed: a ratio is claimed only where chance does not
+explain the count.
 
-SymbolErrorCounter counts wrong symbols (8b/10b), wrong blocks (64b/66b) or lost codewords (RS-FEC), IBA 16.1.3.5. On a line of
-R bit/s, n of them in T seconds are a ratio of n / (R T), with exact Poisson bounds. The time that a clean link must have been
-observed before it is known to be clean is 3 / (R floor): 125 minutes at NDR and 1e-15, NVIDIA's figure.
+SymbolErrorCounter counts wrong symbols (8b/10b), wrong blocks (64b/66b) or lost codewords (RS-FEC),
+IBA 16.1.3.5. On a line of R bit/s, n of them in T seconds are a ratio of n / (R T), with exact
+Poisson bounds. The time that a clean link must have been observed before it is known to be clean is
+3 / (R floor): 125 minutes at NDR and 1e-15, NVIDIA's figure.
 """
 
 from __future__ import annotations
@@ -23,14 +25,18 @@ __all__ = ["needed_seconds"]
 
 SYMBOL = "symbol_error_counter"
 OBSERVED_TOO_SHORT = code(
-    "observed-too-short", Severity.INFO, "links were not observed for long enough to say that they are good",
-    "observe for the time that the finding names: in it three errors would come at the floor of the bit error ratio")  # fmt: skip
+    "observed-too-short",
+    Severity.INFO,
+    "links were not observed for long enough to say that they are good",
+    "observe for the time that the finding names: in it three errors would come at the floor of the bit error ratio",
+)
 CONFIDENCE = 0.95
 
 
 @rule
 def symbol_errors(case: Case) -> Iterator[Suspicion]:
-    """Cables of which an end received more bit errors than the floor explains, in all or in any one interval."""
+    """Cables of which an end received more bit errors than the floor explains, in all or in any one
+    interval."""
     usable = case.known(SYMBOL) & ~case.trained
     errors = np.where(usable, case.column(SYMBOL), 0.0)
     rates = np.unique(case.rates)
@@ -56,7 +62,8 @@ def symbol_errors(case: Case) -> Iterator[Suspicion]:
 def _surest(
     case: Case, errors: np.ndarray, bits: np.ndarray, total: float, all_bits: float
 ) -> tuple[float, float, float] | None:
-    """(errors, bits, confidence) of the whole time, or of the interval that speaks most clearly; None where chance may have done it."""
+    """(errors, bits, confidence) of the whole time, or of the interval that speaks most clearly;
+    None where chance may have done it."""
     floor = case.limits["ber_floor"]
     worst = int(errors.argmax())
     tried = [(total, all_bits), (float(errors[worst]), float(bits[worst]))]
@@ -83,14 +90,21 @@ def _of_cable(
     bad = low > case.limits["ber_specification"] or (hourly > case.limits["symbol_errors_per_hour"] and seconds >= 60)
     accused, reason = blame(case, row, total, case.known(SYMBOL))
     evidence = {
-        "errors": {str(case.location(r)): int(total[r]) for r in ends}, "observed_s": round(seconds, 3), "ber": ratio,
-        "ber_bounds": [low, high], "bounds_confidence": CONFIDENCE, "floor": case.limits["ber_floor"],
-        "source": case.limits.of("ber_floor").source, "errors_per_hour": round(hourly, 3), "direction": reason,
+        "errors": {str(case.location(r)): int(total[r]) for r in ends},
+        "observed_s": round(seconds, 3),
+        "ber": ratio,
+        "ber_bounds": [low, high],
+        "bounds_confidence": CONFIDENCE,
+        "floor": case.limits["ber_floor"],
+        "source": case.limits.of("ber_floor").source,
+        "errors_per_hour": round(hourly, 3),
+        "direction": reason,
         **case.when(np.array(ends), SYMBOL),
-    }  # fmt: skip
+    }
     # The whole time: where the errors of one interval alone are clear, the ratio is that interval's.
     text = (
-        f"{case.link(row)}: {int(total[row]):,} bit errors into {case.location(row)} in {span_text(seconds)}, a ratio of {ratio:.2g} "
+        f"{case.link(row)}: {int(total[row]):,} bit errors into {case.location(row)} in {span_text(seconds)}, a "
+        f"ratio of {ratio:.2g} "
         f"({low:.2g} to {high:.2g}); {reason}"
     )
     severity = Severity.ERROR if bad else Severity.WARNING
@@ -100,12 +114,14 @@ def _of_cable(
 
 
 def needed_seconds(case: Case, gbps: float) -> float:
-    """How long a link of this rate must be observed without an error before the floor is shown: three errors' time."""
+    """How long a link of this rate must be observed without an error before the floor is shown:
+    three errors' time."""
     return 3.0 / (line_rate(gbps) * case.limits["ber_floor"])
 
 
 def _too_short(case: Case, bits: np.ndarray, seconds: np.ndarray) -> Suspicion | None:
-    """One finding for all links that cannot be called good yet: ``bits`` in ``seconds`` that say something (float64[n])."""
+    """One finding for all links that cannot be called good yet: ``bits`` in ``seconds`` that say
+    something (float64[n])."""
     known = case.known(SYMBOL).any(axis=0) & (case.best_rate > 0)
     short = np.flatnonzero(known & (bits * case.limits["ber_floor"] < 3.0 * (1 - 1e-9)))
     if not len(short):
@@ -113,7 +129,8 @@ def _too_short(case: Case, bits: np.ndarray, seconds: np.ndarray) -> Suspicion |
     most = float(seconds[short].max())
     needed = max(needed_seconds(case, g) for g in np.unique(case.best_rate[short]).tolist())
     text = (
-        f"{len(short):,} of {counted(int(known.sum()), 'port')} {plural(int(known.sum()), 'was', 'were')} observed for {span_text(most)} at most; {span_text(needed)} without an error "
+        f"{len(short):,} of {counted(int(known.sum()), 'port')} {plural(int(known.sum()), 'was', 'were')} observed "
+        f"for {span_text(most)} at most; {span_text(needed)} without an error "
         f"would show a bit error ratio of {case.limits['ber_floor']:g}"
     )
     return Suspicion(
@@ -129,7 +146,8 @@ def _too_short(case: Case, bits: np.ndarray, seconds: np.ndarray) -> Suspicion |
 
 @rule
 def stated_ratios(case: Case) -> Iterator[Suspicion]:
-    """NDR cables, and those of which no rate is known, whose device states an effective or symbol error ratio beyond NVIDIA's levels."""
+    """NDR cables, and those of which no rate is known, whose device states an effective or symbol
+    error ratio beyond NVIDIA's levels."""
     ndr = np.array([r <= 0 or speed_name(r) == "NDR" for r in case.best_rate.tolist()], bool)
     worst = {kind: np.fmax.reduce(case.level(f"{kind}_ber"), axis=0, initial=0.0) for kind in ("symbol", "effective")}
     limits = {kind: (case.limits[f"ndr_{kind}_warning"], case.limits[f"ndr_{kind}_error"]) for kind in worst}
@@ -148,7 +166,13 @@ def stated_ratios(case: Case) -> Iterator[Suspicion]:
             "source": case.limits.of("ndr_symbol_warning").source,
         }
         yield Suspicion(
-            finding(LINK_BIT_ERRORS, case.ends(row), f"{case.link(row)}: {case.location(row)} states a {stated}", {**evidence, **source},
-                    severity=Severity.ERROR if severe else Severity.WARNING),
-            row, 0.95,
-        )  # fmt: skip
+            finding(
+                LINK_BIT_ERRORS,
+                case.ends(row),
+                f"{case.link(row)}: {case.location(row)} states a {stated}",
+                {**evidence, **source},
+                severity=Severity.ERROR if severe else Severity.WARNING,
+            ),
+            row,
+            0.95,
+        )

@@ -1,4 +1,5 @@
-"""Which end of a cable is bad: errors are counted by the end that receives, so a direction accuses one transmitter and one receiver."""
+"""Which end of a cable is bad: errors are counted by the end that receives, so a direction accuses
+one transmitter and one receiver."""
 
 from __future__ import annotations
 
@@ -9,13 +10,16 @@ from softib.diags.cable_rules.case import Case
 __all__ = ["blame"]
 
 ONE_SIDED = 10.0
-"""One direction is the bad one where it has this many times the errors of the other (our choice)."""
+"""One direction is the bad one where it has this many times the errors of the other (our choice).
+"""
 WARM = 10.0
-"""A module that is this many degrees warmer than that of the other end is the likelier one (pdr_deterministic_plugin's 10 degrees)."""
+"""A module that is this many degrees warmer than that of the other end is the likelier one
+(pdr_deterministic_plugin's 10 degrees)."""
 
 
 def blame(case: Case, row: int, errors: np.ndarray, stated: np.ndarray) -> tuple[int, str]:
-    """(row of the end to begin with, why) of the cable at ``row``, by the ``errors`` that each port received (float64[n]); ``stated`` bool[k, n]: where they are known."""
+    """(row of the end to begin with, why) of the cable at ``row``, by the ``errors`` that each port
+    received (float64[n]); ``stated`` bool[k, n]: where they are known."""
     peer = int(case.ports.peer[row])
     if peer < 0:
         return row, "the other end was not observed: cable, or either module"
@@ -31,11 +35,13 @@ def blame(case: Case, row: int, errors: np.ndarray, stated: np.ndarray) -> tuple
         hot = row if last[0] > last[1] else peer
         return (
             hot,
-            f"only what {case.location(row)} receives is damaged, and the module of {case.location(hot)} is the warmer one",
+            f"only what {case.location(row)} receives is damaged, and the module of {case.location(hot)} is the "
+            f"warmer one",
         )
     return (
         row,
-        f"only what {case.location(row)} receives is damaged: module of {case.location(peer)} (it sends), of {case.location(row)}, or the fibre between",
+        f"only what {case.location(row)} receives is damaged: module of {case.location(peer)} (it sends), of "
+        f"{case.location(row)}, or the fibre between",
     )
 
 

@@ -1,4 +1,5 @@
-"""What every rule looks at: the observations, what follows from them, the thresholds and the forwarding tables."""
+"""What every rule looks at: the observations, what follows from them, the thresholds and the
+forwarding tables."""
 
 from __future__ import annotations
 
@@ -23,9 +24,11 @@ NS = 1e9
 
 @dataclass(frozen=True)
 class Suspicion:
-    """What a rule found: ``finding``, the row of the port that it accuses first (-1: none), and how sure it is (0 to 1).
+    """What a rule found: ``finding``, the row of the port that it accuses first (-1: none), and how
+    sure it is (0 to 1).
 
-    ``cable``: it speaks against the cable or one of its ends, so that it counts where cables with one cause are looked for.
+    ``cable``: it speaks against the cable or one of its ends, so that it counts where cables with
+    one cause are looked for.
     """
 
     finding: Finding
@@ -44,7 +47,8 @@ def rule(function: Callable[[Case], Iterator[Suspicion]]) -> Callable[[Case], It
 
 
 class Case:
-    """Observations of a fabric, and what the rules ask of them. Rows are those of ``observations.ports``."""
+    """Observations of a fabric, and what the rules ask of them. Rows are those of
+    ``observations.ports``."""
 
     def __init__(self, observations: Observations, limits: Thresholds, tables: ForwardingTables | None = None):
         self.obs = observations
@@ -103,7 +107,8 @@ class Case:
 
     @cached_property
     def cable(self) -> np.ndarray:
-        """The row that stands for the cable of each port: the smaller one of its two ends (int64[n])."""
+        """The row that stands for the cable of each port: the smaller one of its two ends
+        (int64[n])."""
         rows = np.arange(self.n)
         peer = np.asarray(self.ports.peer, np.int64)
         return np.where(peer >= 0, np.minimum(rows, peer), rows)
@@ -150,7 +155,8 @@ class Case:
 
     @cached_property
     def rates(self) -> np.ndarray:
-        """Gb/s of data of each port in each interval (float64[k, n]): as observed, else what PortInfo says now."""
+        """Gb/s of data of each port in each interval (float64[k, n]): as observed, else what
+        PortInfo says now."""
         now = np.broadcast_to(np.asarray(self.ports.rate_gbps, np.float64), (self.obs.intervals, self.n))
         stated = self.obs.level.get("rate_gbps")
         return now if stated is None else np.where(np.isnan(stated), now, stated)
@@ -162,7 +168,8 @@ class Case:
 
     @cached_property
     def trained(self) -> np.ndarray:
-        """Either end of the cable counted LinkDowned in the interval, and it was short (bool[k, n]): its errors may be of the training."""
+        """Either end of the cable counted LinkDowned in the interval, and it was short (bool[k,
+        n]): its errors may be of the training."""
         here = self.column("link_downed_counter") > 0
         peer = self.ports.peer
         there = np.where(peer >= 0, here[:, np.maximum(peer, 0)], False)
@@ -178,7 +185,8 @@ class Case:
         return np.asarray(self.level(f"stuck_{counter}") >= 1)
 
     def arrived(self, counter: str) -> np.ndarray:
-        """Where it reached its field's largest value in the interval: it counted, nobody knows how much (bool[k, n])."""
+        """Where it reached its field's largest value in the interval: it counted, nobody knows how
+        much (bool[k, n])."""
         return np.asarray(self.level(f"stuck_{counter}") == 2)
 
     # -- chances --
@@ -189,12 +197,14 @@ class Case:
         return self.limits["false_alarms"] / max(1, self.n * (self.obs.intervals + 1))
 
     def too_many(self, n: float, mean: float) -> tuple[bool, float]:
-        """(``n`` events are more than a Poisson distribution of this mean gives by accident, how sure that is)."""
+        """(``n`` events are more than a Poisson distribution of this mean gives by accident, how
+        sure that is)."""
         p = poisson_tail(int(n), mean)
         return p < self.probability, 1.0 - min(1.0, p / max(self.probability, 1e-300) * self.limits["false_alarms"])
 
     def when(self, rows: np.ndarray, counter: str) -> dict[str, Any]:
-        """First and last interval in which the counter rose on any of the rows, as clock times in ns."""
+        """First and last interval in which the counter rose on any of the rows, as clock times in
+        ns."""
         rose = (self.column(counter)[:, rows] > 0).any(axis=1)
         at = np.flatnonzero(rose)
         if not len(at):
@@ -209,19 +219,22 @@ _SPEED_OF = {round(s.lane_data_gbps * lanes, 3): s for lanes in (12, 8, 2, 1, 4)
 
 
 def line_rate(gbps: float) -> float:
-    """Bits a second on the line of a link that carries ``gbps`` of data (8b/10b and 64b/66b included)."""
+    """Bits a second on the line of a link that carries ``gbps`` of data (8b/10b and 64b/66b
+    included)."""
     speed = _SPEED_OF.get(round(gbps, 3))
     return gbps * 1e9 * (speed.lane_gbps / speed.lane_data_gbps if speed else 66 / 64)
 
 
 def speed_name(gbps: float) -> str:
-    """The generation of a link that carries ``gbps`` ("" where none does); four lanes where other numbers would do too."""
+    """The generation of a link that carries ``gbps`` ("" where none does); four lanes where other
+    numbers would do too."""
     speed = _SPEED_OF.get(round(gbps, 3))
     return speed.name if speed else ""
 
 
 def signalling_rate(gbps: float) -> float:
-    """Bits a second of a lane of a link that carries ``gbps``; four lanes where other numbers would do too."""
+    """Bits a second of a lane of a link that carries ``gbps``; four lanes where other numbers would
+    do too."""
     speed = _SPEED_OF.get(round(gbps, 3))
     return speed.lane_gbps * 1e9 if speed else gbps * 1e9 * 66 / 64 / 4
 

@@ -1,4 +1,5 @@
-"""Chances that rules need, without a library of statistics: exact Poisson tails and bounds, hypergeometric tails."""
+"""Chances that rules need, without a library of statistics: exact Poisson tails and bounds,
+hypergeometric tails."""
 
 from __future__ import annotations
 
@@ -7,7 +8,8 @@ import math
 __all__ = ["hypergeometric_tail", "poisson_lower", "poisson_tail", "poisson_upper"]
 
 EXACT = 10_000
-"""Counts up to which bounds are exact; beyond, the normal distribution is as good (its error is below a part in a thousand)."""
+"""Counts up to which bounds are exact; beyond, the normal distribution is as good (its error is
+below a part in a thousand)."""
 TINY = 1e-17
 
 
@@ -44,7 +46,8 @@ def _series(mean: float, n: int) -> float:
 
 
 def poisson_lower(n: int, probability: float) -> float:
-    """The mean below which ``n`` or more happen with at most this chance: the exact lower bound (Garwood 1936)."""
+    """The mean below which ``n`` or more happen with at most this chance: the exact lower bound
+    (Garwood 1936)."""
     if n <= 0:
         return 0.0
     if n > EXACT:
@@ -84,10 +87,13 @@ def hypergeometric_tail(k: int, group: int, marked: int, total: int) -> float:
     if k <= max(0, group + marked - total):
         return 1.0
     whole = _log_choose(total, group)
-    return min(1.0, math.fsum(
-        math.exp(_log_choose(marked, i) + _log_choose(total - marked, group - i) - whole)
-        for i in range(k, min(group, marked) + 1)
-    ))  # fmt: skip
+    return min(
+        1.0,
+        math.fsum(
+            math.exp(_log_choose(marked, i) + _log_choose(total - marked, group - i) - whole)
+            for i in range(k, min(group, marked) + 1)
+        ),
+    )
 
 
 def _log_choose(n: int, k: int) -> float:

@@ -1,7 +1,8 @@
-"""Several bad cables with one cause: those of a switch, a chassis, a module, a batch, a vendor, a device or a firmware.
+"""Several bad cables with one cause: those of a switch, a chassis, a module, a batch, a vendor, a
+device or a firmware.
 
-Of N cables K are suspected. A group of n of them that holds k is named where so many by accident are improbable (hypergeometric tail,
-times the number of groups looked at).
+Of N cables K are suspected. A group of n of them that holds k is named where so many by accident
+are improbable (hypergeometric tail, times the number of groups looked at).
 """
 
 from __future__ import annotations
@@ -20,12 +21,20 @@ from softib.plural import counted
 __all__ = ["common_causes"]
 
 COMMON_CAUSE = code(
-    "common-cause", Severity.ERROR, "cables of one switch, module, batch, vendor or firmware are bad together",
-    "look at what they share before any of them is replaced: power, cooling, a line card, a batch, a firmware")  # fmt: skip
+    "common-cause",
+    Severity.ERROR,
+    "cables of one switch, module, batch, vendor or firmware are bad together",
+    "look at what they share before any of them is replaced: power, cooling, a line card, a batch, a firmware",
+)
 KINDS = {
-    "module_serial": "module", "system": "chassis", "module_part": "cables of part", "module_vendor": "cables of", "firmware": "firmware",
-    "device": "device", "vendor": "devices of",
-}  # fmt: skip
+    "module_serial": "module",
+    "system": "chassis",
+    "module_part": "cables of part",
+    "module_vendor": "cables of",
+    "firmware": "firmware",
+    "device": "device",
+    "vendor": "devices of",
+}
 """What was told of ports, from the closest cause to the widest, and what messages call it."""
 
 
@@ -40,7 +49,8 @@ class _Group:
 
 
 def common_causes(case: Case, suspicions: list[Suspicion]) -> Iterator[tuple[Suspicion, frozenset[int]]]:
-    """(the group's finding, cables (rows of :attr:`Case.cable`) that it explains), the least probable accident first."""
+    """(the group's finding, cables (rows of :attr:`Case.cable`) that it explains), the least
+    probable accident first."""
     suspects = np.unique(case.cable[[s.port for s in suspicions if s.cable and s.port >= 0]])
     total = len(case.cables)
     if len(suspects) < case.limits["group_least"] or not total:
@@ -69,10 +79,20 @@ def common_causes(case: Case, suspicions: list[Suspicion]) -> Iterator[tuple[Sus
 
 def _of_group(case: Case, group: _Group, bad: np.ndarray, suspects: int, probability: float) -> Suspicion:
     links = [case.link(int(r)) for r in bad.tolist()]
-    text = (f"{len(bad)} of the {counted(len(group.cables), 'cable')} of {group.kind} {group.name} are bad, {suspects} of all {len(case.cables):,}: "
-            f"chance would do that with a probability of {probability:.1g}")  # fmt: skip
-    evidence = {"kind": group.kind, "name": group.name, "bad": links, "cables": len(group.cables), "bad_in_all": suspects,
-                "cables_in_all": len(case.cables), "probability": probability}  # fmt: skip
+    text = (
+        f"{len(bad)} of the {counted(len(group.cables), 'cable')} of {group.kind} {group.name} are bad, {suspects} "
+        f"of all {len(case.cables):,}: "
+        f"chance would do that with a probability of {probability:.1g}"
+    )
+    evidence = {
+        "kind": group.kind,
+        "name": group.name,
+        "bad": links,
+        "cables": len(group.cables),
+        "bad_in_all": suspects,
+        "cables_in_all": len(case.cables),
+        "probability": probability,
+    }
     return Suspicion(finding(COMMON_CAUSE, group.where, text, evidence), -1, 1.0 - probability, cable=False)
 
 

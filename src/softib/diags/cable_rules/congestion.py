@@ -1,9 +1,12 @@
-"""Who makes others wait: PortXmitWait followed through the forwarding tables to the port where a congestion tree begins.
+"""Who makes others wait: PortXmitWait followed through the forwarding tables to the port where a
+congestion tree begins.
 
-A port waits because the one behind it gives no credits (IBA 7.9, 16.1.3.5). Where that is a switch, some of its egress ports hold what
-came in; the forwarding tables say which. The tree's *root* is a port that nothing further on explains:
+A port waits because the one behind it gives no credits (IBA 7.9, 16.1.3.5). Where that is a switch,
+some of its egress ports hold what came in; the forwarding tables say which. The tree's *root* is a
+port that nothing further on explains:
 
-* it sends at its full rate while it is busy: a **hot spot by traffic**, many senders for one link, no fault;
+* it sends at its full rate while it is busy: a **hot spot by traffic**, many senders for one link,
+  no fault;
 * it waits itself, and behind it is a host: a **slow receiver**;
 * nothing behind it is busy or waits: the switch port that it leads to does not drain.
 
@@ -24,24 +27,38 @@ from softib.iba.constants import PortState
 from softib.plural import counted
 
 SLOW_RECEIVER = code(
-    "slow-receiver", Severity.WARNING, "a port drains slower than its link, so that others wait behind it",
-    "a host: its PCIe link, its memory, a program that does not post receives; a switch: its firmware; compare with its peers")  # fmt: skip
+    "slow-receiver",
+    Severity.WARNING,
+    "a port drains slower than its link, so that others wait behind it",
+    "a host: its PCIe link, its memory, a program that does not post receives; a switch: its firmware; compare with "
+    "its peers",
+)
 HOT_SPOT = code(
-    "congestion-hot-spot", Severity.INFO, "many senders share one link that is busy all the time, and wait for it",
-    "no fault: fewer senders at once, congestion control, adaptive routing, or more links there")  # fmt: skip
+    "congestion-hot-spot",
+    Severity.INFO,
+    "many senders share one link that is busy all the time, and wait for it",
+    "no fault: fewer senders at once, congestion control, adaptive routing, or more links there",
+)
 CONGESTED_SLOW_LINK = code(
-    "congested-slow-link", Severity.WARNING, "a link that runs slower than its peers makes others wait",
-    "look why it runs slower: cable, modules, enabled speeds")  # fmt: skip
+    "congested-slow-link",
+    Severity.WARNING,
+    "a link that runs slower than its peers makes others wait",
+    "look why it runs slower: cable, modules, enabled speeds",
+)
 PACKETS_DISCARDED = code(
-    "packets-discarded", Severity.WARNING, "a port throws packets away because they waited too long",
-    "look at what is behind the port: it takes nothing, or too slowly for HOQLife")  # fmt: skip
+    "packets-discarded",
+    Severity.WARNING,
+    "a port throws packets away because they waited too long",
+    "look at what is behind the port: it takes nothing, or too slowly for HOQLife",
+)
 WAIT, DATA, DOWNED = "port_xmit_wait", "port_xmit_data", "link_downed_counter"
 DISCARDS, HOQ, INACTIVE = "port_xmit_discards", "port_sw_hoq_lifetime_limit_discards", "port_inactive_discards"
 INTERVALS = 64
 """Intervals that are looked at, those with the most waiting."""
 BEHIND = 0.9
-"""Whoever waits for a port waits while it has something to send: a port that sends and waits itself for less than this share of the other's waiting time is not what it waits for. (All of
-it, less the headers that PortXmitData does not count.)"""
+"""Whoever waits for a port waits while it has something to send: a port that sends and waits itself
+for less than this share of the other's waiting time is not what it waits for. (All of it, less the
+headers that PortXmitData does not count.)"""
 SAME = 0.9
 """Ports are as busy as each other from this ratio on."""
 LONGEST = 63
@@ -53,7 +70,8 @@ SLOW, FAST, STUCK = "slow", "hot", "stuck"
 
 @dataclass
 class _Root:
-    """``kind`` of a root, the intervals in which it was one, and what waits behind it: share of the time by row."""
+    """``kind`` of a root, the intervals in which it was one, and what waits behind it: share of the
+    time by row."""
 
     row: int
     kind: str
@@ -65,7 +83,8 @@ class _Root:
 
 @rule
 def congestion(case: Case) -> Iterator[Suspicion]:
-    """Roots of congestion trees over all intervals, the longest-lasting first; ports that discard without one."""
+    """Roots of congestion trees over all intervals, the longest-lasting first; ports that discard
+    without one."""
     wait, busy = _shares(case)
     blocked = _blocked(case)
     found: dict[tuple[int, str], _Root] = {}
@@ -83,7 +102,8 @@ def congestion(case: Case) -> Iterator[Suspicion]:
 
 
 def _shares(case: Case) -> tuple[np.ndarray, np.ndarray]:
-    """(share of each interval that each port waited, share of its data rate that it sent), float64[k, n]."""
+    """(share of each interval that each port waited, share of its data rate that it sent),
+    float64[k, n]."""
     tick = case.level("tick_symbols")
     tick = np.where(np.isnan(tick), case.limits["tick_symbols"], tick)
     per_tick = np.zeros_like(case.rates)
@@ -103,7 +123,8 @@ def _blocked(case: Case) -> np.ndarray:
 
 
 def _was_down(case: Case, k: int) -> np.ndarray:
-    """Ports whose link fell in interval ``k``, as either end counted, or was down when it began or ended (bool[n])."""
+    """Ports whose link fell in interval ``k``, as either end counted, or was down when it began or
+    ended (bool[n])."""
     state = case.level("state")[max(k - 1, 0) : k + 1]
     here = (case.column(DOWNED)[k] > 0) | (state < PortState.ACTIVE).any(axis=0)
     peer = case.ports.peer
@@ -123,7 +144,8 @@ class _Interval:
     ):
         self.case, self.found, self.k = case, found, k
         self.wait, self.busy = np.where(blocked[k], 1.0, shares[0][k]), shares[1][k]
-        # What sent nothing while its link was down may have been full while it was up: it told nothing of the whole interval.
+        # What sent nothing while its link was down may have been full while it was up: it told
+        # nothing of the whole interval.
         self.sent_known = case.known(DATA)[k] & ~_was_down(case, k)
         self.limit = case.limits["wait_share"]
         self.kinds: dict[int, list[tuple[int, str]]] = {}
@@ -170,7 +192,8 @@ class _Interval:
         return self.kinds[row]
 
     def _receiver(self, row: int) -> int:
-        """The last port that is as busy as the one where the traffic meets: towards a single receiver all links from there on are full."""
+        """The last port that is as busy as the one where the traffic meets: towards a single
+        receiver all links from there on are full."""
         for _ in range(LONGEST):
             peer = int(self.case.ports.peer[row])
             if peer < 0 or not self.case.ports.switch[peer]:
@@ -182,7 +205,8 @@ class _Interval:
         return row
 
     def _onwards(self, row: int, peer: int) -> list[int]:
-        """Rows of the egress ports that traffic out of ``row`` goes on by; without tables all of that switch but the one it came in by."""
+        """Rows of the egress ports that traffic out of ``row`` goes on by; without tables all of
+        that switch but the one it came in by."""
         case, ports = self.case, self.case.ports
         guid = int(ports.node_guid[peer])
         if case.tables is None or case.tables.row(guid) < 0:
@@ -202,13 +226,21 @@ def _of_root(case: Case, root: _Root) -> Suspicion:
     rate = float(case.best_rate[row])
     drained = rate * root.busy / max(root.busy + root.waited, 1e-12)
     evidence = {
-        "root": str(case.location(row)), "intervals": len(root.intervals), "seconds": round(seconds, 6), "busy_share": round(root.busy, 4),
-        "wait_share": round(root.waited, 4), "gbps": rate, "drained_gbps": round(drained, 3),
-        "branches": {str(case.location(r)): round(root.waits[r], 4) for r in branches}, "n_branches": len(branches),
-        "victims": {str(case.location(r)): round(root.waits[r], 4) for r in victims}, "n_victims": len(victims),
-        "source": case.limits.of("wait_share").source, "first_ns": int(case.obs.begin_ns[root.intervals[0], row]),
+        "root": str(case.location(row)),
+        "intervals": len(root.intervals),
+        "seconds": round(seconds, 6),
+        "busy_share": round(root.busy, 4),
+        "wait_share": round(root.waited, 4),
+        "gbps": rate,
+        "drained_gbps": round(drained, 3),
+        "branches": {str(case.location(r)): round(root.waits[r], 4) for r in branches},
+        "n_branches": len(branches),
+        "victims": {str(case.location(r)): round(root.waits[r], 4) for r in victims},
+        "n_victims": len(victims),
+        "source": case.limits.of("wait_share").source,
+        "first_ns": int(case.obs.begin_ns[root.intervals[0], row]),
         "last_ns": int(case.obs.end_ns[root.intervals[-1], row]),
-    }  # fmt: skip
+    }
     behind = (
         f"; {counted(len(branches), 'port')} of switches and {len(victims)} of hosts wait behind it"
         if branches or victims
@@ -217,9 +249,13 @@ def _of_root(case: Case, root: _Root) -> Suspicion:
     lasted = f"in {span_text(seconds)}"
     could, whose = _could(case, row)
     if root.kind == FAST and rate < SLOWER * could:
-        made: Finding = finding(CONGESTED_SLOW_LINK, case.ends(row),
-                                f"{case.link(row)} runs at {rate:.0f} Gb/s, {whose} at {could:.0f}, and is {root.busy:.0%} busy {lasted}{behind}",
-                                evidence | {"peers_gbps": could})  # fmt: skip
+        made: Finding = finding(
+            CONGESTED_SLOW_LINK,
+            case.ends(row),
+            f"{case.link(row)} runs at {rate:.0f} Gb/s, {whose} at {could:.0f}, and is {root.busy:.0%} busy "
+            f"{lasted}{behind}",
+            evidence | {"peers_gbps": could},
+        )
         return Suspicion(made, row, 0.95)
     if root.kind == FAST:
         made = finding(
@@ -230,14 +266,20 @@ def _of_root(case: Case, root: _Root) -> Suspicion:
         )
         return Suspicion(made, row, 0.9, cable=False)
     end = peer if peer >= 0 else row
-    made = finding(SLOW_RECEIVER, case.ends(end),
-                   f"{case.location(end)} drains {drained:.3g} of {rate:.0f} Gb/s: {case.location(row)} waits {root.waited:.0%} of the time "
-                   f"{lasted} and is {root.busy:.0%} busy{behind}", evidence)  # fmt: skip
+    made = finding(
+        SLOW_RECEIVER,
+        case.ends(end),
+        f"{case.location(end)} drains {drained:.3g} of {rate:.0f} Gb/s: {case.location(row)} waits "
+        f"{root.waited:.0%} of the time "
+        f"{lasted} and is {root.busy:.0%} busy{behind}",
+        evidence,
+    )
     return Suspicion(made, end, 0.95)
 
 
 def _could(case: Case, row: int) -> tuple[float, str]:
-    """What the link could run at, and who says so: both ends where PortInfo told what they support (an adapter of an older generation is no fault), else its peers."""
+    """What the link could run at, and who says so: both ends where PortInfo told what they support
+    (an adapter of an older generation is no fault), else its peers."""
     stated = case.level("best_gbps")[:, row]
     stated = stated[~np.isnan(stated)]
     return (float(stated[-1]), "both ends could") if len(stated) else (_usual_rate(case, row), "its peers")
@@ -261,10 +303,20 @@ def _discards(case: Case, accused: set[int]) -> Iterator[Suspicion]:
         seconds = float(case.observed_s(DISCARDS)[row])
         peer = int(case.ports.peer[row])
         yield Suspicion(
-            finding(PACKETS_DISCARDED, case.ends(peer if peer >= 0 else row),
-                    f"{case.link(row)}: {case.location(row)} threw {int(lost[:, row].sum()):,} packets away in {span_text(seconds)}, up to "
-                    f"{rate[:, row].max():.3g} a second",
-                    {"PortXmitDiscards": int(lost[:, row].sum()), "per_second": float(rate[:, row].max()), "observed_s": round(seconds, 3),
-                     "source": case.limits.of("discards_per_second").source, **case.when(np.array([row]), DISCARDS)}),
-            peer if peer >= 0 else row, 0.9,
-        )  # fmt: skip
+            finding(
+                PACKETS_DISCARDED,
+                case.ends(peer if peer >= 0 else row),
+                f"{case.link(row)}: {case.location(row)} threw {int(lost[:, row].sum()):,} packets away in "
+                f"{span_text(seconds)}, up to "
+                f"{rate[:, row].max():.3g} a second",
+                {
+                    "PortXmitDiscards": int(lost[:, row].sum()),
+                    "per_second": float(rate[:, row].max()),
+                    "observed_s": round(seconds, 3),
+                    "source": case.limits.of("discards_per_second").source,
+                    **case.when(np.array([row]), DISCARDS),
+                },
+            ),
+            peer if peer >= 0 else row,
+            0.9,
+        )

@@ -1,6 +1,8 @@
-"""What forward error correction mends, before it fails: corrected symbols by time are the bit error ratio before FEC.
+"""What forward error correction mends, before it fails: corrected symbols by time are the bit error
+ratio before FEC.
 
-PAM4 lanes make errors always; RS(544,514) mends 15 symbols of a codeword, and links are specified to 2.4e-4 before it.
+PAM4 lanes make errors always; RS(544,514) mends 15 symbols of a codeword, and links are specified
+to 2.4e-4 before it.
 """
 
 from __future__ import annotations
@@ -16,15 +18,21 @@ from softib.diags.finding import Severity
 from softib.diags.registry import code, finding
 
 LINK_PRE_FEC_ERRORS = code(
-    "link-pre-fec-errors", Severity.WARNING, "error correction has little margin left on a link",
-    "clean the connectors, then replace the module that sends; an error where the ratio is above the limit: packets will be lost")  # fmt: skip
+    "link-pre-fec-errors",
+    Severity.WARNING,
+    "error correction has little margin left on a link",
+    "clean the connectors, then replace the module that sends; an error where the ratio is above the limit: packets "
+    "will be lost",
+)
 CORRECTED = "port_fec_corrected_symbol_ctr"
 """32 bits: at a normal ratio of 1e-8 it is full after 12 days of 4x NDR, at 1e-3 after 10 s."""
 
 
 def corrected_symbols(case: Case) -> tuple[np.ndarray, np.ndarray]:
-    """Symbols that were corrected in each interval (float64[k, n]), and where that is known (bool[k, n]): by the histogram of codewords, whose bins have 64 bits, else by PortFECCorrectedSymbolCtr,
-    else what this counter of 32 bits rose by at least until it was full."""
+    """Symbols that were corrected in each interval (float64[k, n]), and where that is known
+    (bool[k, n]): by the histogram of codewords, whose bins have 64 bits, else by
+    PortFECCorrectedSymbolCtr, else what this counter of 32 bits rose by at least until it was full.
+    """
     known, symbols = case.known(CORRECTED), case.column(CORRECTED)
     least = case.level(f"least_{CORRECTED}")
     symbols, known = np.where(known | np.isnan(least), symbols, least), known | ~np.isnan(least)
@@ -35,7 +43,8 @@ def corrected_symbols(case: Case) -> tuple[np.ndarray, np.ndarray]:
 
 @rule
 def fec_margin(case: Case) -> Iterator[Suspicion]:
-    """Cables whose bit error ratio before FEC is near or above the limit, by the counters or by what the device says itself."""
+    """Cables whose bit error ratio before FEC is near or above the limit, by the counters or by
+    what the device says itself."""
     symbols, known = corrected_symbols(case)
     usable = known & ~case.trained
     symbols = np.where(usable, symbols, 0.0)
@@ -56,11 +65,22 @@ def fec_margin(case: Case) -> Iterator[Suspicion]:
         limit = case.limits["pre_fec_ber"]
         severity = Severity.ERROR if worst[row] > limit else Severity.WARNING
         yield Suspicion(
-            finding(LINK_PRE_FEC_ERRORS, case.ends(accused),
-                    f"{case.link(row)}: bit error ratio before FEC {worst[row]:.2g} into {case.location(row)} "
-                    f"({span_text(seconds)} observed; limit {limit:g}); {reason}",
-                    {"pre_fec_ber": {str(case.location(r)): float(worst[r]) for r in ends}, "observed_s": round(seconds, 3),
-                     "limit": limit, "margin": case.limits["pre_fec_margin"], "source": case.limits.of("pre_fec_ber").source,
-                     "direction": reason, **case.when(np.array(ends), CORRECTED)}, severity=severity),
-            accused, 0.99,
-        )  # fmt: skip
+            finding(
+                LINK_PRE_FEC_ERRORS,
+                case.ends(accused),
+                f"{case.link(row)}: bit error ratio before FEC {worst[row]:.2g} into {case.location(row)} "
+                f"({span_text(seconds)} observed; limit {limit:g}); {reason}",
+                {
+                    "pre_fec_ber": {str(case.location(r)): float(worst[r]) for r in ends},
+                    "observed_s": round(seconds, 3),
+                    "limit": limit,
+                    "margin": case.limits["pre_fec_margin"],
+                    "source": case.limits.of("pre_fec_ber").source,
+                    "direction": reason,
+                    **case.when(np.array(ends), CORRECTED),
+                },
+                severity=severity,
+            ),
+            accused,
+            0.99,
+        )

@@ -18,7 +18,8 @@ __all__ = ["with_isolation"]
 ISOLATED_CODES = frozenset(
     {"link-bit-errors", "link-pre-fec-errors", "link-packet-errors", "link-flaps", "flow-control-errors"}
 )
-"""Findings that are of a cable, which can be switched off. A slow host's cable is not the matter."""
+"""Findings that are of a cable, which can be switched off. A slow host's cable is not the matter.
+"""
 
 
 @dataclass
@@ -42,7 +43,8 @@ class _Cost:
         return self.nodes - int(np.bincount(part, minlength=1).max())
 
     def without(self, cable: int) -> dict[str, Any] | None:
-        """What it costs to take ``cable`` away (it stays away); None where it is not known to join two nodes."""
+        """What it costs to take ``cable`` away (it stays away); None where it is not known to join
+        two nodes."""
         at = np.flatnonzero(self.rows == cable)
         if not len(at):
             return None
@@ -65,9 +67,11 @@ class _Cost:
 
 
 def with_isolation(case: Case, suspicions: list[Suspicion]) -> list[Suspicion]:
-    """The same suspicions, those against cables with ``isolate`` in the evidence: whether now, and what it costs.
+    """The same suspicions, those against cables with ``isolate`` in the evidence: whether now, and
+    what it costs.
 
-    At most max(10, 0.5 % of the cables) at once, errors before warnings, the surest first. The cost of each is counted with those before it away already.
+    At most max(10, 0.5 % of the cables) at once, errors before warnings, the surest first. The cost
+    of each is counted with those before it away already.
     """
     most = int(max(case.limits["isolations_at_least"], math.ceil(case.limits["isolations_share"] * len(case.cables))))
     order = sorted(

@@ -1,4 +1,5 @@
-"""Environment variables that take a program off the HCAs: what explains a job whose counters stand still. They accuse nobody by themselves."""
+"""Environment variables that take a program off the HCAs: what explains a job whose counters stand
+still. They accuse nobody by themselves."""
 
 from __future__ import annotations
 
@@ -9,9 +10,25 @@ from softib.plain_values import whole_number
 
 __all__ = ["VARIABLES", "JobProcess", "explained", "ipoib_named", "off_hcas"]
 
-VERBS_TLS = frozenset({
-    "all", "ib", "rc", "rc_v", "rc_x", "rc_verbs", "rc_mlx5", "ud", "ud_v", "ud_x", "ud_verbs", "ud_mlx5", "dc", "dc_x", "dc_mlx5",
-})  # fmt: skip
+VERBS_TLS = frozenset(
+    {
+        "all",
+        "ib",
+        "rc",
+        "rc_v",
+        "rc_x",
+        "rc_verbs",
+        "rc_mlx5",
+        "ud",
+        "ud_v",
+        "ud_x",
+        "ud_verbs",
+        "ud_mlx5",
+        "dc",
+        "dc_x",
+        "dc_mlx5",
+    }
+)
 """Transports and aliases over verbs in ``UCX_TLS`` (UCX 1.13, ``ucx_info -c -f``)."""
 VERBS_PML = frozenset({"ucx", "cm", "yalla"})
 VERBS_BTL = frozenset({"openib", "uct", "ofi"})
@@ -50,7 +67,8 @@ def _number(env: Mapping[str, str], name: str) -> bool:
 
 
 def _positive(env: Mapping[str, str], name: str) -> list[str]:
-    """The items of a list that says what to use; empty where it is not given, or says what to leave out (``^``)."""
+    """The items of a list that says what to use; empty where it is not given, or says what to leave
+    out (``^``)."""
     items = _items(env.get(name, ""))
     return [] if items and items[0].startswith("^") else items
 
@@ -72,7 +90,8 @@ def _no_ucx_device(env: Mapping[str, str]) -> bool:
 
 
 def _no_ompi_component(env: Mapping[str, str]) -> bool:
-    """``btl`` counts under ``pml ob1`` alone: ``pml ucx`` and ``cm`` do not look at it (Open MPI 4.1, ompi_info)."""
+    """``btl`` counts under ``pml ob1`` alone: ``pml ucx`` and ``cm`` do not look at it (Open MPI
+    4.1, ompi_info)."""
     pml, btl = _positive(env, "OMPI_MCA_pml"), _positive(env, "OMPI_MCA_btl")
     return bool(pml) and not VERBS_PML & set(pml) and bool(btl) and not VERBS_BTL & set(btl)
 
@@ -90,7 +109,8 @@ VARIABLES: tuple[tuple[tuple[str, ...], Callable[[Mapping[str, str]], bool]], ..
     (("OMPI_MCA_pml", "OMPI_MCA_btl"), _no_ompi_component),
     (("FI_PROVIDER",), _no_provider),
 )
-"""Variables, and whether they keep a program from verbs (NCCL user guide, "Environment variables"; UCX, Open MPI and libfabric as above)."""
+"""Variables, and whether they keep a program from verbs (NCCL user guide, "Environment variables";
+UCX, Open MPI and libfabric as above)."""
 
 
 def off_hcas(environment: Mapping[str, str]) -> tuple[str, ...]:
@@ -103,7 +123,8 @@ def off_hcas(environment: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def explained(processes: Iterable[JobProcess]) -> dict[str, list[str]]:
-    """``NAME=value`` -> the processes (``host: command (PID)``) that have it, in order of host and PID."""
+    """``NAME=value`` -> the processes (``host: command (PID)``) that have it, in order of host and
+    PID."""
     found: dict[str, list[str]] = {}
     for p in sorted(processes, key=lambda p: (p.host, p.pid)):
         for text in off_hcas(p.environment):
@@ -118,11 +139,13 @@ INTERFACES = (
     "UCX_NET_DEVICES",
     "OMPI_MCA_btl_tcp_if_include",
 )
-"""Variables that name interfaces for sockets (PyTorch's "Distributed", NCCL user guide, UCX, Open MPI). NCCL with verbs uses its one for bootstrap alone: it accuses nobody."""
+"""Variables that name interfaces for sockets (PyTorch's "Distributed", NCCL user guide, UCX, Open
+MPI). NCCL with verbs uses its one for bootstrap alone: it accuses nobody."""
 
 
 def ipoib_named(processes: Iterable[JobProcess]) -> dict[str, list[str]]:
-    """``NAME=value`` of variables that let sockets go over IPoIB interfaces (``ib0``, ``ibp3s0``) -> the processes that have it, as :func:`explained`."""
+    """``NAME=value`` of variables that let sockets go over IPoIB interfaces (``ib0``, ``ibp3s0``)
+    -> the processes that have it, as :func:`explained`."""
     found: dict[str, list[str]] = {}
     for p in sorted(processes, key=lambda p: (p.host, p.pid)):
         for name in INTERFACES:

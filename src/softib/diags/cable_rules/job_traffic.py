@@ -1,7 +1,9 @@
-"""Jobs that do not use the HCAs of their hosts: the unintended fallback to TCP (``NCCL_IB_DISABLE=1``, no ``libibverbs`` in a container, a transport that UCX left out).
+"""Jobs that do not use the HCAs of their hosts: the unintended fallback to TCP
+(``NCCL_IB_DISABLE=1``, no ``libibverbs`` in a container, a transport that UCX left out).
 
-Counters do not know what a program wanted. They say that the data counters of all of a job's hosts stand still while it runs, or move far less than those of
-other jobs' hosts; and what the packets are like that do move.
+Counters do not know what a program wanted. They say that the data counters of all of a job's hosts
+stand still while it runs, or move far less than those of other jobs' hosts; and what the packets
+are like that do move.
 """
 
 from __future__ import annotations
@@ -22,12 +24,21 @@ from softib.plural import counted
 __all__ = ["JobPorts", "job_traffic"]
 
 JOB_OFF_HCAS = code(
-    "job-off-hcas", Severity.WARNING, "the HCAs of a job's hosts carry next to nothing while it runs: it uses TCP, or waits",
-    "look into the job: NCCL_IB_DISABLE and NCCL_DEBUG=INFO (NET/Socket), UCX_TLS, OMPI_MCA_pml and btl, /dev/infiniband in its container, ulimit -l; "
-    "where it only waits or computes, nothing")  # fmt: skip
+    "job-off-hcas",
+    Severity.WARNING,
+    "the HCAs of a job's hosts carry next to nothing while it runs: it uses TCP, or waits",
+    "look into the job: NCCL_IB_DISABLE and NCCL_DEBUG=INFO (NET/Socket), UCX_TLS, OMPI_MCA_pml and btl, "
+    "/dev/infiniband in its container, ulimit -l; "
+    "where it only waits or computes, nothing",
+)
 JOB_ON_IPOIB = code(
-    "job-like-ipoib", Severity.INFO, "a job's packets are as large as IPoIB's and multicasts are among them, while those of other jobs are larger: TCP over IPoIB",
-    "look into the job: torch's backend gloo and NCCL's sockets go over whatever interface GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME name; ss -ti on ib0 shows its connections")  # fmt: skip
+    "job-like-ipoib",
+    Severity.INFO,
+    "a job's packets are as large as IPoIB's and multicasts are among them, while those of other jobs are larger: "
+    "TCP over IPoIB",
+    "look into the job: torch's backend gloo and NCCL's sockets go over whatever interface GLOO_SOCKET_IFNAME and "
+    "NCCL_SOCKET_IFNAME name; ss -ti on ib0 shows its connections",
+)
 OCTETS = 4
 """Of a unit of PortXmitData (IBA 16.1.3.5)."""
 LEVEL = 1e-3
@@ -36,7 +47,8 @@ EXPLAINED = 0.99
 LEAST_OTHERS = 4
 """Hosts of other jobs that move data, below which no comparison with them is made."""
 IPOIB_PACKET = 2044 + 4 + 8 + 12 + 8 + 4
-"""Octets that counters see of a full packet of IPoIB in datagram mode on 2,048 octets of MTU (RFC 4391: 2,044 of IP, 4 of its header; LRH, BTH, DETH, ICRC)."""
+"""Octets that counters see of a full packet of IPoIB in datagram mode on 2,048 octets of MTU (RFC
+4391: 2,044 of IP, 4 of its header; LRH, BTH, DETH, ICRC)."""
 
 
 @dataclass(frozen=True)
@@ -52,9 +64,11 @@ ProcessesOf = Callable[[str, Sequence[str]], Iterable[JobProcess]]
 
 
 def job_traffic(case: Case, jobs: Sequence[JobPorts], processes: ProcessesOf = lambda job, hosts: ()) -> list[Finding]:
-    """One finding for each job of several hosts whose HCAs stand still, or move far less than those of other jobs.
+    """One finding for each job of several hosts whose HCAs stand still, or move far less than those
+    of other jobs.
 
-    ``processes`` are asked for a job that has such a finding alone: variables that keep a program from the HCAs explain it.
+    ``processes`` are asked for a job that has such a finding alone: variables that keep a program
+    from the HCAs explain it.
     """
     if not jobs or not case.n or not case.obs.intervals:
         return []
@@ -88,8 +102,13 @@ def _by_host(case: Case, job: JobPorts, octets: np.ndarray, seconds: np.ndarray)
 
 
 def _judged(
-    case: Case, jobs: Sequence[JobPorts], rates: Sequence[Mapping[str, float]], seconds: np.ndarray, still: float, processes: ProcessesOf
-) -> Iterator[Finding]:  # fmt: skip
+    case: Case,
+    jobs: Sequence[JobPorts],
+    rates: Sequence[Mapping[str, float]],
+    seconds: np.ndarray,
+    still: float,
+    processes: ProcessesOf,
+) -> Iterator[Finding]:
     for i, (job, mine) in enumerate(zip(jobs, rates, strict=True)):
         if len(mine) < 2:
             continue
@@ -100,9 +119,12 @@ def _judged(
         rows = [row for _, g, p in job.ports if (row := case.row_of(g, p)) >= 0]
         span = float(seconds[rows].min())
         evidence: dict[str, Any] = {
-            "job": job.name, "hosts": len(mine), "octets_per_second": {h: round(r, 1) for h, r in sorted(mine.items())}, "observed_s": round(span, 3),
+            "job": job.name,
+            "hosts": len(mine),
+            "octets_per_second": {h: round(r, 1) for h, r in sorted(mine.items())},
+            "observed_s": round(span, 3),
             **_packets(case, rows),
-        }  # fmt: skip
+        }
         if len(others):
             evidence["other_jobs_octets_per_second"] = round(float(np.median(others)), 1)
         text, confidence = _text(case, job, values, others, still, span)
@@ -121,7 +143,8 @@ def _judged(
 
 
 def _larger_packets(case: Case, others: Sequence[JobPorts]) -> float:
-    """Octets of a packet of the other jobs, the median of those that send larger ones than IPoIB has; 0 where fewer than half of them do."""
+    """Octets of a packet of the other jobs, the median of those that send larger ones than IPoIB
+    has; 0 where fewer than half of them do."""
     sizes = []
     for job in others:
         rows = [row for _, g, p in job.ports if (row := case.row_of(g, p)) >= 0]
@@ -134,15 +157,17 @@ def _larger_packets(case: Case, others: Sequence[JobPorts]) -> float:
 
 def _on_ipoib(
     case: Case, job: JobPorts, evidence: dict[str, Any], larger: float, rate: float, processes: Iterable[JobProcess]
-) -> Finding:  # fmt: skip
-    """The finding of a job that moves, in packets like IPoIB's. A warning where its environment names an IPoIB interface, else what counters permit: information."""
+) -> Finding:
+    """The finding of a job that moves, in packets like IPoIB's. A warning where its environment
+    names an IPoIB interface, else what counters permit: information."""
     because = ipoib_named(processes)
     evidence |= {"other_jobs_octets_per_packet": round(larger, 1), "confidence": EXPLAINED if because else 0.5}
     if because:
         evidence["environment"] = because
     where = [case.node_location(r) for r in _first_rows(case, job)]
     text = (
-        f"job {job.name}: its hosts move {_rate(rate)} each in packets of {evidence['octets_per_packet']:.0f} octets with multicasts among them, those of other jobs "
+        f"job {job.name}: its hosts move {_rate(rate)} each in packets of {evidence['octets_per_packet']:.0f} "
+        f"octets with multicasts among them, those of other jobs "
         f"have {larger:.0f}: looks like TCP over IPoIB (counters do not know the transport)"
     )
     severity = Severity.WARNING if because else Severity.INFO
@@ -151,24 +176,31 @@ def _on_ipoib(
 
 def _text(
     case: Case, job: JobPorts, values: np.ndarray, others: np.ndarray, still: float, span: float
-) -> tuple[str, float]:  # fmt: skip
+) -> tuple[str, float]:
     """(the finding's message, confidence); "" where there is nothing to say."""
     middle = float(np.median(values))
     if float(values.max()) < still:
         compared = f"; hosts of other jobs move {_rate(float(np.median(others)))} each" if len(others) else ""
-        text = f"job {job.name}: the data counters of its {counted(len(values), 'host')} stand still over {span_text(span)} (at most {_rate(float(values.max()))} a host){compared}"
+        text = (
+            f"job {job.name}: the data counters of its {counted(len(values), 'host')} stand still over "
+            f"{span_text(span)} (at most {_rate(float(values.max()))} a host){compared}"
+        )
         return text, 0.9 if len(others) else 0.7
     if len(others) < LEAST_OTHERS or middle >= case.limits["job_share"] * float(np.median(others)):
         return "", 0.0
     p = _probability(len(values), int((others <= values.max()).sum()), len(others))
     if p >= LEVEL:
         return "", 0.0
-    text = f"job {job.name}: its {counted(len(values), 'host')} move {_rate(middle)} each over {span_text(span)}, those of other jobs {_rate(float(np.median(others)))}"
+    text = (
+        f"job {job.name}: its {counted(len(values), 'host')} move {_rate(middle)} each over {span_text(span)}, "
+        f"those of other jobs {_rate(float(np.median(others)))}"
+    )
     return text, round(min(0.8, 1 - p), 6)
 
 
 def _probability(n: int, below: int, others: int) -> float:
-    """Chance that the ``n`` hosts of a job are the slowest of all but ``below`` others by accident: every choice of n among them is as likely (rank test)."""
+    """Chance that the ``n`` hosts of a job are the slowest of all but ``below`` others by accident:
+    every choice of n among them is as likely (rank test)."""
     return math.comb(n + below, n) / math.comb(n + others, n)
 
 
@@ -186,10 +218,14 @@ def _packets(case: Case, rows: Sequence[int]) -> dict[str, Any]:
 
 
 def _like_ipoib(evidence: Mapping[str, Any]) -> str:
-    """Small packets with multicasts among them: counters permit no more than that they look like IPoIB's."""
+    """Small packets with multicasts among them: counters permit no more than that they look like
+    IPoIB's."""
     size = evidence.get("octets_per_packet", 0)
     if evidence.get("multicast_packets", 0) > 0 and 0 < size <= IPOIB_PACKET:
-        return f"; what they send looks like IPoIB (multicasts, {size:.0f} octets a packet; counters do not know the transport)"
+        return (
+            f"; what they send looks like IPoIB (multicasts, {size:.0f} octets a packet; counters do not know the "
+            f"transport)"
+        )
     return ""
 
 

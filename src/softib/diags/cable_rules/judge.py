@@ -1,4 +1,5 @@
-"""All rules over observations: one finding a cable, one for what several cables have in common, and what to do."""
+"""All rules over observations: one finding a cable, one for what several cables have in common, and
+what to do."""
 
 from __future__ import annotations
 
@@ -7,7 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-# Importing a rule registers it; they run in this order, and of several findings about one cable the first of the worst leads.
+# Importing a rule registers it; they run in this order, and of several findings about one cable the
+# first of the worst leads.
 from softib.diags.cable_rules import (  # noqa: F401
     bit_errors,
     congestion,
@@ -49,16 +51,20 @@ LEADS = (
     "flow-control-errors",
     "counter-overflow",
 )
-"""Of findings of one severity about one cable, the first of these leads: the rest follows from it."""
+"""Of findings of one severity about one cable, the first of these leads: the rest follows from it.
+"""
 
 
 def judge(
-    observations: Observations, tables: ForwardingTables | None = None, thresholds: str | os.PathLike[str] | Mapping[str, Any] | None = None,
+    observations: Observations,
+    tables: ForwardingTables | None = None,
+    thresholds: str | os.PathLike[str] | Mapping[str, Any] | None = None,
     jobs_on: JobsOn | None = None,
-) -> list[Finding]:  # fmt: skip
+) -> list[Finding]:
     """What the counters say, the most severe and the surest first.
 
-    Raises :class:`UnknownName`, :class:`InputError` and :class:`UnreadableFile` for ``thresholds`` that cannot be.
+    Raises :class:`UnknownName`, :class:`InputError` and :class:`UnreadableFile` for ``thresholds``
+    that cannot be.
     """
     case = Case(observations, load_thresholds(thresholds), tables)
     found = [s for function in RULES.values() for s in function(case)] if case.n and observations.intervals else []
@@ -114,7 +120,8 @@ def _jobs(s: Suspicion, case: Case, jobs_on: JobsOn | None) -> Suspicion:
 
 
 def with_jobs(found: Finding, jobs_on: JobsOn) -> Finding:
-    """The same finding with the jobs that cross its cables (a node: any of its ports that is named) in message and evidence."""
+    """The same finding with the jobs that cross its cables (a node: any of its ports that is named)
+    in message and evidence."""
     names = list(dict.fromkeys(n for w in found.where if w.portnum is not None for n in jobs_on(w.guid, w.portnum)))
     text = (
         f"{found.message}; crossed by {', '.join(names[:SHOWN])}{' …' if len(names) > SHOWN else ''}"

@@ -1,4 +1,5 @@
-"""What is not known, said as loudly as what is bad: ports whose error counters nobody told, and which counters of which end a finding stands on."""
+"""What is not known, said as loudly as what is bad: ports whose error counters nobody told, and
+which counters of which end a finding stands on."""
 
 from __future__ import annotations
 
@@ -15,8 +16,12 @@ from softib.diags.registry import code, few, finding
 __all__ = ["with_known"]
 
 COUNTERS_UNKNOWN = code(
-    "counters-unknown", Severity.WARNING, "nothing is known of the error counters of linked ports",
-    "read them: these ports did not answer, were cleared or started again between the readings, or the tool left them out; a bad cable there is not seen")  # fmt: skip
+    "counters-unknown",
+    Severity.WARNING,
+    "nothing is known of the error counters of linked ports",
+    "read them: these ports did not answer, were cleared or started again between the readings, or the tool left "
+    "them out; a bad cable there is not seen",
+)
 FALLS = "link_downed_counter"
 ERRORS = tuple(name for name in SHORT if name not in ("port_xmit_wait", "port_xmit_discards", "vl15_dropped"))
 """Counters of which one at least must be known of a linked port."""
@@ -32,14 +37,22 @@ def unknown(case: Case) -> Iterator[Suspicion]:
         return
     ports = [case.location(r) for r in rows.tolist()]
     yield Suspicion(
-        finding(COUNTERS_UNKNOWN, ports, f"{len(rows):,} of {int(linked.sum()):,} linked ports: no error counter is known, a bad cable there is "
-                f"not seen: {few(map(str, ports))}", {"ports": len(rows), "of": int(linked.sum())}),
-        -1, 1.0, cable=False,
-    )  # fmt: skip
+        finding(
+            COUNTERS_UNKNOWN,
+            ports,
+            f"{len(rows):,} of {int(linked.sum()):,} linked ports: no error counter is known, a bad cable there is "
+            f"not seen: {few(map(str, ports))}",
+            {"ports": len(rows), "of": int(linked.sum())},
+        ),
+        -1,
+        1.0,
+        cable=False,
+    )
 
 
 def _away(case: Case) -> np.ndarray:
-    """Ports of nodes that started again or are gone, as the other ends of their cables say, and what is behind such a node (bool[n])."""
+    """Ports of nodes that started again or are gone, as the other ends of their cables say, and
+    what is behind such a node (bool[n])."""
     peer = np.asarray(case.ports.peer)
     there = np.maximum(peer, 0)
     fell = np.where(peer >= 0, case.obs.total(FALLS)[there] > 0, False)
@@ -55,7 +68,8 @@ def _known(case: Case) -> np.ndarray:
 
 
 def with_known(case: Case, s: Suspicion) -> Suspicion:
-    """The same with the error counters that are known of each end in its evidence, and in its message the end of which none is."""
+    """The same with the error counters that are known of each end in its evidence, and in its
+    message the end of which none is."""
     if not s.cable or s.port < 0:
         return s
     peer = int(case.ports.peer[s.port])

@@ -1,7 +1,8 @@
-"""Links that fall: LinkDowned at both ends is the link's, at one end it is the node's at the other end, which has started again.
+"""Links that fall: LinkDowned at both ends is the link's, at one end it is the node's at the other
+end, which has started again.
 
-A switch without power takes its counters with it: all neighbours count a fall, the switch tells nothing. A host that boots does the same on
-its links. Neither is a bad cable.
+A switch without power takes its counters with it: all neighbours count a fall, the switch tells
+nothing. A host that boots does the same on its links. Neither is a bad cable.
 """
 
 from __future__ import annotations
@@ -16,14 +17,23 @@ from softib.diags.registry import code, finding
 from softib.iba.constants import PortState
 
 LINK_FLAPS = code(
-    "link-flaps", Severity.WARNING, "a link falls, and both ends counted it",
-    "reseat the cable at both ends, then replace it; an error where it fell several times or has not come back")  # fmt: skip
+    "link-flaps",
+    Severity.WARNING,
+    "a link falls, and both ends counted it",
+    "reseat the cable at both ends, then replace it; an error where it fell several times or has not come back",
+)
 SWITCH_RESTARTED = code(
-    "switch-restarted", Severity.INFO, "a switch has started again: its neighbours lost their links to it, its own counters began anew",
-    "nothing, where somebody did it; else look at its power and its log")  # fmt: skip
+    "switch-restarted",
+    Severity.INFO,
+    "a switch has started again: its neighbours lost their links to it, its own counters began anew",
+    "nothing, where somebody did it; else look at its power and its log",
+)
 SWITCH_LOST = code(
-    "switch-gone", Severity.ERROR, "a switch does not answer, and its neighbours lost their links to it",
-    "look at its power")  # fmt: skip
+    "switch-gone",
+    Severity.ERROR,
+    "a switch does not answer, and its neighbours lost their links to it",
+    "look at its power",
+)
 DOWNED = "link_downed_counter"
 OFTEN = 3
 """Falls from which on a link is an error (our choice)."""
@@ -65,9 +75,13 @@ def _of_cable(case: Case, a: int, b: int, total: np.ndarray, down: bool) -> Susp
     text = f"{case.link(a)} fell {times} in {span_text(seconds)}, as both ends counted{', and is down' if down else ''}"
     fallen = (case.column(DOWNED)[:, [a, b]] > 0).any(axis=1)
     evidence = {
-        "falls": {str(case.location(r)): int(total[r]) for r in (a, b)}, "observed_s": round(seconds, 3), "down": down,
-        "intervals": int(fallen.sum()), "source": case.limits.of("falls_between_switches").source, **case.when(np.array([a, b]), DOWNED),
-    }  # fmt: skip
+        "falls": {str(case.location(r)): int(total[r]) for r in (a, b)},
+        "observed_s": round(seconds, 3),
+        "down": down,
+        "intervals": int(fallen.sum()),
+        "source": case.limits.of("falls_between_switches").source,
+        **case.when(np.array([a, b]), DOWNED),
+    }
     severity = Severity.ERROR if down or count >= OFTEN else Severity.WARNING
     return Suspicion(
         finding(LINK_FLAPS, case.ends(a), text, evidence, severity=severity), a, 0.99 if count > 1 or down else 0.9
@@ -75,7 +89,8 @@ def _of_cable(case: Case, a: int, b: int, total: np.ndarray, down: bool) -> Susp
 
 
 def _restarts(case: Case, falls: np.ndarray) -> Iterator[tuple[Suspicion, np.ndarray]]:
-    """(what to say, where falls are explained by it (bool[k, n])) of each switch that told nothing while its neighbours lost it."""
+    """(what to say, where falls are explained by it (bool[k, n])) of each switch that told nothing
+    while its neighbours lost it."""
     peer = np.asarray(case.ports.peer, np.int64)
     at = np.flatnonzero((peer >= 0) & case.ports.switch[np.maximum(peer, 0)])
     of = case.node[peer[at]]
@@ -102,11 +117,27 @@ def _restarts(case: Case, falls: np.ndarray) -> Iterator[tuple[Suspicion, np.nda
             lost = bool(down[mine[known[k, place == n]]].mean() > 0.5)
             silent_too = f" ({int(size[n] - heard[n])} told nothing)" if size[n] > heard[n] else ""
             name = str(case.node_location(row))
-            text = (f"{name}: {int(count[n])} of its {int(size[n])} neighbours{silent_too} lost their link to it at once, and it told nothing itself: it "
-                    f"{'does not answer any more' if lost else 'has started again'}")  # fmt: skip
-            yield Suspicion(
-                finding(SWITCH_LOST if lost else SWITCH_RESTARTED, [case.node_location(row)], text,
-                        {"neighbours": int(size[n]), "fell": int(count[n]), "first_ns": int(case.obs.begin_ns[k, mine].min()),
-                         "last_ns": int(case.obs.end_ns[k, mine].max())}),
-                row, 0.99, cable=False,
-            ), explained  # fmt: skip
+            text = (
+                f"{name}: {int(count[n])} of its {int(size[n])} neighbours{silent_too} lost their link to it at "
+                f"once, and it told nothing itself: it "
+                f"{'does not answer any more' if lost else 'has started again'}"
+            )
+            yield (
+                Suspicion(
+                    finding(
+                        SWITCH_LOST if lost else SWITCH_RESTARTED,
+                        [case.node_location(row)],
+                        text,
+                        {
+                            "neighbours": int(size[n]),
+                            "fell": int(count[n]),
+                            "first_ns": int(case.obs.begin_ns[k, mine].min()),
+                            "last_ns": int(case.obs.end_ns[k, mine].max()),
+                        },
+                    ),
+                    row,
+                    0.99,
+                    cable=False,
+                ),
+                explained,
+            )

@@ -1,7 +1,8 @@
-"""Error counters that stand at the largest value of their field: 4, 8, 16 or 32 bits that count no further until somebody resets them (IBA 16.1.3.5).
+"""Error counters that stand at the largest value of their field: 4, 8, 16 or 32 bits that count no
+further until somebody resets them (IBA 16.1.3.5).
 
-One that got there while it was observed counted: its cable is accused, although nobody knows how often. One that stood there already says only
-that the port is blind; all of those are one finding.
+One that got there while it was observed counted: its cable is accused, although nobody knows how
+often. One that stood there already says only that the port is blind; all of those are one finding.
 """
 
 from __future__ import annotations
@@ -18,23 +19,48 @@ from softib.diags.registry import code, finding
 from softib.plural import counted
 
 COUNTER_OVERFLOW = code(
-    "counter-overflow", Severity.WARNING, "an error counter reached its largest value while it was observed, and counts no further",
-    "look at the cable, then reset the counters of the port (perfquery -R): until then its errors are not seen")  # fmt: skip
+    "counter-overflow",
+    Severity.WARNING,
+    "an error counter reached its largest value while it was observed, and counts no further",
+    "look at the cable, then reset the counters of the port (perfquery -R): until then its errors are not seen",
+)
 COUNTERS_STUCK = code(
-    "counters-stuck", Severity.WARNING, "error counters stand at their largest value: what happens there is not seen",
-    "reset them (perfquery -R LID PORT, ibclearerrors for all), then watch what they count; a port that is never reset hides a bad cable")  # fmt: skip
+    "counters-stuck",
+    Severity.WARNING,
+    "error counters stand at their largest value: what happens there is not seen",
+    "reset them (perfquery -R LID PORT, ibclearerrors for all), then watch what they count; a port that is never "
+    "reset hides a bad cable",
+)
 PREFIX = "stuck_"
 OF_CABLE = (
-    "symbol_error_counter", "link_error_recovery_counter", "link_downed_counter", "port_rcv_errors", "port_local_physical_errors",
+    "symbol_error_counter",
+    "link_error_recovery_counter",
+    "link_downed_counter",
+    "port_rcv_errors",
+    "port_local_physical_errors",
     "local_link_integrity_errors",
-)  # fmt: skip
+)
 """What a bad cable lets count."""
 OF_OTHERS = (
-    "port_rcv_remote_physical_errors", "port_rcv_switch_relay_errors", "port_xmit_discards", "port_xmit_constraint_errors", "port_rcv_constraint_errors",
-    "excessive_buffer_overrun_errors", "port_buffer_overrun_errors", "port_malformed_packet_errors", "port_dlid_mapping_errors", "port_vl_xmit_flow_ctl_update_errors", "vl15_dropped", "qp1_dropped",
-    "port_xmit_wait", "port_fec_corrected_symbol_ctr", "port_fec_correctable_block_ctr", "port_fec_uncorrectable_block_ctr",
-)  # fmt: skip
-"""What other causes do. Counters of data and packets are not here: what stands there is no error that is missed."""
+    "port_rcv_remote_physical_errors",
+    "port_rcv_switch_relay_errors",
+    "port_xmit_discards",
+    "port_xmit_constraint_errors",
+    "port_rcv_constraint_errors",
+    "excessive_buffer_overrun_errors",
+    "port_buffer_overrun_errors",
+    "port_malformed_packet_errors",
+    "port_dlid_mapping_errors",
+    "port_vl_xmit_flow_ctl_update_errors",
+    "vl15_dropped",
+    "qp1_dropped",
+    "port_xmit_wait",
+    "port_fec_corrected_symbol_ctr",
+    "port_fec_correctable_block_ctr",
+    "port_fec_uncorrectable_block_ctr",
+)
+"""What other causes do. Counters of data and packets are not here: what stands there is no error
+that is missed."""
 
 BY_HISTOGRAM = {"port_fec_corrected_symbol_ctr", "port_fec_correctable_block_ctr"}
 """What the histogram of codewords tells too, in 64 bits."""
@@ -50,11 +76,20 @@ def overflow(case: Case) -> Iterator[Suspicion]:
         names = [name for name, a in arrived.items() if a[:, row].any()]
         at = np.flatnonzero(np.any([arrived[n][:, row] for n in names], axis=0))
         yield Suspicion(
-            finding(COUNTER_OVERFLOW, case.ends(row),
-                    f"{case.link(row)}: {', '.join(names)} of {case.location(row)} reached the largest value and count no further",
-                    {"counters": names, "first_ns": int(case.obs.begin_ns[at[0], row]), "last_ns": int(case.obs.end_ns[at[-1], row])}),
-            row, 0.9,
-        )  # fmt: skip
+            finding(
+                COUNTER_OVERFLOW,
+                case.ends(row),
+                f"{case.link(row)}: {', '.join(names)} of {case.location(row)} reached the largest value and count "
+                f"no further",
+                {
+                    "counters": names,
+                    "first_ns": int(case.obs.begin_ns[at[0], row]),
+                    "last_ns": int(case.obs.end_ns[at[-1], row]),
+                },
+            ),
+            row,
+            0.9,
+        )
 
 
 @rule
@@ -70,11 +105,16 @@ def stuck(case: Case) -> Iterator[Suspicion]:
         return
     worst = rows[np.argsort(-count[rows], kind="stable")].tolist()
     evidence: dict[str, Any] = {
-        "ports": len(rows), "counters": {name: int(s.sum()) for name, s in last.items() if s.any()},
+        "ports": len(rows),
+        "counters": {name: int(s.sum()) for name, s in last.items() if s.any()},
         "worst": {str(case.location(r)): [name for name, s in last.items() if s[r]] for r in worst},
-    }  # fmt: skip
+    }
     first = case.location(worst[0])
-    text = f"error counters stand at their largest value, {int(count.sum()):,} in all, of {counted(len(rows), 'port')}: {evidence['worst'][str(first)][0]} of {first}{', …' if count.sum() > 1 else ''}"
+    text = (
+        f"error counters stand at their largest value, {int(count.sum()):,} in all, of "
+        f"{counted(len(rows), 'port')}: {evidence['worst'][str(first)][0]} of "
+        f"{first}{', …' if count.sum() > 1 else ''}"
+    )
     yield Suspicion(finding(COUNTERS_STUCK, map(case.location, worst), text, evidence), -1, 1.0, cable=False)
 
 

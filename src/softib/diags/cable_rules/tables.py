@@ -1,4 +1,5 @@
-"""Forwarding tables as MADs or files told them: which ports of a switch the traffic that came by another port goes to."""
+"""Forwarding tables as MADs or files told them: which ports of a switch the traffic that came by
+another port goes to."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ NO_ROUTE = 255
 
 @dataclass(frozen=True)
 class ForwardingTables:
-    """``switch_guid`` uint64[s], ascending; ``lft`` uint8[s, LIDs]: egress portnum by LID, 255 = none. ``lids`` int64: the LIDs of
-    channel adapters' ports, which applications send to."""
+    """``switch_guid`` uint64[s], ascending; ``lft`` uint8[s, LIDs]: egress portnum by LID, 255 =
+    none. ``lids`` int64: the LIDs of channel adapters' ports, which applications send to."""
 
     switch_guid: np.ndarray
     lft: np.ndarray
@@ -36,7 +37,8 @@ class ForwardingTables:
         return self.lft[:, self.lids]
 
     def onwards(self, guid: int, portnum: int, next_guid: int) -> dict[int, int]:
-        """Where traffic that leaves ``guid`` by ``portnum`` leaves the switch ``next_guid``: portnum -> number of destinations.
+        """Where traffic that leaves ``guid`` by ``portnum`` leaves the switch ``next_guid``:
+        portnum -> number of destinations.
 
         A node that is no switch sends to all of them.
         """
@@ -51,7 +53,8 @@ class ForwardingTables:
 
 
 def tables_of(fabric: Fabric, ports: ObservedPorts) -> ForwardingTables | None:
-    """Those that ``fabric`` holds: a subnet that was read by MADs, or a file with its forwarding tables. None without any."""
+    """Those that ``fabric`` holds: a subnet that was read by MADs, or a file with its forwarding
+    tables. None without any."""
     if not fabric.sizes.switches or not (fabric.lft != NO_ROUTE).any():
         return None
     guid = fabric.node_guid[fabric.switch_node]

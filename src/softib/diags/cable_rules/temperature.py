@@ -1,6 +1,8 @@
-"""Modules that are hot, or that have become much warmer while they were observed: one by one, or together with the others of their switch or of the fabric.
+"""Modules that are hot, or that have become much warmer while they were observed: one by one, or
+together with the others of their switch or of the fabric.
 
-What warms all modules alike (the room, the load of a job) accuses none of them; what warms those of one switch is its air flow. Only what a module rose more than its peers is its own.
+What warms all modules alike (the room, the load of a job) accuses none of them; what warms those of
+one switch is its air flow. Only what a module rose more than its peers is its own.
 """
 
 from __future__ import annotations
@@ -14,17 +16,27 @@ from softib.diags.finding import Severity
 from softib.diags.registry import code, finding
 
 HOT_MODULE = code(
-    "hot-module", Severity.WARNING, "a cable's module is hot, or has become much warmer",
-    "look at the air flow and the fans there; a hot module makes bit errors and ages")  # fmt: skip
+    "hot-module",
+    Severity.WARNING,
+    "a cable's module is hot, or has become much warmer",
+    "look at the air flow and the fans there; a hot module makes bit errors and ages",
+)
 HOT_SWITCH = code(
-    "hot-modules", Severity.WARNING, "most modules of a switch are hot, or have become much warmer together",
-    "look at the fans and filters of the switch, and at what blows warm air at it; no module is to blame")  # fmt: skip
+    "hot-modules",
+    Severity.WARNING,
+    "most modules of a switch are hot, or have become much warmer together",
+    "look at the fans and filters of the switch, and at what blows warm air at it; no module is to blame",
+)
 WARMER = code(
-    "modules-warmer", Severity.INFO, "most modules of a fabric's hosts, or of its switches, are hot or have become much warmer together",
-    "look at the cooling of the room, or at the load that warms them; a warning where most are at the limit")  # fmt: skip
+    "modules-warmer",
+    Severity.INFO,
+    "most modules of a fabric's hosts, or of its switches, are hot or have become much warmer together",
+    "look at the cooling of the room, or at the load that warms them; a warning where most are at the limit",
+)
 LEVEL = "module_temperature_c"
 MOST = 0.5
-"""More than this share of the modules of a switch (or of all hosts, all switches) is no matter of single modules."""
+"""More than this share of the modules of a switch (or of all hosts, all switches) is no matter of
+single modules."""
 
 
 def last_known(case: Case, level: str) -> np.ndarray:
@@ -38,8 +50,9 @@ def last_known(case: Case, level: str) -> np.ndarray:
 
 @rule
 def temperature(case: Case) -> Iterator[Suspicion]:
-    """Ports whose module is at the limit now (where it states no alarm threshold of its own: :mod:`~softib.diags.cable_rules.module_alarms` has the others), or rose by the limit above
-    its lowest value of the observed time."""
+    """Ports whose module is at the limit now (where it states no alarm threshold of its own:
+    :mod:`~softib.diags.cable_rules.module_alarms` has the others), or rose by the limit above its
+    lowest value of the observed time."""
     values = case.level(LEVEL)
     known = ~np.isnan(values).all(axis=0) if len(values) else np.zeros(case.n, bool)
     if not known.any():
@@ -69,7 +82,8 @@ def _together(case: Case, mine: np.ndarray, left: np.ndarray) -> bool:
 
 
 def _beyond(case: Case, mine: np.ndarray, hot: np.ndarray, last: np.ndarray, rose: np.ndarray) -> np.ndarray:
-    """Modules that rose by the limit more than the middle one of ``mine``, or are hot, and warmer by the limit than it (bool[n])."""
+    """Modules that rose by the limit more than the middle one of ``mine``, or are hot, and warmer
+    by the limit than it (bool[n])."""
     more = case.limits["temperature_rise"]
     return np.asarray((rose - np.median(rose[mine]) >= more) | (hot & (last - np.median(last[mine]) >= more)))
 
@@ -94,25 +108,44 @@ def _of_switch(case: Case, mine: np.ndarray, left: np.ndarray, last: np.ndarray,
 
 def _many(mine: np.ndarray, left: np.ndarray, last: np.ndarray, rose: np.ndarray) -> str:
     both = mine & left
-    return (f"{int(both.sum()):,} of the {int(mine.sum()):,} modules, at {np.median(last[both]):.0f} °C in the middle and {np.median(rose[both]):.0f} more than at "
-            f"their coolest, are hot together")  # fmt: skip
+    return (
+        f"{int(both.sum()):,} of the {int(mine.sum()):,} modules, at {np.median(last[both]):.0f} °C in the middle "
+        f"and {np.median(rose[both]):.0f} more than at "
+        f"their coolest, are hot together"
+    )
 
 
 def _evidence(
     case: Case, mine: np.ndarray, left: np.ndarray, last: np.ndarray, rose: np.ndarray
 ) -> dict[str, float | int | str]:
     return {
-        "modules": int(mine.sum()), "hot": int((mine & left).sum()), "temperature_c": float(np.median(last[mine])), "rise_c": float(np.median(rose[mine])),
-        "limit_c": case.limits["temperature"], "rise_limit_c": case.limits["temperature_rise"], "source": case.limits.of("temperature").source,
-    }  # fmt: skip
+        "modules": int(mine.sum()),
+        "hot": int((mine & left).sum()),
+        "temperature_c": float(np.median(last[mine])),
+        "rise_c": float(np.median(rose[mine])),
+        "limit_c": case.limits["temperature"],
+        "rise_limit_c": case.limits["temperature_rise"],
+        "source": case.limits.of("temperature").source,
+    }
 
 
 def _of_module(case: Case, row: int, values: np.ndarray, rose: float) -> Suspicion:
     known = values[~np.isnan(values)]
     since = f", {rose:.0f} more than at its coolest" if rose >= case.limits["temperature_rise"] else ""
     return Suspicion(
-        finding(HOT_MODULE, case.ends(row), f"{case.location(row)}: its module is at {known[-1]:.0f} °C{since}",
-                {"temperature_c": float(known[-1]), "lowest_c": float(known.min()), "highest_c": float(known.max()),
-                 "limit_c": case.limits["temperature"], "source": case.limits.of("temperature").source}),
-        row, 0.9, cable=False,
-    )  # fmt: skip
+        finding(
+            HOT_MODULE,
+            case.ends(row),
+            f"{case.location(row)}: its module is at {known[-1]:.0f} °C{since}",
+            {
+                "temperature_c": float(known[-1]),
+                "lowest_c": float(known.min()),
+                "highest_c": float(known.max()),
+                "limit_c": case.limits["temperature"],
+                "source": case.limits.of("temperature").source,
+            },
+        ),
+        row,
+        0.9,
+        cable=False,
+    )

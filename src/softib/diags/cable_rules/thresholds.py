@@ -1,4 +1,5 @@
-"""The thresholds of the rules, each with its source, from ``thresholds.yaml``; a file of the user's overrides some."""
+"""The thresholds of the rules, each with its source, from ``thresholds.yaml``; a file of the user's
+overrides some."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ class Threshold:
 
 
 class Thresholds:
-    """Thresholds by name: ``limits["ber_floor"]`` is the value, ``limits.of("ber_floor")`` has unit and source."""
+    """Thresholds by name: ``limits["ber_floor"]`` is the value, ``limits.of("ber_floor")`` has unit
+    and source."""
 
     def __init__(self, entries: Mapping[str, Threshold]):
         self._entries = dict(entries)
@@ -57,8 +59,8 @@ def shipped() -> Thresholds:
 def load_thresholds(given: str | os.PathLike[str] | Mapping[str, Any] | None = None) -> Thresholds:
     """The shipped thresholds, with those of ``given`` (a YAML file or a mapping) instead of theirs.
 
-    Raises :class:`UnreadableFile` for a file that is no YAML mapping, :class:`UnknownName` and :class:`InputError` for an
-    entry that is none.
+    Raises :class:`UnreadableFile` for a file that is no YAML mapping, :class:`UnknownName` and
+    :class:`InputError` for an entry that is none.
     """
     base = shipped()
     if given is None:

@@ -1,7 +1,9 @@
-"""Error counters that a source states, judged as ``ibqueryerrors`` does: a port whose total passes a threshold.
+"""Error counters that a source states, judged as ``ibqueryerrors`` does: a port whose total passes
+a threshold.
 
-A total has no time: it says that something happened since the counters were last cleared, not how often it happens now.
-One finding a cable, with the counters of both ends, because the end that receives counts what the cable spoils.
+A total has no time: it says that something happened since the counters were last cleared, not how
+often it happens now. One finding a cable, with the counters of both ends, because the end that
+receives counts what the cable spoils.
 """
 
 from __future__ import annotations
@@ -19,12 +21,19 @@ from softib.plural import counted, plural
 __all__ = ["THRESHOLDS"]
 
 LINK_ERROR_COUNTERS = code(
-    "link-error-counters", Severity.WARNING, "a port has counted more errors than ibqueryerrors passes over",
-    "totals since the last clear: clear them (ibqueryerrors -k), look again after an hour; if they grow, clean or replace "
-    "cable and transceivers")  # fmt: skip
+    "link-error-counters",
+    Severity.WARNING,
+    "a port has counted more errors than ibqueryerrors passes over",
+    "totals since the last clear: clear them (ibqueryerrors -k), look again after an hour; if they grow, clean or "
+    "replace "
+    "cable and transceivers",
+)
 CONGESTION_COUNTERS = code(
-    "congestion-counters", Severity.INFO, "ports have waited for credits, or dropped packets that found none",
-    "totals since the last clear; traffic alone makes them: compare the busiest ports, look for slow receivers")  # fmt: skip
+    "congestion-counters",
+    Severity.INFO,
+    "ports have waited for credits, or dropped packets that found none",
+    "totals since the last clear; traffic alone makes them: compare the busiest ports, look for slow receivers",
+)
 
 THRESHOLDS = {
     "symbol_error_counter": 10,
@@ -39,28 +48,37 @@ THRESHOLDS = {
     "excessive_buffer_overrun_errors": 10,
     "vl15_dropped": 100,
 }
-"""The values that infiniband-diags ships in ``error_thresholds``; a counter above its value is reported."""
+"""The values that infiniband-diags ships in ``error_thresholds``; a counter above its value is
+reported."""
 CONGESTION = {"port_xmit_discards": 100, "port_xmit_wait": 1000}
-"""The same file's values for what congestion counts. One finding for all ports: a busy fabric has thousands."""
+"""The same file's values for what congestion counts. One finding for all ports: a busy fabric has
+thousands."""
 SHORT = {
-    "symbol_error_counter": "SymbolErrorCounter", "link_error_recovery_counter": "LinkErrorRecoveryCounter",
-    "link_downed_counter": "LinkDownedCounter", "port_rcv_errors": "PortRcvErrors",
+    "symbol_error_counter": "SymbolErrorCounter",
+    "link_error_recovery_counter": "LinkErrorRecoveryCounter",
+    "link_downed_counter": "LinkDownedCounter",
+    "port_rcv_errors": "PortRcvErrors",
     "port_rcv_remote_physical_errors": "PortRcvRemotePhysicalErrors",
     "port_rcv_switch_relay_errors": "PortRcvSwitchRelayErrors",
-    "port_xmit_constraint_errors": "PortXmitConstraintErrors", "port_rcv_constraint_errors": "PortRcvConstraintErrors",
+    "port_xmit_constraint_errors": "PortXmitConstraintErrors",
+    "port_rcv_constraint_errors": "PortRcvConstraintErrors",
     "local_link_integrity_errors": "LocalLinkIntegrityErrors",
-    "excessive_buffer_overrun_errors": "ExcessiveBufferOverrunErrors", "vl15_dropped": "VL15Dropped",
-    "port_xmit_discards": "PortXmitDiscards", "port_xmit_wait": "PortXmitWait",
-}  # fmt: skip
+    "excessive_buffer_overrun_errors": "ExcessiveBufferOverrunErrors",
+    "vl15_dropped": "VL15Dropped",
+    "port_xmit_discards": "PortXmitDiscards",
+    "port_xmit_wait": "PortXmitWait",
+}
 """Names as perfquery and ibqueryerrors print them."""
 COMMON = 0.25
-"""Share of cabled ports above a counter's threshold from which the counter tells of the fabric, not of a cable; a cable is
-then named by it only where it counted :data:`OUTSTANDING` times the median of those ports."""
+"""Share of cabled ports above a counter's threshold from which the counter tells of the fabric, not
+of a cable; a cable is then named by it only where it counted :data:`OUTSTANDING` times the median
+of those ports."""
 OUTSTANDING = 10
 MANY = 16
 """Ports above a threshold up to which it tells of cables, however small the fabric."""
 BELOW_ZERO = 1 << 63
-"""Where 64-bit counters begin that firmware has made negative: no port counts so far in 500 years."""
+"""Where 64-bit counters begin that firmware has made negative: no port counts so far in 500 years.
+"""
 
 
 def _count(view: FabricView, name: str) -> np.ndarray:
@@ -71,7 +89,8 @@ def _count(view: FabricView, name: str) -> np.ndarray:
 
 @check_function
 def error_counters(c: Context) -> Iterator[Finding]:
-    """Cables of which an end's error counters pass a threshold, the worst first; congestion in one finding."""
+    """Cables of which an end's error counters pass a threshold, the worst first; congestion in one
+    finding."""
     if "counters" not in c.view.records:
         return
     yield from _errors(c.view)
@@ -79,7 +98,8 @@ def error_counters(c: Context) -> Iterator[Finding]:
 
 
 def _excess(view: FabricView, thresholds: dict[str, int]) -> np.ndarray:
-    """How many times its threshold the worst counter of each port holds; 0 where none passes (float64[ports])."""
+    """How many times its threshold the worst counter of each port holds; 0 where none passes
+    (float64[ports])."""
     worst = np.zeros(view.fabric.sizes.ports)
     for name, most in thresholds.items():
         value = _count(view, name)
@@ -102,17 +122,30 @@ def _errors(view: FabricView) -> Iterator[Finding]:
     for name in THRESHOLDS:
         below = np.flatnonzero(f.counters[name] >= np.uint64(BELOW_ZERO))
         if len(below):
-            yield finding(LINK_ERROR_COUNTERS, map(view.location, below.tolist()),
-                          f"{SHORT[name]} reads {int(f.counters[name][below[0]]) - (1 << 64)} as a signed number on "
-                          f"{view.location(int(below[0]))}: a mistake of its firmware, not counted",
-                          {"counter": SHORT[name], "ports": len(below)}, severity=Severity.INFO)  # fmt: skip
+            yield finding(
+                LINK_ERROR_COUNTERS,
+                map(view.location, below.tolist()),
+                f"{SHORT[name]} reads {int(f.counters[name][below[0]]) - (1 << 64)} as a signed number on "
+                f"{view.location(int(below[0]))}: a mistake of its firmware, not counted",
+                {"counter": SHORT[name], "ports": len(below)},
+                severity=Severity.INFO,
+            )
     for name, most, above, usual in common:
-        yield finding(LINK_ERROR_COUNTERS, map(view.location, above.tolist()),
-                      f"{SHORT[name]} is above {most} on {counted(len(above), 'port')}, half of them above {usual}: what all ports count "
-                      "is no cable's fault (reboots, multicast, counters never cleared)",
-                      {"counter": SHORT[name], "ports": len(above), "median": usual, "threshold": most,
-                       "counts": {str(view.location(p)): int(f.counters[name][p]) for p in above.tolist()}},
-                      severity=Severity.INFO)  # fmt: skip
+        yield finding(
+            LINK_ERROR_COUNTERS,
+            map(view.location, above.tolist()),
+            f"{SHORT[name]} is above {most} on {counted(len(above), 'port')}, half of them above {usual}: what all "
+            f"ports count "
+            "is no cable's fault (reboots, multicast, counters never cleared)",
+            {
+                "counter": SHORT[name],
+                "ports": len(above),
+                "median": usual,
+                "threshold": most,
+                "counts": {str(view.location(p)): int(f.counters[name][p]) for p in above.tolist()},
+            },
+            severity=Severity.INFO,
+        )
 
 
 def _cables(view: FabricView, thresholds: dict[str, int]) -> Iterator[Finding]:
@@ -157,6 +190,11 @@ def _congestion(view: FabricView) -> Iterator[Finding]:
     worst = rows[np.lexsort((rows, -excess[rows]))].tolist()
     by_port = {str(view.location(p)): _above(view, p, CONGESTION) for p in worst}
     most = ", ".join(f"{name} {value}" for name, value in by_port[str(view.location(worst[0]))].items())
-    yield finding(CONGESTION_COUNTERS, map(view.location, worst),
-                  f"{counted(len(rows), 'port')} {plural(len(rows), 'has', 'have')} discarded packets or waited for credits, most of all {view.location(worst[0])}: {most} "
-                  "(totals since the last clear)", {"ports": len(rows), "counters": by_port})  # fmt: skip
+    yield finding(
+        CONGESTION_COUNTERS,
+        map(view.location, worst),
+        f"{counted(len(rows), 'port')} {plural(len(rows), 'has', 'have')} discarded packets or waited for credits, "
+        f"most of all {view.location(worst[0])}: {most} "
+        "(totals since the last clear)",
+        {"ports": len(rows), "counters": by_port},
+    )

@@ -1,4 +1,5 @@
-"""What the ends of links can do: as the source records it of each port, else as the catalogue of devices has the part."""
+"""What the ends of links can do: as the source records it of each port, else as the catalogue of
+devices has the part."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ LANES = 4
 
 
 def device_best(device_id: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(best speed code, most lanes) of the ports of parts by DeviceID; 0 where the catalogue does not have the part."""
+    """(best speed code, most lanes) of the ports of parts by DeviceID; 0 where the catalogue does
+    not have the part."""
     code = np.zeros(len(device_id), np.int64)
     for part in np.unique(device_id).tolist():
         device = DEVICES.get(part)
@@ -27,7 +29,8 @@ def device_best(device_id: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def supported(view: FabricView, ports: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(best speed code, widest lanes) that each port supports: as recorded, else the generation of the part (0 = unknown)."""
+    """(best speed code, widest lanes) that each port supports: as recorded, else the generation of
+    the part (0 = unknown)."""
     f = view.fabric
     if "capabilities" not in view.records:
         stated = f.node_stated[f.port_node[ports]] & Stated.DEVICE > 0

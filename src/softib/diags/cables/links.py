@@ -18,26 +18,44 @@ from softib.iba.rates import data_gbps
 from softib.plural import counted, plural
 
 LINK_NOT_ACTIVE = code(
-    "link-not-active", Severity.ERROR, "a cabled link is not in state ACTIVE",
-    "DOWN: cable, transceiver, power; INIT or ARMED: the subnet manager has not configured it")  # fmt: skip
+    "link-not-active",
+    Severity.ERROR,
+    "a cabled link is not in state ACTIVE",
+    "DOWN: cable, transceiver, power; INIT or ARMED: the subnet manager has not configured it",
+)
 LINKS_NOT_ACTIVE = code(
-    "fabric-not-active", Severity.ERROR, "most links are not in state ACTIVE",
-    "start a subnet manager")  # fmt: skip
+    "fabric-not-active", Severity.ERROR, "most links are not in state ACTIVE", "start a subnet manager"
+)
 LINK_SLOW = code(
-    "link-slow", Severity.WARNING, "a link runs at a lower speed than both ends support",
-    "reseat or replace the cable; check that the speed is enabled at both ends (ibportstate)")  # fmt: skip
+    "link-slow",
+    Severity.WARNING,
+    "a link runs at a lower speed than both ends support",
+    "reseat or replace the cable; check that the speed is enabled at both ends (ibportstate)",
+)
 LINK_NARROW = code(
-    "link-narrow", Severity.WARNING, "a link runs on fewer lanes than both ends support",
-    "reseat or replace the cable: a lane did not train")  # fmt: skip
+    "link-narrow",
+    Severity.WARNING,
+    "a link runs on fewer lanes than both ends support",
+    "reseat or replace the cable: a lane did not train",
+)
 LINK_SLOWER_THAN_PEERS = code(
-    "link-slower-than-peers", Severity.WARNING, "a link carries less than the other links of its kind",
-    "compare cable, transceiver and firmware with those of its peers")  # fmt: skip
+    "link-slower-than-peers",
+    Severity.WARNING,
+    "a link carries less than the other links of its kind",
+    "compare cable, transceiver and firmware with those of its peers",
+)
 LINKS_BELOW_GENERATION = code(
-    "links-below-generation", Severity.INFO, "many links of a kind run below what their parts were built for, or below the rest",
-    "expected where cables, splitters or card variants are slower; else check the enabled speeds")  # fmt: skip
+    "links-below-generation",
+    Severity.INFO,
+    "many links of a kind run below what their parts were built for, or below the rest",
+    "expected where cables, splitters or card variants are slower; else check the enabled speeds",
+)
 MIXED_LINK_SPEEDS = code(
-    "mixed-link-speeds", Severity.WARNING, "many links between two tiers of switches are slower than the rest, which their parts could match",
-    "compare cables and enabled speeds of both groups: routes count links, not their speed, so the slow ones limit")  # fmt: skip
+    "mixed-link-speeds",
+    Severity.WARNING,
+    "many links between two tiers of switches are slower than the rest, which their parts could match",
+    "compare cables and enabled speeds of both groups: routes count links, not their speed, so the slow ones limit",
+)
 
 MANY = 8
 PEER_SHARE = 0.75
@@ -46,7 +64,8 @@ MIN_PEERS = 4
 COMMON = 0.1
 """Share of a group from which a rate is one of its common ones: a mixed class has several."""
 RARE, RARE_LINKS = 0.05, 2
-"""Share of a group, and number of links, up to which a rate is an exception; more links at one rate are a class of their own."""
+"""Share of a group, and number of links, up to which a rate is an exception; more links at one rate
+are a class of their own."""
 FRACTION_OF_FAULT = 0.25
 """Share of what both ends can do at which no variant of a part or cable is made to run."""
 AT_A_SWITCH = 4
@@ -63,19 +82,28 @@ def not_active(c: Context) -> Iterator[Finding]:
     bad = np.flatnonzero((state[view.port_a] != PortState.ACTIVE) | (state[view.port_b] != PortState.ACTIVE))
     if len(bad) > max(MANY, len(view.cable) // 2):
         ports = np.stack([view.port_a[bad], view.port_b[bad]], axis=1).ravel()
-        yield finding(LINKS_NOT_ACTIVE, map(view.location, ports.tolist()), f"{len(bad)} of {counted(len(view.cable), 'link')} {plural(len(view.cable), 'is', 'are')} not active",
-                      {"links": len(bad), "of": len(view.cable)})  # fmt: skip
+        yield finding(
+            LINKS_NOT_ACTIVE,
+            map(view.location, ports.tolist()),
+            f"{len(bad)} of {counted(len(view.cable), 'link')} {plural(len(view.cable), 'is', 'are')} not active",
+            {"links": len(bad), "of": len(view.cable)},
+        )
         return
     for row in bad.tolist():
         a, b = int(view.port_a[row]), int(view.port_b[row])
         names = sorted({PortState(int(state[p])).name for p in (a, b) if state[p] != PortState.ACTIVE})
-        yield finding(LINK_NOT_ACTIVE, [view.location(a), view.location(b)],
-                      f"{view.link_name(a, b)}: {' / '.join(names)}, not ACTIVE", {"states": names})  # fmt: skip
+        yield finding(
+            LINK_NOT_ACTIVE,
+            [view.location(a), view.location(b)],
+            f"{view.link_name(a, b)}: {' / '.join(names)}, not ACTIVE",
+            {"states": names},
+        )
 
 
 @check_function
 def slow(c: Context) -> Iterator[Finding]:
-    """Links below what both ends can do, and below their peers; whole classes that run low are one finding."""
+    """Links below what both ends can do, and below their peers; whole classes that run low are one
+    finding."""
     view = c.view
     if "speeds" not in view.records or not len(view.cable):
         return
@@ -100,9 +128,11 @@ def slow(c: Context) -> Iterator[Finding]:
 
 @dataclass(frozen=True)
 class _Links:
-    """Columns over ``view.cable``: what each link runs at and what both of its ends can do (0 = not known).
+    """Columns over ``view.cable``: what each link runs at and what both of its ends can do (0 = not
+    known).
 
-    ``rows`` are the links that are judged; ``sure``: the source states capabilities, else the parts tell them.
+    ``rows`` are the links that are judged; ``sure``: the source states capabilities, else the parts
+    tell them.
     """
 
     view: FabricView
@@ -120,7 +150,8 @@ class _Links:
 
 
 class _Peers:
-    """The judged links in groups of peers: what most of each link's group run at, and which links are exceptions."""
+    """The judged links in groups of peers: what most of each link's group run at, and which links
+    are exceptions."""
 
     def __init__(self, links: _Links, group: np.ndarray):
         gbps = links.gbps
@@ -142,30 +173,32 @@ class _Peers:
         self.slower = gbps < self.usual_gbps
         self.majority = (self.usual_count >= PEER_SHARE * self.size) & (self.size >= MIN_PEERS)
         self.odd = rare & ((self.slower & self.majority) | (gbps < floor[at]))
-        """An exception: slower than most of its group, or (a group of several rates) than every common one."""
+        """An exception: slower than most of its group, or (a group of several rates) than every
+        common one."""
 
 
 def _scattered(here: _Peers, of_class: _Peers) -> np.ndarray:
-    """bool[links]: links slower than most on their switch, where so many of the class run at that rate beside faster ones that
-    servers of both rates stand side by side there: then the switch's other hosts are no measure."""
+    """bool[links]: links slower than most on their switch, where so many of the class run at that
+    rate beside faster ones that servers of both rates stand side by side there: then the switch's
+    other hosts are no measure."""
     slower = np.bincount(of_class.inverse, here.slower)[of_class.inverse]
     return np.asarray(slower >= np.maximum(MIN_PEERS, COMMON * of_class.size))
 
 
 def _agreeing_class(of_class: _Peers, on_switch: _Peers) -> np.ndarray:
-    """bool[links]: two or more links of a class, all at one rate, on a switch whose hosts all have that rate: servers of another make, where
-    nothing states what parts are."""
+    """bool[links]: two or more links of a class, all at one rate, on a switch whose hosts all have
+    that rate: servers of another make, where nothing states what parts are."""
     agree = of_class.same_rate == of_class.size
     return np.asarray(agree & (of_class.size > 1) & (on_switch.same_rate == on_switch.size))
 
 
 def _kinds(c: Context) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
-    """(kind of each link of ``view.cable``: parts and tiers of both ends; the switch of a host's link; groups of peers within kinds, the
-    closest first).
+    """(kind of each link of ``view.cable``: parts and tiers of both ends; the switch of a host's
+    link; groups of peers within kinds, the closest first).
 
-    The closest peers of a host's link are those of hosts of its class on the same switch; then its class everywhere; then
-    the kind. A class are hosts whose names differ in numbers only, by adapter (``mlx5_4`` may be the storage rail), of one
-    part and number of ports.
+    The closest peers of a host's link are those of hosts of its class on the same switch; then its
+    class everywhere; then the kind. A class are hosts whose names differ in numbers only, by
+    adapter (``mlx5_4`` may be the storage rail), of one part and number of ports.
     """
     view, f = c.view, c.view.fabric
     part = c.structure.rank.astype(np.int64) + 2
@@ -187,7 +220,8 @@ def _pairs_of(of: np.ndarray, view: FabricView) -> np.ndarray:
 
 
 def host_classes(c: Context) -> np.ndarray:
-    """int64[nodes]: a number for hosts of one class of names and one adapter of it; 0 for switches and the rest."""
+    """int64[nodes]: a number for hosts of one class of names and one adapter of it; 0 for switches
+    and the rest."""
     view, class_of = c.view, c.pattern.labels.class_of
     known: dict[tuple[int, str], int] = {}
     out = np.zeros(len(view.names), np.int64)
@@ -199,7 +233,8 @@ def host_classes(c: Context) -> np.ndarray:
 
 
 def _judge(links: _Links, at: np.ndarray, groups: list[_Peers], choice: np.ndarray) -> Iterator[Finding]:
-    """Findings about the links ``at`` (of ``links.rows``) of one kind; ``choice``: see :func:`_agreeing_class`."""
+    """Findings about the links ``at`` (of ``links.rows``) of one kind; ``choice``: see
+    :func:`_agreeing_class`."""
     rows = links.rows[at]
     speed, lanes, can, wide = links.speed[rows], links.lanes[rows], links.can[rows], links.wide[rows]
     known = (can > 0) & (wide > 0)
@@ -235,8 +270,8 @@ def _judge(links: _Links, at: np.ndarray, groups: list[_Peers], choice: np.ndarr
 
 
 def _at_one_switch(links: _Links, rows: np.ndarray, rate: np.ndarray, single: np.ndarray) -> Iterator[list[int]]:
-    """The links ``single`` (places in ``rows``) in parts that are one finding each: those of a switch with many at one rate, else
-    each alone."""
+    """The links ``single`` (places in ``rows``) in parts that are one finding each: those of a
+    switch with many at one rate, else each alone."""
     view, left = links.view, single
     while len(left):
         ends = [(view.node_a[rows[left]], rate[left]), (view.node_b[rows[left]], rate[left])]
@@ -261,8 +296,14 @@ def _of_a_switch(links: _Links, rows: np.ndarray, several: list[int], findings: 
     where = [place for f in findings for place in f.where]
     first = findings[0]
     _, _, rest = first.message.partition(": runs at ")
-    return finding(first.code, where, f"{view.display_names[switch]}: {len(findings)} of its {counted(of, 'link')} of a kind, {view.link_name(int(view.port_a[mine[0]]), int(view.port_b[mine[0]]))} "
-                   f"the first, run at {rest}", {**first.evidence, "links": len(findings), "of": of})  # fmt: skip
+    return finding(
+        first.code,
+        where,
+        f"{view.display_names[switch]}: {len(findings)} of its {counted(of, 'link')} of a kind, "
+        f"{view.link_name(int(view.port_a[mine[0]]), int(view.port_b[mine[0]]))} "
+        f"the first, run at {rest}",
+        {**first.evidence, "links": len(findings), "of": of},
+    )
 
 
 def _crowd(links: _Links, at: np.ndarray, chosen: np.ndarray, severity: Severity | None) -> Finding:
@@ -279,12 +320,20 @@ def _crowd(links: _Links, at: np.ndarray, chosen: np.ndarray, severity: Severity
     mine = links.rows[at[chosen]]
     ports = np.stack([view.port_a[mine], view.port_b[mine]], axis=1).ravel()
     return finding(
-        MIXED_LINK_SPEEDS if mixed else LINKS_BELOW_GENERATION, map(view.location, ports.tolist()),
-        f"{counted(count, 'link')}{plural(count, '', ' such as')} {view.link_name(a, b)} {plural(count, 'runs', 'run')} at {now}, {' and '.join(t for t in (parts, others) if t)}",
-        {"links": count, "of": of, "faster": faster, "speed": speed_text(int(links.speed[first])),
-         "lanes": int(links.lanes[first]), "can": speed_text(int(links.can[first])) if can else None},
+        MIXED_LINK_SPEEDS if mixed else LINKS_BELOW_GENERATION,
+        map(view.location, ports.tolist()),
+        f"{counted(count, 'link')}{plural(count, '', ' such as')} {view.link_name(a, b)} "
+        f"{plural(count, 'runs', 'run')} at {now}, {' and '.join(t for t in (parts, others) if t)}",
+        {
+            "links": count,
+            "of": of,
+            "faster": faster,
+            "speed": speed_text(int(links.speed[first])),
+            "lanes": int(links.lanes[first]),
+            "can": speed_text(int(links.can[first])) if can else None,
+        },
         severity=severity,
-    )  # fmt: skip
+    )
 
 
 def _single(links: _Links, row: int, peers: _Peers, at: int) -> Finding:
@@ -304,9 +353,12 @@ def _single(links: _Links, row: int, peers: _Peers, at: int) -> Finding:
     evidence |= {"can": speed_text(can), "can_lanes": wide}
     best = speed_text(can, wide)
     narrow = speed >= can
-    return finding(LINK_NARROW if narrow else LINK_SLOW, where,
-                   f"{view.link_name(a, b)}: runs at {now}, both ends can do {best if not narrow else f'{wide}x'}",
-                   evidence)  # fmt: skip
+    return finding(
+        LINK_NARROW if narrow else LINK_SLOW,
+        where,
+        f"{view.link_name(a, b)}: runs at {now}, both ends can do {best if not narrow else f'{wide}x'}",
+        evidence,
+    )
 
 
 def _at_rate(links: _Links, peers: _Peers, at: int) -> str:

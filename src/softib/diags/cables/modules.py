@@ -1,8 +1,10 @@
-"""What a file states of optical modules and of the error correction of links, judged as it stands: no second reading is needed.
+"""What a file states of optical modules and of the error correction of links, judged as it stands:
+no second reading is needed.
 
-Modules are held to the alarm thresholds that they state themselves (SFF-8636, CMIS); who wants to know which end is to blame reads
-the fabric with ``softib diagnose``. A link is one code: both ends use the same FEC mode (IBA volume 2, negotiated when the link
-trains), and lanes of four levels (HDR and faster) work with RS-FEC only (IBA 14.2.5.19).
+Modules are held to the alarm thresholds that they state themselves (SFF-8636, CMIS); who wants to
+know which end is to blame reads the fabric with ``softib diagnose``. A link is one code: both ends
+use the same FEC mode (IBA volume 2, negotiated when the link trains), and lanes of four levels (HDR
+and faster) work with RS-FEC only (IBA 14.2.5.19).
 """
 
 from __future__ import annotations
@@ -24,11 +26,18 @@ from softib.iba.smp import PortInfoExtended
 from softib.plural import counted
 
 FEC_MISMATCH = code(
-    "fec-mismatch", Severity.WARNING, "the two ends of a link state different FEC modes",
-    "set the same FEC modes at both ends (ibportstate, mlxlink), let the link train again, and read both ends again")  # fmt: skip
+    "fec-mismatch",
+    Severity.WARNING,
+    "the two ends of a link state different FEC modes",
+    "set the same FEC modes at both ends (ibportstate, mlxlink), let the link train again, and read both ends again",
+)
 FEC_NONE = code(
-    "fec-none", Severity.WARNING, "a link of HDR or faster states that no FEC is active",
-    "such lanes lose packets without RS-FEC: look which modes both ends enable (mlxlink --show_fec), let the link train again")  # fmt: skip
+    "fec-none",
+    Severity.WARNING,
+    "a link of HDR or faster states that no FEC is active",
+    "such lanes lose packets without RS-FEC: look which modes both ends enable (mlxlink --show_fec), let the link "
+    "train again",
+)
 
 UNKNOWN_FEC = 255
 _MODES = 1
@@ -50,7 +59,8 @@ def _each(c: Context, name: str, rows: list[Row]) -> Iterator[Finding]:
 
 
 def _lanes_in_use(power: np.ndarray, bias: np.ndarray) -> np.ndarray:
-    """The least power of the lanes that a module has, those with power or bias; 0 where it has none. Unit of ``power``."""
+    """The least power of the lanes that a module has, those with power or bias; 0 where it has
+    none. Unit of ``power``."""
     shown = np.where((power > 0) | (bias > 0), power.astype(np.float64), np.inf).min(axis=-1)
     return np.where(np.isinf(shown), 0.0, shown)
 
@@ -72,23 +82,57 @@ def modules(c: Context) -> Iterator[Finding]:
     warm = ModuleInfo.temperature.get(image).astype(np.uint16).astype(np.int16) / 256.0
     alarm = ModuleInfo.temperature_high_th.get(image).astype(np.uint16).astype(np.int16) / 256.0
     limit = shipped().of("temperature")
-    yield from _each(c, MODULE_TEMPERATURE, [
-        (int(ports[i]), f"{c.view.location(int(ports[i]))}: its module is at {warm[i]:.0f} °C, above its own alarm threshold of {alarm[i]:.0f} °C",
-         {"temperature_c": float(warm[i]), "alarm_c": float(alarm[i]), "source": "the module's own threshold (SFF-8636, CMIS)"})
-        for i in np.flatnonzero(measures & (alarm != 0) & (warm > alarm)).tolist()])  # fmt: skip
-    yield from _each(c, HOT_MODULE, [
-        (int(ports[i]), f"{c.view.location(int(ports[i]))}: its module is at {warm[i]:.0f} °C, and states no alarm threshold",
-         {"temperature_c": float(warm[i]), "limit_c": limit.value, "source": limit.source})
-        for i in np.flatnonzero(measures & (alarm == 0) & (warm >= limit.value)).tolist()])  # fmt: skip
+    yield from _each(
+        c,
+        MODULE_TEMPERATURE,
+        [
+            (
+                int(ports[i]),
+                f"{c.view.location(int(ports[i]))}: its module is at {warm[i]:.0f} °C, above its own alarm "
+                f"threshold of {alarm[i]:.0f} °C",
+                {
+                    "temperature_c": float(warm[i]),
+                    "alarm_c": float(alarm[i]),
+                    "source": "the module's own threshold (SFF-8636, CMIS)",
+                },
+            )
+            for i in np.flatnonzero(measures & (alarm != 0) & (warm > alarm)).tolist()
+        ],
+    )
+    yield from _each(
+        c,
+        HOT_MODULE,
+        [
+            (
+                int(ports[i]),
+                f"{c.view.location(int(ports[i]))}: its module is at {warm[i]:.0f} °C, and states no alarm threshold",
+                {"temperature_c": float(warm[i]), "limit_c": limit.value, "source": limit.source},
+            )
+            for i in np.flatnonzero(measures & (alarm == 0) & (warm >= limit.value)).tolist()
+        ],
+    )
     for name, power, low, bit, verb in (
         (MODULE_TX_POWER, ModuleInfo.tx_power, ModuleInfo.tx_power_low_th, r.MEASURES_TX_POWER, "its laser sends"),
         (MODULE_RX_POWER, ModuleInfo.rx_power, ModuleInfo.rx_power_low_th, r.MEASURES_RX_POWER, "its module receives"),
     ):
         weakest, least = _lanes_in_use(power.get(image), bias), low.get(image).astype(np.float64)
-        yield from _each(c, name, [
-            (int(ports[i]), f"{c.view.location(int(ports[i]))}: {verb} {_dbm(weakest[i]):.1f} dBm, below its own alarm threshold of {_dbm(least[i]):.1f} dBm",
-             {"power_dbm": _dbm(weakest[i]), "alarm_dbm": _dbm(least[i]), "source": "the module's own threshold (SFF-8636, CMIS)"})
-            for i in np.flatnonzero((able & bit > 0) & (least > 0) & (weakest < least)).tolist()])  # fmt: skip
+        yield from _each(
+            c,
+            name,
+            [
+                (
+                    int(ports[i]),
+                    f"{c.view.location(int(ports[i]))}: {verb} {_dbm(weakest[i]):.1f} dBm, below its own alarm "
+                    f"threshold of {_dbm(least[i]):.1f} dBm",
+                    {
+                        "power_dbm": _dbm(weakest[i]),
+                        "alarm_dbm": _dbm(least[i]),
+                        "source": "the module's own threshold (SFF-8636, CMIS)",
+                    },
+                )
+                for i in np.flatnonzero((able & bit > 0) & (least > 0) & (weakest < least)).tolist()
+            ],
+        )
 
 
 @check_function
@@ -128,8 +172,13 @@ def _links(c: Context, name: str, rows: list[int], column: str, a: np.ndarray, b
         both = (
             f"{_text(column, here)} here and {_text(column, there)} there" if here != there else "no FEC at both ends"
         )
-        several.append(([view.location(p), view.location(q)], f"{view.link_name(p, q)}: {both} ({column})",
-                        {"column": column, "modes": [here, there], "links": len(rows)}))  # fmt: skip
+        several.append(
+            (
+                [view.location(p), view.location(q)],
+                f"{view.link_name(p, q)}: {both} ({column})",
+                {"column": column, "modes": [here, there], "links": len(rows)},
+            )
+        )
     yield from each_or_one(name, several, f"{counted(len(rows), 'link')}", {"column": column}, count="links")
 
 

@@ -1,18 +1,24 @@
 """Compares a cabling plan with a fabric, cable by cable.
 
-Every cable of the plan gets one status; rows that tell it again (from its other end, or in another file) count once:
+Every cable of the plan gets one status; rows that tell it again (from its other end, or in another
+file) count once:
 
 * ``matched`` – the cable joins the two planned ports;
-* ``wrong-speed``, ``wrong-length`` – it does, but runs slower than planned, or is of another length;
-* ``swapped`` – two planned cables are exchanged at one end: both are found, each in the other's place;
+* ``wrong-speed``, ``wrong-length`` – it does, but runs slower than planned, or is of another
+  length;
+* ``swapped`` – two planned cables are exchanged at one end: both are found, each in the other's
+  place;
 * ``misplaced`` – the planned port holds a cable that leads elsewhere;
 * ``missing`` – both planned ports are free;
-* ``conflict`` – another row gives one of its ports another far end, and the fabric does not side with this row;
-* ``unmatched`` – a name or port of the plan is not in the fabric, for one of :data:`~softib.fabric.formats.cabling.name_index.REASONS`.
+* ``conflict`` – another row gives one of its ports another far end, and the fabric does not side
+  with this row;
+* ``unmatched`` – a name or port of the plan is not in the fabric, for one of
+  :data:`~softib.fabric.formats.cabling.name_index.REASONS`.
 
-Cables of the fabric that no row plans are ``unexpected``: between nodes that the plan names, and at a switch where the
-plan has most of the cables of that kind (to hosts, to switches), or has most of them at all switches that it names. A
-plan of the spine layer says nothing about hosts, and no plan lists the backplane of a director.
+Cables of the fabric that no row plans are ``unexpected``: between nodes that the plan names, and at
+a switch where the plan has most of the cables of that kind (to hosts, to switches), or has most of
+them at all switches that it names. A plan of the spine layer says nothing about hosts, and no plan
+lists the backplane of a director.
 """
 
 from __future__ import annotations
@@ -36,16 +42,22 @@ __all__ = ["compare"]
 
 
 def compare(fabric: Fabric, plan: CablingPlan) -> PlanComparison:
-    """Compare ``fabric`` with ``plan``: findings, one table line a cable, and counts by :data:`STATUSES`."""
+    """Compare ``fabric`` with ``plan``: findings, one table line a cable, and counts by
+    :data:`STATUSES`."""
     work = PlanOnFabric(FabricView(fabric), plan)
     _judge(work)
     counts = Counter(t.status for t in work.table)
     reasons = Counter(t.reason for t in work.table)
     return PlanComparison(
-        work.findings, work.table, {s: counts[s] for s in STATUSES}, work.rows.other_problems(), plan.files,
+        work.findings,
+        work.table,
+        {s: counts[s] for s in STATUSES},
+        work.rows.other_problems(),
+        plan.files,
         {"all": len(plan), "repeated": work.rows.repeated, "mirrored": work.rows.mirrored},
-        {r: reasons[r] for r in REASONS if reasons[r]}, _as_planned(work),
-    )  # fmt: skip
+        {r: reasons[r] for r in REASONS if reasons[r]},
+        _as_planned(work),
+    )
 
 
 def _as_planned(on: PlanOnFabric) -> frozenset[tuple[int, int]]:

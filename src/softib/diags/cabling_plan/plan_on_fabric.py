@@ -1,4 +1,5 @@
-"""A cabling plan on a fabric: the ports that its rows name, what is plugged there, and the words for both."""
+"""A cabling plan on a fabric: the ports that its rows name, what is plugged there, and the words
+for both."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ __all__ = ["PlanOnFabric"]
 
 
 class PlanOnFabric:
-    """``port``, ``peer`` int64[rows, 2]: the port that each end names and the one that its cable leads to (-1 = none).
+    """``port``, ``peer`` int64[rows, 2]: the port that each end names and the one that its cable
+    leads to (-1 = none).
 
     ``table`` and ``findings`` collect what the judges of rows say, by :meth:`add` and by hand.
     """
@@ -63,7 +65,15 @@ class PlanOnFabric:
     def add(self, status: str, row: int, note: str = "", reason: str = "") -> None:
         """Add a line to the table; ``status`` is one of :data:`.result.STATUSES`."""
         found = self.names(row) if status in ("matched", "wrong-speed", "wrong-length") else self.found(row)
-        self.table.append(PlannedCable(
-            status, int(self.plan.line[row]), self.names(row), found, note, self.plan.files[int(self.plan.file[row])],
-            reason, tuple(self.plan.row_name(r) for r in self.rows.repeats.get(row, ())),
-        ))  # fmt: skip
+        self.table.append(
+            PlannedCable(
+                status,
+                int(self.plan.line[row]),
+                self.names(row),
+                found,
+                note,
+                self.plan.files[int(self.plan.file[row])],
+                reason,
+                tuple(self.plan.row_name(r) for r in self.rows.repeats.get(row, ())),
+            )
+        )

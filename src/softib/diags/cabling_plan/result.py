@@ -10,13 +10,22 @@ from softib.diags.finding import Finding
 __all__ = ["STATUSES", "PlanComparison", "PlannedCable"]
 
 STATUSES = (
-    "matched", "swapped", "misplaced", "missing", "wrong-speed", "wrong-length", "conflict", "unmatched", "unexpected",
-)  # fmt: skip
+    "matched",
+    "swapped",
+    "misplaced",
+    "missing",
+    "wrong-speed",
+    "wrong-length",
+    "conflict",
+    "unmatched",
+    "unexpected",
+)
 
 
 @dataclass(frozen=True)
 class PlannedCable:
-    """One line of the table. ``line`` of the plan file (0 = none); ``planned`` and ``found`` are pairs of ``node[port]``.
+    """One line of the table. ``line`` of the plan file (0 = none); ``planned`` and ``found`` are
+    pairs of ``node[port]``.
 
     ``reason`` says why an unmatched row is so; ``also`` are the rows that repeat the cable.
     """
@@ -32,17 +41,26 @@ class PlannedCable:
 
     def to_json(self) -> dict[str, Any]:
         """As ``--json`` prints it."""
-        return {"status": self.status, "file": self.file, "line": self.line, "planned": list(self.planned),
-                "found": list(self.found), "note": self.note, "reason": self.reason, "also": list(self.also)}  # fmt: skip
+        return {
+            "status": self.status,
+            "file": self.file,
+            "line": self.line,
+            "planned": list(self.planned),
+            "found": list(self.found),
+            "note": self.note,
+            "reason": self.reason,
+            "also": list(self.also),
+        }
 
 
 @dataclass
 class PlanComparison:
     """``findings``, the whole ``table``, and how many cables have each status.
 
-    ``rows`` counts the rows of the files: ``all``, ``repeated`` (repeat a cable) and ``mirrored`` of those (from its
-    other end). ``reasons`` counts the unmatched cables. ``problems`` are of reading the plan. ``as_planned`` are the
-    ports (NodeGUID, portnum) of cables that lead where the plan says.
+    ``rows`` counts the rows of the files: ``all``, ``repeated`` (repeat a cable) and ``mirrored``
+    of those (from its other end). ``reasons`` counts the unmatched cables. ``problems`` are of
+    reading the plan. ``as_planned`` are the ports (NodeGUID, portnum) of cables that lead where the
+    plan says.
     """
 
     findings: list[Finding]
@@ -67,6 +85,10 @@ class PlanComparison:
     def to_json(self) -> dict[str, Any]:
         """As ``--json`` prints it: counts, and every cable that is not as planned."""
         return {
-            "files": list(self.files), "rows": self.rows, "cables": self.planned, "counts": self.counts,
-            "reasons": self.reasons, "table": [t.to_json() for t in self.table if t.status != "matched"],
-        }  # fmt: skip
+            "files": list(self.files),
+            "rows": self.rows,
+            "cables": self.planned,
+            "counts": self.counts,
+            "reasons": self.reasons,
+            "table": [t.to_json() for t in self.table if t.status != "matched"],
+        }

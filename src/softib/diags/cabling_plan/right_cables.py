@@ -14,11 +14,17 @@ from softib.plural import counted
 __all__ = ["right_cables"]
 
 PLAN_SPEED = code(
-    "plan-wrong-speed", Severity.WARNING, "a planned cable runs slower than planned",
-    "reseat or replace the cable; check the enabled speeds")  # fmt: skip
+    "plan-wrong-speed",
+    Severity.WARNING,
+    "a planned cable runs slower than planned",
+    "reseat or replace the cable; check the enabled speeds",
+)
 PLAN_LENGTH = code(
-    "plan-wrong-length", Severity.WARNING, "a cable is not of the planned length",
-    "check that this is the planned cable; latency and reach depend on it")  # fmt: skip
+    "plan-wrong-length",
+    Severity.WARNING,
+    "a cable is not of the planned length",
+    "check that this is the planned cable; latency and reach depend on it",
+)
 
 LENGTH_TOLERANCE = 0.25
 """Share of the planned length (at least 1 m) by which a cable may differ."""
@@ -30,7 +36,8 @@ _DIGITS = re.compile(r"\d+")
 def right_cables(on: PlanOnFabric, rows: list[int]) -> None:
     """Judge speed and length of the cables of ``rows``, which join their planned ports.
 
-    Where half of the cables of a kind differ from the plan alike, that is one finding: the plan, or what the file states.
+    Where half of the cables of a kind differ from the plan alike, that is one finding: the plan, or
+    what the file states.
     """
     kinds: Counter[tuple[str, str]] = Counter()
     alike: dict[tuple[str, tuple[str, str], str], list[int]] = {}
@@ -59,9 +66,14 @@ def right_cables(on: PlanOnFabric, rows: list[int]) -> None:
 
 def _bulk(on: PlanOnFabric, code: str, rows: list[int], of: int, kind: tuple[str, str], note: str) -> Finding:
     a, b = on.port[rows[0]].tolist()
-    return finding(code, on.locations(rows), f"{len(rows)} of {counted(of, 'cable')} {kind[0]} ↔ {kind[1]}, for example {on.view.link_name(a, b)}: each {note}",
-                   {"cables": len(rows), "of": of, "lines": [int(on.plan.line[r]) for r in rows]},
-                   advice="so many alike: look first at whether plan and source state the same thing")  # fmt: skip
+    return finding(
+        code,
+        on.locations(rows),
+        f"{len(rows)} of {counted(of, 'cable')} {kind[0]} ↔ {kind[1]}, for example {on.view.link_name(a, b)}: each "
+        f"{note}",
+        {"cables": len(rows), "of": of, "lines": [int(on.plan.line[r]) for r in rows]},
+        advice="so many alike: look first at whether plan and source state the same thing",
+    )
 
 
 def _kind(on: PlanOnFabric, row: int) -> tuple[str, str]:

@@ -1,4 +1,5 @@
-"""Rows of a cabling plan once their ports are known: which repeat a cable, which contradict each other."""
+"""Rows of a cabling plan once their ports are known: which repeat a cable, which contradict each
+other."""
 
 from __future__ import annotations
 
@@ -13,10 +14,12 @@ __all__ = ["PlanRows"]
 
 
 class PlanRows:
-    """``first`` bool[n]: the first row of each cable; ``repeats``: {first row: rows that tell it again}.
+    """``first`` bool[n]: the first row of each cable; ``repeats``: {first row: rows that tell it
+    again}.
 
-    ``conflicting`` bool[n]: rows that share a port with the first row of another cable, or join a port to itself.
-    ``repeated`` and ``mirrored`` count the rows of ``repeats``, and those of them with the ends exchanged.
+    ``conflicting`` bool[n]: rows that share a port with the first row of another cable, or join a
+    port to itself. ``repeated`` and ``mirrored`` count the rows of ``repeats``, and those of them
+    with the ends exchanged.
     """
 
     def __init__(self, plan: CablingPlan, port: np.ndarray):
@@ -88,5 +91,9 @@ class PlanRows:
             (plan.files[int(plan.file[r])], int(plan.line[r]))
             for r in np.flatnonzero(self.conflicting & plan.conflict).tolist()
         }
-        return [p for p in plan.problems
-                if (p.file, p.line) not in reported or not ("already has a cable" in p.reason or p.reason.startswith("both ends are"))]  # fmt: skip
+        return [
+            p
+            for p in plan.problems
+            if (p.file, p.line) not in reported
+            or not ("already has a cable" in p.reason or p.reason.startswith("both ends are"))
+        ]

@@ -18,8 +18,11 @@ from softib.plural import counted
 __all__ = ["unplanned_cables"]
 
 PLAN_UNEXPECTED = code(
-    "plan-unexpected-cable", Severity.WARNING, "a cable between planned nodes that the plan does not have",
-    "remove the cable, or complete the plan")  # fmt: skip
+    "plan-unexpected-cable",
+    Severity.WARNING,
+    "a cable between planned nodes that the plan does not have",
+    "remove the cable, or complete the plan",
+)
 
 MANY = 32
 """More unexpected cables than this are one finding."""
@@ -41,14 +44,25 @@ def unplanned_cables(on: PlanOnFabric) -> None:
         note = UNNAMED_ADAPTER if nameless else ""
         on.table.append(PlannedCable("unexpected", 0, ("", ""), (str(view.location(a)), str(view.location(b))), note))
         if len(rows) <= MANY:
-            on.findings.append(finding(PLAN_UNEXPECTED, [view.location(a), view.location(b)],
-                                         f"{view.link_name(a, b)} is in no row of the plan"))  # fmt: skip
+            on.findings.append(
+                finding(
+                    PLAN_UNEXPECTED,
+                    [view.location(a), view.location(b)],
+                    f"{view.link_name(a, b)} is in no row of the plan",
+                )
+            )
     if len(rows) > MANY:
         where = [view.location(int(end[row])) for row in rows.tolist() for end in (view.port_a, view.port_b)]
         more = f"; {unnamed} of them lead to adapters without a name" if unnamed else ""
-        on.findings.append(finding(PLAN_UNEXPECTED, where, f"{counted(len(rows), 'cable')} between planned nodes are in no row of "
-                             f"the plan, {where[0]} ↔ {where[1]} the first{more}",
-                             {"cables": len(rows), "unnamed_adapters": unnamed}))  # fmt: skip
+        on.findings.append(
+            finding(
+                PLAN_UNEXPECTED,
+                where,
+                f"{counted(len(rows), 'cable')} between planned nodes are in no row of "
+                f"the plan, {where[0]} ↔ {where[1]} the first{more}",
+                {"cables": len(rows), "unnamed_adapters": unnamed},
+            )
+        )
 
 
 def _unplanned(on: PlanOnFabric) -> np.ndarray:

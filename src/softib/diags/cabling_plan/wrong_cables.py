@@ -11,23 +11,35 @@ from softib.diags.registry import Each, code, each_or_one, finding
 __all__ = ["swapped_cables", "wrong_cables"]
 
 PLAN_SWAPPED = code(
-    "plan-swapped-cables", Severity.ERROR, "two planned cables are exchanged at one end",
-    "exchange the two plugs at one end")  # fmt: skip
+    "plan-swapped-cables",
+    Severity.ERROR,
+    "two planned cables are exchanged at one end",
+    "exchange the two plugs at one end",
+)
 PLAN_MISPLACED = code(
-    "plan-misplaced-cable", Severity.ERROR, "a planned port holds a cable that leads elsewhere",
-    "move the plug to the planned port")  # fmt: skip
+    "plan-misplaced-cable",
+    Severity.ERROR,
+    "a planned port holds a cable that leads elsewhere",
+    "move the plug to the planned port",
+)
 PLAN_MISSING = code(
-    "plan-missing-cable", Severity.ERROR, "a planned cable is not there",
-    "plug the cable in, or check why its link is down")  # fmt: skip
+    "plan-missing-cable",
+    Severity.ERROR,
+    "a planned cable is not there",
+    "plug the cable in, or check why its link is down",
+)
 
 FEW_SWAPS = 3
-"""More swaps of host cables between two switches than this are one finding: two racks, or two switches."""
+"""More swaps of host cables between two switches than this are one finding: two racks, or two
+switches."""
 MANY_AT_NODE = 8
-"""More missing (or misplaced) cables than this at one node are one finding: the node is off, or not yet cabled."""
+"""More missing (or misplaced) cables than this at one node are one finding: the node is off, or not
+yet cabled."""
 
 
 def swapped_cables(on: PlanOnFabric, wrong: list[int]) -> set[int]:
-    """Report the pairs of ``wrong`` rows of which each holds an end of the other; return their rows."""
+    """Report the pairs of ``wrong`` rows of which each holds an end of the other; return their
+    rows."""
     pairs: dict[int, int] = {}
     waiting = {int(p): row for row in wrong for p in on.port[row]}
     done: set[int] = set()
@@ -51,13 +63,20 @@ def swapped_cables(on: PlanOnFabric, wrong: list[int]) -> set[int]:
         between.setdefault(key, []).append(_swap(on, row, other))
     for of_switches, several in between.items():
         one, two = (on.view.display_names[n] for n in of_switches) if len(of_switches) == 2 else ("", "")
-        on.findings += each_or_one(PLAN_SWAPPED, several, f"{len(several)} planned cables of {one} are swapped with {len(several)} of {two}",
-                                   {"lines": [line for _, _, evidence in several for line in evidence["lines"]]}, most=FEW_SWAPS, count="swaps")  # fmt: skip
+        on.findings += each_or_one(
+            PLAN_SWAPPED,
+            several,
+            f"{len(several)} planned cables of {one} are swapped with {len(several)} of {two}",
+            {"lines": [line for _, _, evidence in several for line in evidence["lines"]]},
+            most=FEW_SWAPS,
+            count="swaps",
+        )
     return done
 
 
 def _exchanged(on: PlanOnFabric, row: int, end: int, other: int, peer_port: int) -> bool:
-    """``row``'s port ``end`` is cabled to a port of ``other``; are the two left-over ports cabled to each other?"""
+    """``row``'s port ``end`` is cabled to a port of ``other``; are the two left-over ports cabled
+    to each other?"""
     rest = int(on.port[row, 1 - end])
     other_end = int(on.port[other, 0] if on.port[other, 1] == peer_port else on.port[other, 1])
     return int(on.view.fabric.port_peer[rest]) == other_end
@@ -69,8 +88,11 @@ def _swap(on: PlanOnFabric, row: int, other: int) -> Each:
         on.add("swapped", r, f"with plan {name}" if name else "")
     a, b = on.names(row)
     c, d = on.names(other)
-    return (on.locations((row, other)), f"{a} ↔ {b} and {c} ↔ {d} of the plan are swapped: found {' and '.join(on.found(row))}",
-            {"lines": [int(on.plan.line[r]) for r in (row, other)]})  # fmt: skip
+    return (
+        on.locations((row, other)),
+        f"{a} ↔ {b} and {c} ↔ {d} of the plan are swapped: found {' and '.join(on.found(row))}",
+        {"lines": [int(on.plan.line[r]) for r in (row, other)]},
+    )
 
 
 def wrong_cables(on: PlanOnFabric, rows: list[int]) -> None:
@@ -100,8 +122,13 @@ def _misplaced(on: PlanOnFabric, rows: list[int]) -> None:
             found = f"{a} ↔ {b} is planned; found {' and '.join(on.found(row))}"
             several.append((on.locations([row]), found, on.evidence(row)))
         name = on.view.display_names[n] if n >= 0 else ""
-        on.findings += each_or_one(PLAN_MISPLACED, several, f"{name}: {len(here)} planned cables lead elsewhere", count="cables",
-                                   most=MANY_AT_NODE if n >= 0 else len(here))  # fmt: skip
+        on.findings += each_or_one(
+            PLAN_MISPLACED,
+            several,
+            f"{name}: {len(here)} planned cables lead elsewhere",
+            count="cables",
+            most=MANY_AT_NODE if n >= 0 else len(here),
+        )
 
 
 def _missing(on: PlanOnFabric, rows: list[int]) -> None:
@@ -117,10 +144,16 @@ def _missing(on: PlanOnFabric, rows: list[int]) -> None:
         left = [row for row in left if n not in node[row]]
         share = "none" if len(at_node) == planned[n] else f"{planned[n] - len(at_node)}"
         there = "is there" if share in ("none", "1") else "are there"
-        on.findings.append(finding(PLAN_MISSING, [on.view.node_location(n), *on.locations(at_node)], f"{on.view.display_names[n]}: {share} of its "
-                             f"{planned[n]} planned cables {there}",
-                             {"missing": len(at_node), "planned": planned[n], "lines": [int(on.plan.line[r]) for r in at_node]}))  # fmt: skip
+        on.findings.append(
+            finding(
+                PLAN_MISSING,
+                [on.view.node_location(n), *on.locations(at_node)],
+                f"{on.view.display_names[n]}: {share} of its {planned[n]} planned cables {there}",
+                {"missing": len(at_node), "planned": planned[n], "lines": [int(on.plan.line[r]) for r in at_node]},
+            )
+        )
     for row in left:
         a, b = on.names(row)
-        on.findings.append(finding(PLAN_MISSING, on.locations([row]), f"{a} ↔ {b} is planned, no cable is there",
-                             on.evidence(row)))  # fmt: skip
+        on.findings.append(
+            finding(PLAN_MISSING, on.locations([row]), f"{a} ↔ {b} is planned, no cable is there", on.evidence(row))
+        )

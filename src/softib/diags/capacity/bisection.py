@@ -1,16 +1,20 @@
 """Bisection bandwidth: what half of the hosts can send to the other half, at worst.
 
-The bisection is a minimum cut into equal halves (Dally and Towles, *Principles and practices of interconnection networks*,
-chapter 3.3); the bisection bandwidth is the capacity across it, here in one direction. *Full* is what the hosts of the
-weaker half can send: 100 % is a fabric that no halves of its hosts can overload.
+The bisection is a minimum cut into equal halves (Dally and Towles, *Principles and practices of
+interconnection networks*, chapter 3.3); the bisection bandwidth is the capacity across it, here in
+one direction. *Full* is what the hosts of the weaker half can send: 100 % is a fabric that no
+halves of its hosts can overload.
 
-Finding it is NP-hard (Garey, Johnson and Stockmeyer 1976). Up to :data:`~softib.diags.capacity.cuts.EXACT` switches every cut is
-looked at. Beyond, cuts that the structure proposes (below each tier of a tree, across each dimension of a grid, between
-groups) and one along the Fiedler vector are each made narrower switch by switch; the narrowest is taken. It is a real cut,
-so it bounds the bisection from above; the tests compare it with every cut of small graphs and with published formulas.
+Finding it is NP-hard (Garey, Johnson and Stockmeyer 1976). Up to
+:data:`~softib.diags.capacity.cuts.EXACT` switches every cut is looked at. Beyond, cuts that the
+structure proposes (below each tier of a tree, across each dimension of a grid, between groups) and
+one along the Fiedler vector are each made narrower switch by switch; the narrowest is taken. It is
+a real cut, so it bounds the bisection from above; the tests compare it with every cut of small
+graphs and with published formulas.
 
-*Parts* answer another question: which hosts can, together, not send all that they could to the rest. Those below one
-switch, one part of a tree below a tier, or one group of a dragonfly are looked at.
+*Parts* answer another question: which hosts can, together, not send all that they could to the
+rest. Those below one switch, one part of a tree below a tier, or one group of a dragonfly are
+looked at.
 """
 
 from __future__ import annotations
@@ -36,8 +40,9 @@ RANDOM_STARTS = 12
 
 @dataclass(frozen=True)
 class Part:
-    """Hosts behind few cables: ``hosts`` of ``of`` lie there, ``gbps`` (None: speeds not known) lead out of it,
-    ``percent`` of what the hosts there, or those of the rest where these can send less, can send."""
+    """Hosts behind few cables: ``hosts`` of ``of`` lie there, ``gbps`` (None: speeds not known)
+    lead out of it, ``percent`` of what the hosts there, or those of the rest where these can send
+    less, can send."""
 
     name: str
     hosts: int
@@ -48,11 +53,13 @@ class Part:
 
 @dataclass(frozen=True)
 class Bisection:
-    """``gbps`` across the bisection (None: the source records no speeds), ``percent`` of full (None: no hosts).
+    """``gbps`` across the bisection (None: the source records no speeds), ``percent`` of full
+    (None: no hosts).
 
-    ``how`` says how it was found, ``exact`` whether no narrower one exists. ``host_port`` int64[hosts] are the ports of
-    the hosts and ``side`` bool[hosts] their halves. ``part`` is the narrowest part, None where every part can send all;
-    ``partitions`` are all that were looked at, each int64[nodes]: the part of each switch.
+    ``how`` says how it was found, ``exact`` whether no narrower one exists. ``host_port``
+    int64[hosts] are the ports of the hosts and ``side`` bool[hosts] their halves. ``part`` is the
+    narrowest part, None where every part can send all; ``partitions`` are all that were looked at,
+    each int64[nodes]: the part of each switch.
     """
 
     gbps: float | None
@@ -80,14 +87,21 @@ def bisect(view: FabricView, rank: np.ndarray, shape: Shape) -> Bisection:
     across = min(cut.gbps, cut.full)
     families = _families(graph, rank[graph.node], shape)
     return Bisection(
-        round(across, 3) if speeds_known else None, round(cut.full, 3) if speeds_known else None, round(100 * min(1.0, cut.share), 2), how,
-        exact, graph.host_port, cut.side, _narrowest_part(graph, view, families, speeds_known),
+        round(across, 3) if speeds_known else None,
+        round(cut.full, 3) if speeds_known else None,
+        round(100 * min(1.0, cut.share), 2),
+        how,
+        exact,
+        graph.host_port,
+        cut.side,
+        _narrowest_part(graph, view, families, speeds_known),
         tuple(_by_node(graph, part, len(view.names)) for _, part in families),
-    )  # fmt: skip
+    )
 
 
 def _searched(graph: SwitchCuts, rank: np.ndarray, shape: Shape) -> tuple[Cut, bool, str]:
-    """The narrowest of the proposed cuts, each made narrower; whether it is exact, and how it was found."""
+    """The narrowest of the proposed cuts, each made narrower; whether it is exact, and how it was
+    found."""
     best: Cut | None = None
     name, tried = "", 0
     for label, side in _proposals(graph, rank, shape):
@@ -126,8 +140,11 @@ def _proposals(graph: SwitchCuts, rank: np.ndarray, shape: Shape) -> list[tuple[
         orders += [("from a random half", rng.permutation(graph.n)) for _ in range(RANDOM_STARTS)]
     found = [(label, graph.prefix(order)) for label, order in orders]
     if shape.kind == "fat-tree":
-        found += [(f"{label}, below tier {t + 1}", _lowered(graph, rank, side, t))
-                  for label, side in list(found) for t in range(1, top)]  # fmt: skip
+        found += [
+            (f"{label}, below tier {t + 1}", _lowered(graph, rank, side, t))
+            for label, side in list(found)
+            for t in range(1, top)
+        ]
     return found
 
 
@@ -140,21 +157,25 @@ def _tree_orders(graph: SwitchCuts, rank: np.ndarray, top: int) -> list[tuple[st
         up += np.bincount(end, np.where(rank[peer] > rank[end], graph.gbps, 0.0), graph.n)
     down = np.bincount(graph.host_switch, graph.host_gbps, graph.n)
     ratio = np.divide(up, down, out=np.full(graph.n, np.inf), where=down > 0)
-    found = [("between switches in their order", index),
-             ("between leaves with few and with many uplinks", np.lexsort((index, ratio)))]  # fmt: skip
+    found = [
+        ("between switches in their order", index),
+        ("between leaves with few and with many uplinks", np.lexsort((index, ratio))),
+    ]
     if top > 2:
         found.insert(0, ("between parts of the tree", np.lexsort((index, *pods))))
     return found
 
 
 def _below(graph: SwitchCuts, rank: np.ndarray, tier: int) -> np.ndarray:
-    """Parts that remain without the switches of ``tier`` and above: smallest switch of each part (int64[switches])."""
+    """Parts that remain without the switches of ``tier`` and above: smallest switch of each part
+    (int64[switches])."""
     kept = (rank[graph.a] < tier) & (rank[graph.b] < tier)
     return components(graph.n, graph.a[kept], graph.b[kept])
 
 
 def _lowered(graph: SwitchCuts, rank: np.ndarray, side: np.ndarray, tier: int) -> np.ndarray:
-    """``side`` for the switches up to ``tier``; the others all on the second side: a cut of the links above ``tier``."""
+    """``side`` for the switches up to ``tier``; the others all on the second side: a cut of the
+    links above ``tier``."""
     found = side & (rank == 1)
     for t in range(2, tier + 1):
         pull = np.zeros(graph.n)
@@ -166,7 +187,8 @@ def _lowered(graph: SwitchCuts, rank: np.ndarray, side: np.ndarray, tier: int) -
 
 
 def _spectral(graph: SwitchCuts, part: np.ndarray, size: np.ndarray) -> tuple[np.ndarray, bool]:
-    """Fiedler vector of the connected part with most hosts (float64[switches], 0 elsewhere), and whether it converged."""
+    """Fiedler vector of the connected part with most hosts (float64[switches], 0 elsewhere), and
+    whether it converged."""
     vector = np.zeros(graph.n)
     largest = np.flatnonzero(part == part[int(size.argmax())])
     row = np.full(graph.n, -1)
@@ -178,7 +200,8 @@ def _spectral(graph: SwitchCuts, part: np.ndarray, size: np.ndarray) -> tuple[np
 
 
 def _families(graph: SwitchCuts, rank: np.ndarray, shape: Shape) -> list[tuple[str, np.ndarray]]:
-    """(what its parts are, int64[switches]) of the partitions to look at: switches, parts of a tree, groups."""
+    """(what its parts are, int64[switches]) of the partitions to look at: switches, parts of a
+    tree, groups."""
     index = np.arange(graph.n)
     found: list[tuple[str, np.ndarray]] = [("", index)]
     if shape.kind in ("fat-tree", "dragonfly+"):
@@ -198,7 +221,8 @@ def _by_node(graph: SwitchCuts, part: np.ndarray, nodes: int) -> np.ndarray:
 def _narrowest_part(
     graph: SwitchCuts, view: FabricView, families: list[tuple[str, np.ndarray]], speeds_known: bool
 ) -> Part | None:
-    """The part with the least capacity out of it, compared with what it could send, None where that is all of it."""
+    """The part with the least capacity out of it, compared with what it could send, None where that
+    is all of it."""
     total, best = float(graph.host_gbps.sum()), (1.0 - 1e-9, 0.0, 0, "")
     for name, part in families:
         n = int(part.max(initial=0)) + 1

@@ -1,12 +1,14 @@
-# mypy: ignore-errors
-"""Kernel of :mod:`softib.diags.capacity.cuts`: passes of Fiduccia and Mattheyses that make a cut narrower, one switch at a time."""
+"""Kernel of :mod:`softib.diags.capacity.cuts`: passes of Fiduccia and Mattheyses that make a cut
+narrower, one switch at a time."""
 
 from softib.jit import kernel, table
 
 Switches = table("Switches", "first peer weight hosts dues")
-"""CSR list of neighbours with the capacity between the two, hosts by switch, and the cost of hosts too many on a side."""
+"""CSR list of neighbours with the capacity between the two, hosts by switch, and the cost of hosts
+too many on a side."""
 Scratch = table("Scratch", "gain locked moved")
-"""By switch: capacity that leaves the cut when it moves; whether it moved in this pass; which moved, in order."""
+"""By switch: capacity that leaves the cut when it moves; whether it moved in this pass; which
+moved, in order."""
 
 
 @kernel
@@ -21,7 +23,8 @@ def off_balance(low, high, count):
 
 @kernel
 def set_gains(t, side, gain):
-    """Capacity that leaves the cut when a switch changes its side, by switch. Returns the capacity of the cut, doubled."""
+    """Capacity that leaves the cut when a switch changes its side, by switch. Returns the capacity
+    of the cut, doubled."""
     first, peer, weight = t.first, t.peer, t.weight
     cut = 0.0
     for v in range(len(side)):
@@ -51,10 +54,12 @@ def move(t, v, side, gain):
 
 @kernel(steps=lambda t, low, high, patience, passes, side, scratch: 4 * min(len(side), patience) * len(side))
 def narrow(t, low, high, patience, passes, side, scratch):
-    """Make ``side`` (uint8[switches]) of the :data:`Switches` ``t`` cheaper in place; returns its cost.
+    """Make ``side`` (uint8[switches]) of the :data:`Switches` ``t`` cheaper in place; returns its
+    cost.
 
-    The cost is the capacity across plus ``t.dues[k]`` for ``k`` hosts too many on one side. Each pass moves the switch that
-    costs least, even where that costs more than before, never one twice, and goes back to the best state seen.
+    The cost is the capacity across plus ``t.dues[k]`` for ``k`` hosts too many on one side. Each
+    pass moves the switch that costs least, even where that costs more than before, never one twice,
+    and goes back to the best state seen.
     """
     hosts, dues = t.hosts, t.dues
     gain, locked, moved = scratch.gain, scratch.locked, scratch.moved

@@ -1,9 +1,10 @@
 """Cuts of a fabric into two halves of its hosts: what crosses them, and how to find a narrow one.
 
-A *host* is a CA port on a switch. A cut puts every switch on one of two sides. A bisection has half of the hosts on each
-side, so hosts beyond the half have to be cut off from their switches: a cut costs the capacity of the cables that cross it
-and of the slowest host cables among those that are too many. So a cut that parts few hosts from many is no narrow
-bisection, however few cables cross it: the hosts that it does not part have to be parted one by one.
+A *host* is a CA port on a switch. A cut puts every switch on one of two sides. A bisection has half
+of the hosts on each side, so hosts beyond the half have to be cut off from their switches: a cut
+costs the capacity of the cables that cross it and of the slowest host cables among those that are
+too many. So a cut that parts few hosts from many is no narrow bisection, however few cables cross
+it: the hosts that it does not part have to be parted one by one.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ PATIENCE, PASSES = 128, 20
 
 @dataclass(frozen=True)
 class Cut:
-    """``gbps`` across in one direction; ``full`` what the hosts of the weaker half can send; ``side`` bool[hosts]."""
+    """``gbps`` across in one direction; ``full`` what the hosts of the weaker half can send;
+    ``side`` bool[hosts]."""
 
     gbps: float
     full: float
@@ -37,7 +39,8 @@ class Cut:
 
 
 class SwitchCuts:
-    """The switches of a fabric as a graph with hosts. Rows of switches are those of ``node``, int64[switches]."""
+    """The switches of a fabric as a graph with hosts. Rows of switches are those of ``node``,
+    int64[switches]."""
 
     def __init__(self, view: FabricView):
         self.node = np.flatnonzero(view.is_switch)
@@ -70,14 +73,16 @@ class SwitchCuts:
         return Cut(across, full, mine)
 
     def prefix(self, order: np.ndarray) -> np.ndarray:
-        """bool[switches]: the first switches of ``order`` (all of them) until half of the hosts hang on them."""
+        """bool[switches]: the first switches of ``order`` (all of them) until half of the hosts
+        hang on them."""
         before = np.cumsum(self.hosts[order]) - self.hosts[order] / 2
         side = np.zeros(self.n, bool)
         side[order[before < len(self.host_gbps) / 2]] = True
         return side
 
     def narrowed(self, side: np.ndarray) -> np.ndarray:
-        """``side`` after moves of single switches that make the cut cheaper (Fiduccia and Mattheyses, DAC 1982)."""
+        """``side`` after moves of single switches that make the cut cheaper (Fiduccia and
+        Mattheyses, DAC 1982)."""
         from softib.diags.capacity.cut_kernels import Scratch, Switches, narrow
 
         first, peer, weight = self._neighbours
@@ -97,7 +102,8 @@ class SwitchCuts:
         return first.astype(np.int64), peer[order].astype(np.int64), np.concatenate([self.gbps, self.gbps])[order]
 
     def every(self) -> np.ndarray:
-        """bool[2^(switches - 1), switches]: every cut of at most :data:`EXACT` switches; the last is on the second side."""
+        """bool[2^(switches - 1), switches]: every cut of at most :data:`EXACT` switches; the last
+        is on the second side."""
         numbers = np.arange(1 << max(self.n - 1, 0))[:, None]
         return ((numbers >> np.arange(self.n)) & 1).astype(bool)
 

@@ -1,8 +1,9 @@
 """The Fiedler vector: the order of switches along which a graph is thinnest.
 
-Fiedler, *Algebraic connectivity of graphs*, 1973; Pothen, Simon and Liou, *Partitioning sparse matrices with eigenvectors
-of graphs*, 1990. Found by Lanczos' iteration with full reorthogonalisation (Parlett, *The symmetric eigenvalue problem*,
-chapter 13), restarted from its best vector until the residual is small.
+Fiedler, *Algebraic connectivity of graphs*, 1973; Pothen, Simon and Liou, *Partitioning sparse
+matrices with eigenvectors of graphs*, 1990. Found by Lanczos' iteration with full
+reorthogonalisation (Parlett, *The symmetric eigenvalue problem*, chapter 13), restarted from its
+best vector until the residual is small.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ __all__ = ["fiedler"]
 
 STEPS, RESTARTS = 120, 8
 TOLERANCE = 1e-5
-"""Of the residual, relative to the largest eigenvalue: an order of switches needs no more digits."""
+"""Of the residual, relative to the largest eigenvalue: an order of switches needs no more digits.
+"""
 
 
 def fiedler(n: int, a: np.ndarray, b: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, float, bool]:
-    """(vector float64[n] of length 1, its eigenvalue, whether it converged) of a connected graph with edges a[i]–b[i]."""
+    """(vector float64[n] of length 1, its eigenvalue, whether it converged) of a connected graph
+    with edges a[i]–b[i]."""
     if n < 2:
         return np.zeros(n), 0.0, True
     degree = np.bincount(a, weight, n) + np.bincount(b, weight, n)
@@ -36,7 +39,8 @@ def fiedler(n: int, a: np.ndarray, b: np.ndarray, weight: np.ndarray) -> tuple[n
 
 
 def _lanczos(apply, start: np.ndarray, steps: int) -> tuple[np.ndarray, float]:  # type: ignore[no-untyped-def]
-    """The smallest Ritz pair of ``apply`` on the vectors without a mean, in the Krylov space of ``start``."""
+    """The smallest Ritz pair of ``apply`` on the vectors without a mean, in the Krylov space of
+    ``start``."""
     v = start - start.mean()
     rows = np.zeros((steps, len(v)))
     rows[0] = v / np.linalg.norm(v)

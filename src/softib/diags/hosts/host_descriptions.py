@@ -1,8 +1,10 @@
-"""Hosts whose adapters all carry one NodeDescription: the host's name, without the ``mlx5_0`` behind it.
+"""Hosts whose adapters all carry one NodeDescription: the host's name, without the ``mlx5_0``
+behind it.
 
-Cards of one host may each have a SystemImageGUID of their own, so the description alone holds the host together. It does
-so where hosts agree: nearly all descriptions of a form (``node-#``) are carried by the same number of adapters. A maker's
-default, which many hosts carry, is one description and no host.
+Cards of one host may each have a SystemImageGUID of their own, so the description alone holds the
+host together. It does so where hosts agree: nearly all descriptions of a form (``node-#``) are
+carried by the same number of adapters. A maker's default, which many hosts carry, is one
+description and no host.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ _NUMBER = re.compile(r"\d+")
 
 @dataclass(frozen=True)
 class HostDescription:
-    """A description of ``form`` (``node-#``) that ``carriers`` adapters carry, where hosts of this form have ``usual``."""
+    """A description of ``form`` (``node-#``) that ``carriers`` adapters carry, where hosts of this
+    form have ``usual``."""
 
     form: str
     usual: int
@@ -35,7 +38,8 @@ class HostDescription:
 
 
 def host_descriptions(adapters: Iterable[str]) -> dict[str, HostDescription]:
-    """The descriptions in ``adapters`` (one of each channel adapter) that are names of hosts, not of single adapters."""
+    """The descriptions in ``adapters`` (one of each channel adapter) that are names of hosts, not
+    of single adapters."""
     carriers = Counter(adapters)
     forms: dict[str, list[str]] = {}
     for name in carriers:

@@ -1,13 +1,16 @@
-"""Hosts in each other's place, found by the order of their names along the port numbers of the leaves.
+"""Hosts in each other's place, found by the order of their names along the port numbers of the
+leaves.
 
-Sites number their hosts in the order in which they cable them. Leaves that are cabled alike hold, at port p, the host
-whose numbers are a base of the leaf plus an offset of the port: host 1426 at port 6 of the one, 1318 at port 6 of the
-other. No leaf needs a name, and the order need not rise. Offsets are learned by vote over leaves that are alike; a leaf
-with an order of its own shows nothing.
+Sites number their hosts in the order in which they cable them. Leaves that are cabled alike hold,
+at port p, the host whose numbers are a base of the leaf plus an offset of the port: host 1426 at
+port 6 of the one, 1318 at port 6 of the other. No leaf needs a name, and the order need not rise.
+Offsets are learned by vote over leaves that are alike; a leaf with an order of its own shows
+nothing.
 
-An exchange is reported only where each of the two ports holds exactly the adapter that the other should have; where the
-other leaf has an order of its own, where each is the only one of its kind of names among hosts of the other's kind. Wiring
-alone cannot say more: the names may be exchanged as well as the cables, so the finding is a warning.
+An exchange is reported only where each of the two ports holds exactly the adapter that the other
+should have; where the other leaf has an order of its own, where each is the only one of its kind of
+names among hosts of the other's kind. Wiring alone cannot say more: the names may be exchanged as
+well as the cables, so the finding is a warning.
 """
 
 from __future__ import annotations
@@ -28,7 +31,8 @@ MIN_LEAVES = 3
 MIN_PORTS = 4
 """Ports of a leaf that must follow."""
 MOST = 0.6
-"""Share of the hosts of a leaf that must follow, so that one exchanged host of three does not hide it."""
+"""Share of the hosts of a leaf that must follow, so that one exchanged host of three does not hide
+it."""
 CLEAR = 0.9
 """Share of all hosts of the like leaves that must follow before anything is reported."""
 MAX_ORDERS = 24
@@ -38,13 +42,22 @@ SHIFTS = (1, -1, 2, -2)
 """Ports by which the hosts of a leaf may be turned."""
 
 _NUMBER = re.compile(r"\d+")
-_WEIGHTS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93, 0xA0761D6478BD642F, 0xE7037ED1A0B428DB)  # fmt: skip
-"""Odd numbers that weigh the numbers of a name into one code, modulo 2^64: differences of codes are differences of names."""
+_WEIGHTS = (
+    0x9E3779B97F4A7C15,
+    0xC2B2AE3D27D4EB4F,
+    0x165667B19E3779F9,
+    0xD6E8FEB86659FD93,
+    0xA0761D6478BD642F,
+    0xE7037ED1A0B428DB,
+)
+"""Odd numbers that weigh the numbers of a name into one code, modulo 2^64: differences of codes are
+differences of names."""
 
 
 @dataclass(frozen=True)
 class HostExchange:
-    """Leaf ports ``a`` and ``b`` hold each other's host. ``follow`` of ``of`` hosts of such leaves are in their order."""
+    """Leaf ports ``a`` and ``b`` hold each other's host. ``follow`` of ``of`` hosts of such leaves
+    are in their order."""
 
     a: int
     b: int
@@ -65,7 +78,8 @@ class TurnedLeaf:
 
 @dataclass
 class _Class:
-    """Adapters whose names differ in numbers only: ``code`` uint64, row of its leaf, and leaf port number of each."""
+    """Adapters whose names differ in numbers only: ``code`` uint64, row of its leaf, and leaf port
+    number of each."""
 
     key: int
     code: np.ndarray
@@ -93,7 +107,8 @@ def exchanged_hosts(view: FabricView) -> list[HostExchange]:
 
 
 def turned_leaves(view: FabricView) -> Iterator[TurnedLeaf]:
-    """Leaves whose hosts are in order only once all are moved by a port or two, the last ones to the first ports."""
+    """Leaves whose hosts are in order only once all are moved by a port or two, the last ones to
+    the first ports."""
     _, host_port, leaf_port = view.to_hosts
     node = view.fabric.port_node
     names = [view.names[n] for n in node[host_port].tolist()]
@@ -112,7 +127,8 @@ def turned_leaves(view: FabricView) -> Iterator[TurnedLeaf]:
 
 
 def _turned(row: dict[int, int], offsets: dict[int, int], by: int) -> bool:
-    """All codes of a leaf are its base and the offsets of its ports, once each host is moved back by ``by`` ports."""
+    """All codes of a leaf are its base and the offsets of its ports, once each host is moved back
+    by ``by`` ports."""
     ports, codes = list(row), list(row.values())
     moved = codes[by:] + codes[:by]
     return len({(code - offsets[p]) % (1 << 64) for p, code in zip(ports, moved, strict=True)}) == 1
@@ -228,7 +244,8 @@ def _pairs(
 
 
 class _Company:
-    """Which classes of names the leaves hold: an order of their own that no other leaf has still has company."""
+    """Which classes of names the leaves hold: an order of their own that no other leaf has still
+    has company."""
 
     def __init__(self, held: dict[int, tuple[int, int]], node: np.ndarray):
         self.held, self.node = held, node
@@ -237,10 +254,15 @@ class _Company:
             self.classes.setdefault(int(node[port]), Counter())[key] += 1
 
     def belongs(self, port: int, other: int) -> bool:
-        """True where the host at ``port`` is the only one of its class there, and nearly all at the leaf of ``other`` but
-        the one at ``other`` are of that class."""
+        """True where the host at ``port`` is the only one of its class there, and nearly all at the
+        leaf of ``other`` but the one at ``other`` are of that class."""
         stray, guest = self.held[port][0], self.held[other][0]
         here, there = (self.classes[int(self.node[p])] for p in (port, other))
         rest = there.total() - 1
-        return (stray != guest and here[stray] == 1 and there[guest] == 1
-                and there[stray] >= MIN_PORTS and there[stray] >= MOST * rest)  # fmt: skip
+        return (
+            stray != guest
+            and here[stray] == 1
+            and there[guest] == 1
+            and there[stray] >= MIN_PORTS
+            and there[stray] >= MOST * rest
+        )

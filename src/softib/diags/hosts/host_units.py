@@ -1,9 +1,10 @@
 """What the places of hosts tell without any order of names.
 
-Hosts with several adapters are plugged into the same port number of several leaves (a unit with rails). A number that is free on
-all of these leaves, between numbers of which each holds one host, is the place of a host that is absent; a leaf on which
-each host is one port further than on the others of its unit is turned. Hosts with one adapter leave less: a number that is
-free on hardly any leaf of a kind.
+Hosts with several adapters are plugged into the same port number of several leaves (a unit with
+rails). A number that is free on all of these leaves, between numbers of which each holds one host,
+is the place of a host that is absent; a leaf on which each host is one port further than on the
+others of its unit is turned. Hosts with one adapter leave less: a number that is free on hardly any
+leaf of a kind.
 """
 
 from __future__ import annotations
@@ -21,13 +22,15 @@ from softib.routing.parts import components
 __all__ = ["TurnedRail", "Vacancy", "turned_rails", "vacancies"]
 
 ALIKE = 0.9
-"""Share of the port numbers of a unit that must each hold one host on all of its leaves; share of leaves that must use a number."""
+"""Share of the port numbers of a unit that must each hold one host on all of its leaves; share of
+leaves that must use a number."""
 MIN_HOSTS = 4
 """Hosts of a unit, and …"""
 MIN_LEAVES = 4
 """… leaves of a kind from which a free number is a gap."""
 FEW = 0.02
-"""Share of the places of a kind of leaves that may be empty; more are how the site fills its leaves."""
+"""Share of the places of a kind of leaves that may be empty; more are how the site fills its
+leaves."""
 
 
 FEW_OF_UNIT = 0.1
@@ -39,7 +42,8 @@ SHIFTS = (1, -1, 2, -2)
 
 @dataclass(frozen=True)
 class Vacancy:
-    """Free leaf ports (rows) where hosts like those on both sides have theirs. ``sure``: several adapters agree."""
+    """Free leaf ports (rows) where hosts like those on both sides have theirs. ``sure``: several
+    adapters agree."""
 
     ports: tuple[int, ...]
     neighbours: tuple[int, ...]
@@ -48,7 +52,8 @@ class Vacancy:
 
 @dataclass(frozen=True)
 class TurnedRail:
-    """``leaf`` has each host ``by`` ports further than the ``others`` of its unit; ``ports`` are its rows."""
+    """``leaf`` has each host ``by`` ports further than the ``others`` of its unit; ``ports`` are
+    its rows."""
 
     leaf: int
     ports: tuple[int, ...]
@@ -57,7 +62,8 @@ class TurnedRail:
 
 
 class _Grid:
-    """``at`` int64[numbers, leaves]: which host each port number of each leaf of a unit holds (-1 none)."""
+    """``at`` int64[numbers, leaves]: which host each port number of each leaf of a unit holds (-1
+    none)."""
 
     def __init__(self, view: FabricView, held: dict[int, int], leaves: np.ndarray):
         f = view.fabric
@@ -104,7 +110,8 @@ def vacancies(view: FabricView, rank: np.ndarray) -> list[Vacancy]:
 
 
 def turned_rails(view: FabricView) -> Iterator[TurnedRail]:
-    """Leaves of a unit on which each host is a port or two further than on most of its other leaves."""
+    """Leaves of a unit on which each host is a port or two further than on most of its other
+    leaves."""
     for grid in _grids(view)[1]:
         if len(grid.leaves) < MIN_RAILS or len(grid.used) < MIN_HOSTS:
             continue
@@ -129,7 +136,8 @@ def _units(nodes: int, system: np.ndarray, leaf: np.ndarray) -> np.ndarray:
 
 
 def _in_unit(view: FabricView, held: dict[int, int], grid: _Grid) -> list[Vacancy] | None:
-    """Empty places of a unit whose port numbers each hold one host on all leaves; None where they do not."""
+    """Empty places of a unit whose port numbers each hold one host on all leaves; None where they
+    do not."""
     cable, at, there, used = view.fabric.port_cable, grid.at, grid.there, grid.used
     whole = [n for n in used.tolist() if there[n].sum() >= 2 and len(set(at[n][there[n]].tolist())) == 1]
     if len(whole) < MIN_HOSTS or len(whole) < ALIKE * len(used):

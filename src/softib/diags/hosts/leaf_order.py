@@ -1,7 +1,9 @@
-"""Leaves that hold each other's hosts, and leaves whose hosts sit one port further, by what the other leaves do.
+"""Leaves that hold each other's hosts, and leaves whose hosts sit one port further, by what the
+other leaves do.
 
-Sites number racks in the order of their leaves. Two leaves whose hosts are those of the other's place break an order that
-nearly all others follow. Wiring alone cannot tell whether hosts, leaves or names are exchanged, so this is information.
+Sites number racks in the order of their leaves. Two leaves whose hosts are those of the other's
+place break an order that nearly all others follow. Wiring alone cannot tell whether hosts, leaves
+or names are exchanged, so this is information.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ MIN_HOSTS = 4
 
 @dataclass(frozen=True)
 class ExchangedLeaves:
-    """Leaves (nodes) ``a`` and ``b`` in each other's place; ``follow`` of ``of`` leaves are in their order."""
+    """Leaves (nodes) ``a`` and ``b`` in each other's place; ``follow`` of ``of`` leaves are in
+    their order."""
 
     a: int
     b: int
@@ -39,7 +42,8 @@ class ExchangedLeaves:
 
 @dataclass(frozen=True)
 class ShiftedLeaf:
-    """``leaf`` has its hosts in ``ports`` (rows), ``by`` numbers beyond those of ``of`` leaves like it."""
+    """``leaf`` has its hosts in ``ports`` (rows), ``by`` numbers beyond those of ``of`` leaves like
+    it."""
 
     leaf: int
     ports: tuple[int, ...]
@@ -76,8 +80,8 @@ class _Hosts:
         )
 
     def apart(self, a: int, b: int, rising: bool) -> bool:
-        """The hosts of leaf ``a`` are in front of (``rising``) or behind those of ``b``, port by port; where few ports are in use on both,
-        nearly all of one leaf."""
+        """The hosts of leaf ``a`` are in front of (``rising``) or behind those of ``b``, port by
+        port; where few ports are in use on both, nearly all of one leaf."""
         x, y = self.ranks[a], self.ranks[b]
         both = sorted(x.keys() & y.keys())
         if 2 * len(both) >= min(len(x), len(y)):
@@ -87,7 +91,8 @@ class _Hosts:
 
 
 def exchanged_leaves(view: FabricView, rank: np.ndarray) -> list[ExchangedLeaves]:
-    """Pairs of leaves in each other's place: by the order of the leaves' names, else of their ports on the switches above."""
+    """Pairs of leaves in each other's place: by the order of the leaves' names, else of their ports
+    on the switches above."""
     hosts = _Hosts(view, rank)
     if hosts.unique.sum() < MIN_LEAVES:
         return []
@@ -132,7 +137,8 @@ def _by_uplink(view: FabricView, rank: np.ndarray, leaves: np.ndarray) -> np.nda
 
 
 def shifted_leaves(view: FabricView, rank: np.ndarray) -> Iterator[ShiftedLeaf]:
-    """Leaves whose hosts are in the ports of the others, all by the same number of ports further up or down."""
+    """Leaves whose hosts are in the ports of the others, all by the same number of ports further up
+    or down."""
     hosts, f = _Hosts(view, rank), view.fabric
     used = {
         int(leaf): frozenset(f.port_num[hosts.port[r]].tolist())

@@ -1,4 +1,5 @@
-"""Hosts in each other's place, and adapters on another rail than those of hosts like theirs. They run after the checks of cables."""
+"""Hosts in each other's place, and adapters on another rail than those of hosts like theirs. They
+run after the checks of cables."""
 
 from __future__ import annotations
 
@@ -18,22 +19,35 @@ from softib.fabric.formats.cabling.node_address import address_of
 from softib.plural import counted, plural
 
 SWAPPED_HOSTS = code(
-    "swapped-hosts", Severity.INFO, "two hosts sit in each other's place: all their cables, or their names, are exchanged",
-    "compare with the cabling plan; where racks or rails matter, exchange the cables, else the names")  # fmt: skip
+    "swapped-hosts",
+    Severity.INFO,
+    "two hosts sit in each other's place: all their cables, or their names, are exchanged",
+    "compare with the cabling plan; where racks or rails matter, exchange the cables, else the names",
+)
 EXCHANGED_LEAVES = code(
-    "exchanged-leaves", Severity.INFO, "two leaves hold each other's hosts, by the order of names that the other leaves follow",
-    "compare with the cabling plan: the hosts of two racks, two leaves, or their names are exchanged")  # fmt: skip
+    "exchanged-leaves",
+    Severity.INFO,
+    "two leaves hold each other's hosts, by the order of names that the other leaves follow",
+    "compare with the cabling plan: the hosts of two racks, two leaves, or their names are exchanged",
+)
 SHIFTED_HOSTS = code(
-    "shifted-hosts", Severity.INFO, "the hosts of a leaf sit some ports further than those of the other leaves",
-    "compare with the cabling plan; where ports matter (plans, rails, labels), move the plugs")  # fmt: skip
+    "shifted-hosts",
+    Severity.INFO,
+    "the hosts of a leaf sit some ports further than those of the other leaves",
+    "compare with the cabling plan; where ports matter (plans, rails, labels), move the plugs",
+)
 RAIL_MISMATCH = code(
-    "rail-mismatch", Severity.WARNING, "an adapter hangs on another leaf than the same rail of hosts like it",
-    "compare with the cabling plan; rails matter to collective libraries")  # fmt: skip
+    "rail-mismatch",
+    Severity.WARNING,
+    "an adapter hangs on another leaf than the same rail of hosts like it",
+    "compare with the cabling plan; rails matter to collective libraries",
+)
 
 
 @check_function
 def hosts_out_of_order(c: Context) -> Iterator[Finding]:
-    """Hosts in each other's place by the order of their names along the ports; a whole host is one finding."""
+    """Hosts in each other's place by the order of their names along the ports; a whole host is one
+    finding."""
     view, done = c.view, c.seen.setdefault("cables", set())
     f, node = view.fabric, view.fabric.port_node
     adapters = Counter(address_of(view.names[n]).system for n in np.flatnonzero(view.is_host).tolist())
@@ -52,7 +66,8 @@ def hosts_out_of_order(c: Context) -> Iterator[Finding]:
 
 @check_function
 def leaves_out_of_order(c: Context) -> Iterator[Finding]:
-    """In trees: two leaves with each other's hosts, and leaves whose hosts sit some ports further than elsewhere."""
+    """In trees: two leaves with each other's hosts, and leaves whose hosts sit some ports further
+    than elsewhere."""
     if c.structure.kind not in ("fat-tree", "rail-optimized"):
         return
     view, rank, f = c.view, c.structure.rank, c.view.fabric
@@ -64,9 +79,13 @@ def leaves_out_of_order(c: Context) -> Iterator[Finding]:
             for p in f.ports_of(leaf)
             if f.port_peer[p] >= 0 and view.is_host[f.port_node[f.port_peer[p]]]
         ]
-        yield finding(EXCHANGED_LEAVES, map(view.location, ports), f"{name[x.a]} and {name[x.b]} hold each other's hosts: {x.follow} of "
-                      f"{x.of} leaves are in the order of their hosts' names, these two in each other's place",
-                      {"hosts": len(ports), "follow": x.follow, "of": x.of})  # fmt: skip
+        yield finding(
+            EXCHANGED_LEAVES,
+            map(view.location, ports),
+            f"{name[x.a]} and {name[x.b]} hold each other's hosts: {x.follow} of "
+            f"{x.of} leaves are in the order of their hosts' names, these two in each other's place",
+            {"hosts": len(ports), "follow": x.follow, "of": x.of},
+        )
     yield from _shifted(c)
 
 
@@ -76,14 +95,38 @@ def _shifted(c: Context) -> Iterator[Finding]:
     shifts: dict[int, tuple[tuple[int, ...], int, str]] = {}
     for s in shifted_leaves(view, rank):
         first, last = (int(f.port_num[p]) for p in (s.ports[0], s.ports[-1]))
-        shifts.setdefault(s.leaf, (s.ports, s.by, f"its {counted(len(s.ports), 'host')} {plural(len(s.ports), 'is', 'are')} in ports {first} to {last}, those of {s.of} other leaves in "
-                                 f"{first - s.by} to {last - s.by}"))  # fmt: skip
+        shifts.setdefault(
+            s.leaf,
+            (
+                s.ports,
+                s.by,
+                f"its {counted(len(s.ports), 'host')} {plural(len(s.ports), 'is', 'are')} in ports {first} to "
+                f"{last}, those of {s.of} other leaves in "
+                f"{first - s.by} to {last - s.by}",
+            ),
+        )
     for r in turned_rails(view):
-        shifts.setdefault(r.leaf, (r.ports, r.by, f"each of its {counted(len(r.ports), 'host')} is {_ports(r.by)} from where the {r.others} other leaves of its "
-                                 "unit have it"))  # fmt: skip
+        shifts.setdefault(
+            r.leaf,
+            (
+                r.ports,
+                r.by,
+                f"each of its {counted(len(r.ports), 'host')} is {_ports(r.by)} from where the {r.others} other "
+                f"leaves of its "
+                "unit have it",
+            ),
+        )
     for t in turned_leaves(view):
-        shifts.setdefault(t.leaf, (t.ports, t.by, f"its {counted(len(t.ports), 'host')} {plural(len(t.ports), 'is', 'are')} in order once each is moved back by {_ports(t.by)}, as "
-                                 f"{t.follow} of {t.of} such hosts are"))  # fmt: skip
+        shifts.setdefault(
+            t.leaf,
+            (
+                t.ports,
+                t.by,
+                f"its {counted(len(t.ports), 'host')} {plural(len(t.ports), 'is', 'are')} in order once each is "
+                f"moved back by {_ports(t.by)}, as "
+                f"{t.follow} of {t.of} such hosts are",
+            ),
+        )
     for leaf, (ports, by, text) in shifts.items():
         yield finding(
             SHIFTED_HOSTS,
@@ -102,12 +145,14 @@ def _swapped_by_order(c: Context, x: HostExchange) -> Finding:
     ports = [int(peer[x.a]), x.a, int(peer[x.b]), x.b]
     where = [view.location(p) for p in ports]
     return finding(
-        SWAPPED_CABLES, where, f"{view.link_name(*ports[:2])} and {view.link_name(*ports[2:])} are swapped, or their names are: "
+        SWAPPED_CABLES,
+        where,
+        f"{view.link_name(*ports[:2])} and {view.link_name(*ports[2:])} are swapped, or their names are: "
         f"by the order of names along the ports, which {x.follow} of {x.of} such adapters follow, each belongs in the "
         "other's place",
         {"cables": [[str(where[0]), str(where[1])], [str(where[2]), str(where[3])]], "follow": x.follow, "of": x.of},
         severity=Severity.WARNING,
-    )  # fmt: skip
+    )
 
 
 def _swapped_hosts(c: Context, pairs: list[HostExchange]) -> Finding:
@@ -118,15 +163,20 @@ def _swapped_hosts(c: Context, pairs: list[HostExchange]) -> Finding:
     )
     x = pairs[0]
     return finding(
-        SWAPPED_HOSTS, where, f"{one} and {other} sit in each other's place, {'all ' + counted(len(pairs), 'cable') if len(pairs) > 1 else 'one cable each'}: by the order of names along "
+        SWAPPED_HOSTS,
+        where,
+        f"{one} and {other} sit in each other's place, "
+        f"{'all ' + counted(len(pairs), 'cable') if len(pairs) > 1 else 'one cable each'}: by the order of "
+        f"names along "
         f"the ports, which {x.follow} of {x.of} such adapters follow",
         {"cables": len(pairs), "follow": x.follow, "of": x.of},
-    )  # fmt: skip
+    )
 
 
 @check_function
 def rail_mismatches(c: Context) -> Iterator[Finding]:
-    """Adapters that are elsewhere than the same rail of like hosts, where names did not tell so already."""
+    """Adapters that are elsewhere than the same rail of like hosts, where names did not tell so
+    already."""
     view, done = c.view, c.seen.get("cables", set())
     odd = [o for o in odd_adapters(view, c.structure.rail_table) if o.host_port not in done and o.leaf_port not in done]
     node = view.fabric.port_node
@@ -141,9 +191,13 @@ def rail_mismatches(c: Context) -> Iterator[Finding]:
             yield _swapped_adapters(c, o, twin)
             continue
         taken.add(o.host_port)
-        yield finding(RAIL_MISMATCH, [view.location(o.host_port), view.location(o.leaf_port)],
-                      f"{view.link_name(o.host_port, o.leaf_port)}: hosts like it have rail {o.rail} on {view.display_names[o.wanted]}",
-                      {"rail": o.rail, "expected": view.display_names[o.wanted]})  # fmt: skip
+        yield finding(
+            RAIL_MISMATCH,
+            [view.location(o.host_port), view.location(o.leaf_port)],
+            f"{view.link_name(o.host_port, o.leaf_port)}: hosts like it have rail {o.rail} on "
+            f"{view.display_names[o.wanted]}",
+            {"rail": o.rail, "expected": view.display_names[o.wanted]},
+        )
 
 
 def _swapped_adapters(c: Context, o: OddAdapter, twin: OddAdapter) -> Finding:
@@ -160,5 +214,9 @@ def _swapped_adapters(c: Context, o: OddAdapter, twin: OddAdapter) -> Finding:
         return finding(
             CROSSED_RAILS, where, f"{text}: rails {rails[0]} and {rails[1]} of this host are crossed", evidence
         )
-    return finding(SWAPPED_CABLES, where, f"{text} are swapped: hosts like the first have rail {o.rail} on "
-                   f"{view.display_names[o.wanted]}", evidence)  # fmt: skip
+    return finding(
+        SWAPPED_CABLES,
+        where,
+        f"{text} are swapped: hosts like the first have rail {o.rail} on {view.display_names[o.wanted]}",
+        evidence,
+    )

@@ -1,7 +1,9 @@
 """Is it the subnet manager or the network? By what management datagrams told, round by round.
 
-SMPs travel on VL15 and the agents of devices answer them from firmware; SMInfo and the subnet administration are answered by a process (IBA 14.4, 15). So where agents go on
-answering, the master's own port among them, while the process answers nothing, the manager hangs and the network does not.
+SMPs travel on VL15 and the agents of devices answer them from firmware; SMInfo and the subnet
+administration are answered by a process (IBA 14.4, 15). So where agents go on answering, the
+master's own port among them, while the process answers nothing, the manager hangs and the network
+does not.
 """
 
 from __future__ import annotations
@@ -17,29 +19,49 @@ from softib.plural import counted, plural
 __all__ = ["ManagerRound", "manager_findings"]
 
 SM_STALLED = code(
-    "sm-stalled", Severity.ERROR, "the subnet manager hangs: its process answers nothing while the agents of the network do",
-    "look at the process on that host (stopped, swapping, in a loop, disk full), restart it; a standby takes over only where it can tell")  # fmt: skip
+    "sm-stalled",
+    Severity.ERROR,
+    "the subnet manager hangs: its process answers nothing while the agents of the network do",
+    "look at the process on that host (stopped, swapping, in a loop, disk full), restart it; a standby takes over "
+    "only where it can tell",
+)
 SM_UNREACHABLE = code(
-    "sm-unreachable", Severity.ERROR, "neither the subnet manager nor the agent of its port answers, while others do",
-    "look at that host and its link: it is down, or cut off")  # fmt: skip
+    "sm-unreachable",
+    Severity.ERROR,
+    "neither the subnet manager nor the agent of its port answers, while others do",
+    "look at that host and its link: it is down, or cut off",
+)
 SA_SILENT = code(
-    "sa-silent", Severity.ERROR, "the subnet manager answers SMInfo, but its subnet administration answers no query",
-    "look at the manager's log and its SA_Key; hosts cannot find paths or join groups")  # fmt: skip
+    "sa-silent",
+    Severity.ERROR,
+    "the subnet manager answers SMInfo, but its subnet administration answers no query",
+    "look at the manager's log and its SA_Key; hosts cannot find paths or join groups",
+)
 SA_SLOW = code(
-    "sa-slow", Severity.WARNING, "queries of the subnet administration wait for long",
-    "look who asks so much (sa statistics of the manager), cache paths on hosts, and give the manager a processor of its own")  # fmt: skip
+    "sa-slow",
+    Severity.WARNING,
+    "queries of the subnet administration wait for long",
+    "look who asks so much (sa statistics of the manager), cache paths on hosts, and give the manager a processor "
+    "of its own",
+)
 
 ROUNDS = 2
-"""Rounds in a row, to the last one, that must show it: one lost datagram is no stall (each is asked twice)."""
+"""Rounds in a row, to the last one, that must show it: one lost datagram is no stall (each is asked
+twice)."""
 SLOW_S = 1.0
-"""A query that waits longer is slow: OpenSM and librdmacm time out after one to a few seconds, and ask again (our choice)."""
+"""A query that waits longer is slow: OpenSM and librdmacm time out after one to a few seconds, and
+ask again (our choice)."""
 
 
 @dataclass(frozen=True)
 class ManagerRound:
-    """What one round showed of the master: ``time_ns`` (clock), its port (``guid`` 0 and ``lid`` 0: nobody says who is master), ``answered``: SMInfo, ``port_answered``: the agent of its port,
-    ``sa_answered``: a query of its administration (None: not asked); ``sm_answer_s``, ``sa_answer_s`` how long they took (NaN: no answer); ``act_count``, ``still_s`` seconds since it rose;
-    ``agents``, ``agents_silent``: devices asked in the round, and those that were silent; ``sa_wait_s``: mean wait of others' queries since the last round, where the manager tells (NaN: none, or it does not tell)."""
+    """What one round showed of the master: ``time_ns`` (clock), its port (``guid`` 0 and ``lid`` 0:
+    nobody says who is master), ``answered``: SMInfo, ``port_answered``: the agent of its port,
+    ``sa_answered``: a query of its administration (None: not asked); ``sm_answer_s``,
+    ``sa_answer_s`` how long they took (NaN: no answer); ``act_count``, ``still_s`` seconds since it
+    rose; ``agents``, ``agents_silent``: devices asked in the round, and those that were silent;
+    ``sa_wait_s``: mean wait of others' queries since the last round, where the manager tells (NaN:
+    none, or it does not tell)."""
 
     time_ns: int
     guid: int
@@ -59,24 +81,36 @@ class ManagerRound:
 
 
 def manager_findings(rounds: Sequence[ManagerRound]) -> Iterator[Finding]:
-    """What the last rounds say of the master; nothing where nobody is known to be it, or too few rounds were read."""
+    """What the last rounds say of the master; nothing where nobody is known to be it, or too few
+    rounds were read."""
     last = [r for r in rounds if r.lid][-ROUNDS:]
     if len(last) < ROUNDS or len({r.lid for r in last}) > 1:
         return
     one = last[-1]
     if all(not r.answered and r.port_answered for r in last):
         yield _finding(
-            SM_STALLED, rounds, f"{_who(one)} left SMInfo and queries of its administration unanswered for {_since(rounds, 'answered'):.0f} s "
-            f"while its port and {one.agents - one.agents_silent} of {counted(one.agents, 'device')} answered: the manager hangs, the network does not")  # fmt: skip
+            SM_STALLED,
+            rounds,
+            f"{_who(one)} left SMInfo and queries of its administration unanswered for "
+            f"{_since(rounds, 'answered'):.0f} s "
+            f"while its port and {one.agents - one.agents_silent} of {counted(one.agents, 'device')} answered: the "
+            f"manager hangs, the network does not",
+        )
     elif all(not r.answered and not r.port_answered for r in last) and one.agents_silent < one.agents:
         yield _finding(
-            SM_UNREACHABLE, rounds, f"{_who(one)} does not answer, and neither does the agent of its port, while {one.agents - one.agents_silent} of {counted(one.agents, 'device')} {plural(one.agents, 'does', 'do')}: "
-            "its host or its link")  # fmt: skip
+            SM_UNREACHABLE,
+            rounds,
+            f"{_who(one)} does not answer, and neither does the agent of its port, while "
+            f"{one.agents - one.agents_silent} of {counted(one.agents, 'device')} "
+            f"{plural(one.agents, 'does', 'do')}: "
+            "its host or its link",
+        )
     elif all(r.answered and r.sa_answered is False for r in last):
         yield _finding(
             SA_SILENT,
             rounds,
-            f"{_who(one)} answers SMInfo, but no query of its subnet administration for {_since(rounds, 'sa_answered'):.0f} s",
+            f"{_who(one)} answers SMInfo, but no query of its subnet administration for "
+            f"{_since(rounds, 'sa_answered'):.0f} s",
         )
     else:
         waits = [w for r in last for w in (r.sa_answer_s, r.sa_wait_s) if not math.isnan(w)]
@@ -89,10 +123,19 @@ def manager_findings(rounds: Sequence[ManagerRound]) -> Iterator[Finding]:
 def _finding(name: str, rounds: Sequence[ManagerRound], message: str) -> Finding:
     one = rounds[-1]
     where = [Location(one.node, one.guid, None, one.node or f"{one.guid:#018x}")]
-    return finding(name, where, message, {
-        "lid": one.lid, "rounds": [_plain(r) for r in rounds[-10:]], "first_ns": rounds[0].time_ns, "last_ns": one.time_ns, "confidence": 0.99,
-        "source": "IBA 14.4: agents answer SMPs on VL15, the manager's process answers SMInfo and queries",
-    })  # fmt: skip
+    return finding(
+        name,
+        where,
+        message,
+        {
+            "lid": one.lid,
+            "rounds": [_plain(r) for r in rounds[-10:]],
+            "first_ns": rounds[0].time_ns,
+            "last_ns": one.time_ns,
+            "confidence": 0.99,
+            "source": "IBA 14.4: agents answer SMPs on VL15, the manager's process answers SMInfo and queries",
+        },
+    )
 
 
 def _plain(r: ManagerRound) -> dict[str, object]:

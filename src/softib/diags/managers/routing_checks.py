@@ -1,4 +1,5 @@
-"""What the proof and the balance of forwarding tables say (``routing.verify.Proof``, ``routing.quality.Balance``)."""
+"""What the proof and the balance of forwarding tables say (``routing.verify.Proof``,
+``routing.quality.Balance``)."""
 
 from __future__ import annotations
 
@@ -14,26 +15,50 @@ from softib.routing.parts import components
 from softib.routing.proof.reach import cas_of
 
 UNREACHABLE_PAIRS = code(
-    "unreachable-pairs", Severity.ERROR, "packets of some pairs of ports do not arrive",
-    "route again; where the fabric is in parts, link them first")  # fmt: skip
+    "unreachable-pairs",
+    Severity.ERROR,
+    "packets of some pairs of ports do not arrive",
+    "route again; where the fabric is in parts, link them first",
+)
 CUT_OFF_SWITCHES = code(
-    "unreachable-from-switches", Severity.ERROR, "packets that start on a switch do not arrive: hosts miss its counters and traps",
-    "route again; the default engines, and OpenSM's minhop, give every switch a path to every host that cables join")  # fmt: skip
+    "unreachable-from-switches",
+    Severity.ERROR,
+    "packets that start on a switch do not arrive: hosts miss its counters and traps",
+    "route again; the default engines, and OpenSM's minhop, give every switch a path to every host that cables join",
+)
 CREDIT_LOOP = code(
-    "credit-loop", Severity.ERROR, "links wait for each other's buffers in a cycle: the fabric can deadlock",
-    "use an engine that avoids cycles (updn, ftree, or one with virtual lanes)")  # fmt: skip
+    "credit-loop",
+    Severity.ERROR,
+    "links wait for each other's buffers in a cycle: the fabric can deadlock",
+    "use an engine that avoids cycles (updn, ftree, or one with virtual lanes)",
+)
 ANSWER_LOOP = code(
-    "credit-loop-answers", Severity.WARNING, "links wait for each other in a cycle where answers have the SL of the request, as those of RDMA_CM connections",
-    "use lash or torus-2QoS, which lay both directions of a path on one virtual lane; or let programs ask for the SL of each direction")  # fmt: skip
+    "credit-loop-answers",
+    Severity.WARNING,
+    "links wait for each other in a cycle where answers have the SL of the request, as those of RDMA_CM connections",
+    "use lash or torus-2QoS, which lay both directions of a path on one virtual lane; or let programs ask for the "
+    "SL of each direction",
+)
 SWITCH_LOOP = code(
-    "credit-loop-switches", Severity.INFO, "links wait for each other in a cycle only because of packets to and from switches themselves",
-    "nothing for jobs: traffic between adapters cannot deadlock; keep polls of switch counters on SLs and VLs of their own")  # fmt: skip
+    "credit-loop-switches",
+    Severity.INFO,
+    "links wait for each other in a cycle only because of packets to and from switches themselves",
+    "nothing for jobs: traffic between adapters cannot deadlock; keep polls of switch counters on SLs and VLs of "
+    "their own",
+)
 UNEVEN_ROUTES = code(
-    "uneven-routes", Severity.WARNING, "a link carries far more paths than the others of its tier",
-    "look for missing links in the tier; compare the engines in the report")  # fmt: skip
+    "uneven-routes",
+    Severity.WARNING,
+    "a link carries far more paths than the others of its tier",
+    "look for missing links in the tier; compare the engines in the report",
+)
 FTREE_UNFIT = code(
-    "ftree-unfit", Severity.WARNING, "the fabric is a tree with a flaw that stock ftree does not take, and what routes it instead carries less",
-    "mend the flaw, or name the roots: softib route SOURCE --guid-files DIR writes the files for --root_guid_file and --io_guid_file")  # fmt: skip
+    "ftree-unfit",
+    Severity.WARNING,
+    "the fabric is a tree with a flaw that stock ftree does not take, and what routes it instead carries less",
+    "mend the flaw, or name the roots: softib route SOURCE --guid-files DIR writes the files for --root_guid_file "
+    "and --io_guid_file",
+)
 
 MIN_PATHS = 16
 """Paths on the worst link below which a tier is too small to call uneven."""
@@ -66,16 +91,23 @@ def unreachable(c: Context) -> Iterator[Finding]:
             examples.append(f"{c.view.display_names[node]} to {_end_name(c, failure)}: {failure.what}")
     first = f"; from {examples[0]}" if examples else ""
     total = c.proof.ca_ca.total + c.proof.ca_switch.total
-    yield finding(UNREACHABLE_PAIRS, dict.fromkeys(where),
-                  f"{c.proof.unreachable} of {counted(total, 'pair')} {plural(total, 'does', 'do')} not arrive{first}",
-                  {"pairs": int(c.proof.unreachable), "of": int(total), "examples": examples,
-                   "lids": sorted({int(x.lid) for x in c.proof.failures if x.kind.startswith("CA")})})  # fmt: skip
+    yield finding(
+        UNREACHABLE_PAIRS,
+        dict.fromkeys(where),
+        f"{c.proof.unreachable} of {counted(total, 'pair')} {plural(total, 'does', 'do')} not arrive{first}",
+        {
+            "pairs": int(c.proof.unreachable),
+            "of": int(total),
+            "examples": examples,
+            "lids": sorted({int(x.lid) for x in c.proof.failures if x.kind.startswith("CA")}),
+        },
+    )
 
 
 @check_function
 def unreachable_from_switches(c: Context) -> Iterator[Finding]:
-    """switch→CA pairs that cables join and tables do not, unless CAs miss each other, too (:func:`unreachable` says that); information where only
-    switch→switch pairs are left out."""
+    """switch→CA pairs that cables join and tables do not, unless CAs miss each other, too
+    (:func:`unreachable` says that); information where only switch→switch pairs are left out."""
     if c.proof is None or c.graph is None:
         return
     graph = c.graph
@@ -95,11 +127,22 @@ def unreachable_from_switches(c: Context) -> Iterator[Finding]:
     if len(rows):
         worst = rows[np.argsort(-to_cas[rows], kind="stable")]
         where = [c.view.node_location(_switch_node(c, int(row))) for row in worst]
-        yield finding(CUT_OFF_SWITCHES, where[:MANY],
-                      f"{len(rows)} {'switch has' if len(rows) == 1 else 'switches have'} no path to some hosts; {where[0]} misses {int(to_cas[worst[0]])} addresses", evidence)  # fmt: skip
+        yield finding(
+            CUT_OFF_SWITCHES,
+            where[:MANY],
+            f"{len(rows)} {'switch has' if len(rows) == 1 else 'switches have'} no path to some hosts; {where[0]} "
+            f"misses {int(to_cas[worst[0]])} addresses",
+            evidence,
+        )
     else:
-        yield finding(CUT_OFF_SWITCHES, [], f"{counted(between, 'pair')} of switches have no path to each other; every switch reaches every host",
-                      evidence, severity=Severity.INFO, advice="nothing where the subnet manager runs on a host")  # fmt: skip
+        yield finding(
+            CUT_OFF_SWITCHES,
+            [],
+            f"{counted(between, 'pair')} of switches have no path to each other; every switch reaches every host",
+            evidence,
+            severity=Severity.INFO,
+            advice="nothing where the subnet manager runs on a host",
+        )
 
 
 def _end_name(c: Context, failure: Any) -> str:
@@ -110,24 +153,41 @@ def _end_name(c: Context, failure: Any) -> str:
 
 @check_function
 def credit_loops(c: Context) -> Iterator[Finding]:
-    """The cycle of channels, where there is one; a warning where the paths' SLs, which could break it, are not known."""
+    """The cycle of channels, where there is one; a warning where the paths' SLs, which could break
+    it, are not known."""
     if c.proof is None:
         return
     if c.proof.credit_loop is not None:
         where, shown, evidence = _cycle(c, c.proof.credit_loop)
         what = f"credit loop of {counted(len(where), 'channel')}: {shown}"
         if c.proof.assumed:
-            yield finding(CREDIT_LOOP, where, f"{what}, if all paths use one SL", {**evidence, "sls": c.proof.assumed},
-                          severity=Severity.WARNING, advice=f"the paths' SLs are not known here ({c.proof.assumed}): where an "
-                          "engine with virtual lanes made these tables, judge the running fabric; else use updn or ftree")  # fmt: skip
+            yield finding(
+                CREDIT_LOOP,
+                where,
+                f"{what}, if all paths use one SL",
+                {**evidence, "sls": c.proof.assumed},
+                severity=Severity.WARNING,
+                advice=f"the paths' SLs are not known here ({c.proof.assumed}): where an "
+                "engine with virtual lanes made these tables, judge the running fabric; else use updn or ftree",
+            )
         else:
             yield finding(CREDIT_LOOP, where, what, evidence)
     elif c.proof.answer_loop is not None:
         where, shown, evidence = _cycle(c, c.proof.answer_loop)
-        yield finding(ANSWER_LOOP, where, f"credit loop of {len(where)} channels with answers on the SL of the request: {shown}", evidence)  # fmt: skip
+        yield finding(
+            ANSWER_LOOP,
+            where,
+            f"credit loop of {len(where)} channels with answers on the SL of the request: {shown}",
+            evidence,
+        )
     elif c.proof.switch_loop is not None and not c.proof.among_switches:
         where, shown, evidence = _cycle(c, c.proof.switch_loop)
-        yield finding(SWITCH_LOOP, where, f"credit loop of {counted(len(where), 'channel')} with packets to and from switches: {shown}", evidence)  # fmt: skip
+        yield finding(
+            SWITCH_LOOP,
+            where,
+            f"credit loop of {counted(len(where), 'channel')} with packets to and from switches: {shown}",
+            evidence,
+        )
 
 
 def _cycle(c: Context, channels: Any) -> tuple[list[Location], str, dict[str, Any]]:
@@ -141,8 +201,9 @@ def _cycle(c: Context, channels: Any) -> tuple[list[Location], str, dict[str, An
 def imbalance(c: Context) -> Iterator[Finding]:
     """Tiers of a tree whose most loaded link carries :data:`IMBALANCE` times the mean or more.
 
-    Only trees: in grids and dragonflies minimal routes load the links unevenly by nature. Tables that the source
-    records earn a warning; of tables that softib chose itself it is information: they are no fault of the fabric.
+    Only trees: in grids and dragonflies minimal routes load the links unevenly by nature. Tables
+    that the source records earn a warning; of tables that softib chose itself it is information:
+    they are no fault of the fabric.
     """
     if c.quality is None or c.structure.kind not in ("fat-tree", "rail-optimized"):
         return
@@ -150,11 +211,19 @@ def imbalance(c: Context) -> Iterator[Finding]:
         if tier.imbalance < IMBALANCE or tier.links < 2 or tier.low == tier.high or tier.worst[0][2] < MIN_PATHS:
             continue
         where = [_out(c, s, p) for s, p, _ in tier.worst[:MANY]]
-        yield finding(UNEVEN_ROUTES, where,
-                      f"{where[0]} carries {counted(tier.worst[0][2], 'path')}, {tier.imbalance:.1f} times the mean of its {counted(tier.links, 'link')}",
-                      {"paths": int(tier.worst[0][2]), "mean": round(float(tier.mean), 1), "links": int(tier.links),
-                       "unused_or_least": int(tier.least)},
-                      severity=Severity.WARNING if "lfts" in c.view.records else Severity.INFO)  # fmt: skip
+        yield finding(
+            UNEVEN_ROUTES,
+            where,
+            f"{where[0]} carries {counted(tier.worst[0][2], 'path')}, {tier.imbalance:.1f} times the mean of its "
+            f"{counted(tier.links, 'link')}",
+            {
+                "paths": int(tier.worst[0][2]),
+                "mean": round(float(tier.mean), 1),
+                "links": int(tier.links),
+                "unused_or_least": int(tier.least),
+            },
+            severity=Severity.WARNING if "lfts" in c.view.records else Severity.INFO,
+        )
 
 
 @check_function
@@ -166,10 +235,17 @@ def unfit(c: Context) -> Iterator[Finding]:
     io_ports = np.isin(c.view.fabric.port_guid, np.array(r.options.io_guids, np.uint64)) & (c.view.fabric.port_guid > 0)
     nodes = np.unique(c.view.fabric.port_node[np.flatnonzero(io_ports)])
     yield finding(
-        FTREE_UNFIT, [c.view.node_location(int(n)) for n in nodes],
-        f"stock ftree does not fit ({r.reason}): random pairs get {r.bisection:.1%} of their links' rate, with {named} for ftree "
+        FTREE_UNFIT,
+        [c.view.node_location(int(n)) for n in nodes],
+        f"stock ftree does not fit ({r.reason}): random pairs get {r.bisection:.1%} of their links' rate, with "
+        f"{named} for ftree "
         f"{r.with_files:.1%}; the flaw costs {r.cost:.0%}",
-        {"reason": r.reason, "bisection": round(r.bisection, 4), "with_files": round(r.with_files, 4),
-         "cost_percent": round(100 * r.cost, 1), "root_guids": [f"{g:#018x}" for g in r.options.root_guids],
-         "io_guids": [f"{g:#018x}" for g in r.options.io_guids]},
-    )  # fmt: skip
+        {
+            "reason": r.reason,
+            "bisection": round(r.bisection, 4),
+            "with_files": round(r.with_files, 4),
+            "cost_percent": round(100 * r.cost, 1),
+            "root_guids": [f"{g:#018x}" for g in r.options.root_guids],
+            "io_guids": [f"{g:#018x}" for g in r.options.io_guids],
+        },
+    )

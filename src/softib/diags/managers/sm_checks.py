@@ -1,6 +1,7 @@
 """Subnet managers, where the source lists them (``Source.sms``) or a live fabric tells.
 
-IBA 14.4: one SM is master, the others stand by; the highest priority (0-15) wins, equal ones are decided by GUID.
+IBA 14.4: one SM is master, the others stand by; the highest priority (0-15) wins, equal ones are
+decided by GUID.
 """
 
 from __future__ import annotations
@@ -14,20 +15,32 @@ from softib.fabric.managers import state_of
 from softib.plural import counted
 
 SM_NONE = code(
-    "sm-none", Severity.ERROR, "no subnet manager is master",
-    "start OpenSM (or UFM, or the SM of a managed switch)")  # fmt: skip
+    "sm-none", Severity.ERROR, "no subnet manager is master", "start OpenSM (or UFM, or the SM of a managed switch)"
+)
 SM_SEVERAL_MASTERS = code(
-    "sm-several-masters", Severity.ERROR, "several subnet managers are master of one subnet",
-    "two subnets were joined, or SMs cannot hear each other: stop all but one")  # fmt: skip
+    "sm-several-masters",
+    Severity.ERROR,
+    "several subnet managers are master of one subnet",
+    "two subnets were joined, or SMs cannot hear each other: stop all but one",
+)
 SM_NO_STANDBY = code(
-    "sm-no-standby", Severity.WARNING, "no subnet manager stands by",
-    "start a second one: without it the fabric cannot react once the master fails")  # fmt: skip
+    "sm-no-standby",
+    Severity.WARNING,
+    "no subnet manager stands by",
+    "start a second one: without it the fabric cannot react once the master fails",
+)
 SM_EQUAL_PRIORITIES = code(
-    "sm-equal-priorities", Severity.WARNING, "the master and a standby have the same priority",
-    "give each SM its own priority: with equal ones the GUID decides who takes over")  # fmt: skip
+    "sm-equal-priorities",
+    Severity.WARNING,
+    "the master and a standby have the same priority",
+    "give each SM its own priority: with equal ones the GUID decides who takes over",
+)
 SM_ON_COMPUTE_NODE = code(
-    "sm-on-compute-node", Severity.INFO, "a subnet manager runs on a node of a class with many members",
-    "run it on a management node or a switch: jobs and reboots of compute nodes disturb it")  # fmt: skip
+    "sm-on-compute-node",
+    Severity.INFO,
+    "a subnet manager runs on a node of a class with many members",
+    "run it on a management node or a switch: jobs and reboots of compute nodes disturb it",
+)
 
 COMPUTE_CLASS = 8
 """Hosts whose names differ only in numbers are compute nodes from this many on."""
@@ -35,7 +48,8 @@ COMPUTE_CLASS = 8
 
 @check_function
 def subnet_managers(c: Context) -> Iterator[Finding]:
-    """All rules over the SMs that are listed. Nothing is said where the source lists none and does not record them."""
+    """All rules over the SMs that are listed. Nothing is said where the source lists none and does
+    not record them."""
     view = c.view
     sms = list(view.fabric.source.sms if c.sms is None else c.sms)
     if c.sms is None and not sms and "sm" not in view.records:
@@ -49,20 +63,28 @@ def subnet_managers(c: Context) -> Iterator[Finding]:
         )
         return
     if len(masters) > 1:
-        yield finding(SM_SEVERAL_MASTERS, [p for s in masters if (p := _location(c, s))],
-                      f"{len(masters)} subnet managers are master: {', '.join(_name(c, s) for s in masters)}")  # fmt: skip
+        yield finding(
+            SM_SEVERAL_MASTERS,
+            [p for s in masters if (p := _location(c, s))],
+            f"{len(masters)} subnet managers are master: {', '.join(_name(c, s) for s in masters)}",
+        )
     only_master_listed = all(s.get("priority") is None for s in sms)  # .lst files mark the master and no other
     if not standby and len(masters) == 1 and not only_master_listed:
-        yield finding(SM_NO_STANDBY, [p for p in [_location(c, masters[0])] if p],
-                      f"{_name(c, masters[0])} is the only subnet manager, none stands by",
-                      {"listed": len(sms), "states": sorted(state_of(s) for s in sms),
-                       "priority": masters[0].get("priority")})  # fmt: skip
+        yield finding(
+            SM_NO_STANDBY,
+            [p for p in [_location(c, masters[0])] if p],
+            f"{_name(c, masters[0])} is the only subnet manager, none stands by",
+            {"listed": len(sms), "states": sorted(state_of(s) for s in sms), "priority": masters[0].get("priority")},
+        )
     equal = [s for s in standby if s.get("priority") is not None and s.get("priority") == masters[0].get("priority")]
     if equal and len(masters) == 1:
         both = [masters[0], *equal]
-        yield finding(SM_EQUAL_PRIORITIES, [p for s in both if (p := _location(c, s))],
-                      f"{', '.join(_name(c, s) for s in both)} have the same priority {masters[0]['priority']}",
-                      {"priority": masters[0]["priority"]})  # fmt: skip
+        yield finding(
+            SM_EQUAL_PRIORITIES,
+            [p for s in both if (p := _location(c, s))],
+            f"{', '.join(_name(c, s) for s in both)} have the same priority {masters[0]['priority']}",
+            {"priority": masters[0]["priority"]},
+        )
     for sm in masters + standby:
         yield from _on_compute(c, sm)
 
@@ -80,9 +102,13 @@ def _on_compute(c: Context, sm: dict[str, Any]) -> Iterator[Finding]:
         return  # softib up put it there, and nobody reboots these nodes
     if len(made.nodes) >= COMPUTE_CLASS:
         location = _location(c, sm)
-        yield finding(SM_ON_COMPUTE_NODE, [location] if location else [],
-                      f"the {state_of(sm)} subnet manager runs on {_name(c, sm)}, one of {counted(len(made.nodes), 'node')} {made.name}",
-                      {"class": made.name, "nodes": len(made.nodes), "hosts": hosts})  # fmt: skip
+        yield finding(
+            SM_ON_COMPUTE_NODE,
+            [location] if location else [],
+            f"the {state_of(sm)} subnet manager runs on {_name(c, sm)}, one of {counted(len(made.nodes), 'node')} "
+            f"{made.name}",
+            {"class": made.name, "nodes": len(made.nodes), "hosts": hosts},
+        )
 
 
 def _location(c: Context, sm: dict[str, Any]) -> Location | None:

@@ -1,10 +1,12 @@
 """Nodes that are not there: a gap in a row of names, and free ports at the gap's place.
 
-A dead switch or host is in no dump, and neither are its cables. What it leaves is a number that nobody carries between
-two that are carried, and free ports between the ports that those two are plugged into. Both together are reported; a gap in
-the numbers alone (sites leave numbers out) or a free port alone (spare ports) is not.
+A dead switch or host is in no dump, and neither are its cables. What it leaves is a number that
+nobody carries between two that are carried, and free ports between the ports that those two are
+plugged into. Both together are reported; a gap in the numbers alone (sites leave numbers out) or a
+free port alone (spare ports) is not.
 
-Switches without numbered names leave a port number that is free on every one of their peers, between used ones.
+Switches without numbered names leave a port number that is free on every one of their peers,
+between used ones.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ DENSE = 0.7
 MIN_ROW = 4
 """Members of a row of numbers."""
 SHORT_ROW, MIN_PORTS_OF_SHORT_ROW = 3, 6
-"""Members of a shorter one, and free ports at the place of its missing member that make up for it."""
+"""Members of a shorter one, and free ports at the place of its missing member that make up for it.
+"""
 ALL_FREE = 0.8
 """Share of a missing node's peer ports that must be free."""
 MIN_SWITCH_PORTS = 2
@@ -36,8 +39,8 @@ MIN_SWITCH_PORTS = 2
 MIN_PEERS = 4
 """Switches of a kind, and …"""
 MAX_MISSING, MIN_WITNESSES = 0.25, 6
-"""Share of the port numbers in use up to which several missing peers are believed (more are how the site is built); switches of a kind that
-are needed for two."""
+"""Share of the port numbers in use up to which several missing peers are believed (more are how the
+site is built); switches of a kind that are needed for two."""
 MIN_USED = 6
 """… port numbers in use on all of them, from which a number that all leave free is a gap."""
 
@@ -46,9 +49,10 @@ _NUMBER = re.compile(r"\d+")
 
 @dataclass
 class Absent:
-    """A node that is not there: ``name`` as its neighbours in the row ``before`` and ``after`` suggest; ``ports`` are the
-    free port rows at its place, ``port_count`` how many ports it should be plugged into. ``neighbours``: the adapters
-    that told of it, of hosts whose adapters share one name."""
+    """A node that is not there: ``name`` as its neighbours in the row ``before`` and ``after``
+    suggest; ``ports`` are the free port rows at its place, ``port_count`` how many ports it should
+    be plugged into. ``neighbours``: the adapters that told of it, of hosts whose adapters share one
+    name."""
 
     name: str
     before: int
@@ -65,7 +69,8 @@ class Absent:
 
 
 def missing_names(view: FabricView, labels: Labels, rank: np.ndarray) -> list[Absent]:
-    """Nodes that names and free ports tell of, in the order of their classes. ``rank``: tier of each node."""
+    """Nodes that names and free ports tell of, in the order of their classes. ``rank``: tier of
+    each node."""
     names = set(view.names)
     found: dict[str, Absent] = {}
     for made in [*labels.classes, *_host_classes(view)]:
@@ -96,8 +101,9 @@ def missing_names(view: FabricView, labels: Labels, rank: np.ndarray) -> list[Ab
 
 
 def _host_classes(view: FabricView) -> Iterator[NodeClass]:
-    """Hosts whose adapters all carry the host's name: a class for the first adapter of each, one for the second, and so on,
-    by the leaf that it is plugged into: hosts side by side have theirs on the same leaves."""
+    """Hosts whose adapters all carry the host's name: a class for the first adapter of each, one
+    for the second, and so on, by the leaf that it is plugged into: hosts side by side have theirs
+    on the same leaves."""
     hosts: dict[str, list[int]] = {}
     for node in np.flatnonzero(view.is_host).tolist():
         shared = view.host_descriptions.get(view.names[node])
@@ -121,9 +127,11 @@ def _leaf_of(view: FabricView, adapter: int) -> tuple[int, int]:
 
 
 def _gaps(made: NodeClass) -> Iterator[tuple[int, int, int, int]]:
-    """(node before, node after, position in the gap, length of the step) of every number that is left out of a row.
+    """(node before, node after, position in the gap, length of the step) of every number that is
+    left out of a row.
 
-    A row are the members that differ in one number only; or, where one number alone distinguishes all members, all.
+    A row are the members that differ in one number only; or, where one number alone distinguishes
+    all members, all.
     """
     for s in range(made.numbers.shape[1]):
         x = made.numbers[:, s]
@@ -145,7 +153,8 @@ def _gaps(made: NodeClass) -> Iterator[tuple[int, int, int, int]]:
 
 
 def _name_between(before: str, after: str, k: int, gap: int) -> str | None:
-    """The name ``k`` of ``gap`` steps from ``before`` to ``after``, None where the numbers do not step alike.
+    """The name ``k`` of ``gap`` steps from ``before`` to ``after``, None where the numbers do not
+    step alike.
 
     Numbers that differ otherwise (racks) stay as they are in ``before``.
     """
@@ -165,15 +174,17 @@ def _name_between(before: str, after: str, k: int, gap: int) -> str | None:
 
 
 def _free_between(view: FabricView, rank: np.ndarray, absent: Absent, k: int, gap: int) -> None:
-    """Fill the places of ``absent``: where both neighbours have their cables in one node, the port between theirs; where
-    they are on two nodes (the edge of a leaf or a pod), the port after the one or before the other. At an edge the tier
-    below a switch tells, where it has one: pods reach different switches above."""
+    """Fill the places of ``absent``: where both neighbours have their cables in one node, the port
+    between theirs; where they are on two nodes (the edge of a leaf or a pod), the port after the
+    one or before the other. At an edge the tier below a switch tells, where it has one: pods reach
+    different switches above."""
     f = view.fabric
     before, after = absent.before, absent.after
     below = any(
         rank[f.port_node[p]] < rank[before] and view.is_switch[f.port_node[p]]
-        for p in f.port_peer[list(f.ports_of(before))].tolist() if p >= 0
-    )  # fmt: skip
+        for p in f.port_peer[list(f.ports_of(before))].tolist()
+        if p >= 0
+    )
     last = min(int(f.node_nports[before]), int(f.node_nports[after]))
     between: list[int] = []
     edges: tuple[list[int], list[int]] = ([], [])
@@ -189,7 +200,8 @@ def _free_between(view: FabricView, rank: np.ndarray, absent: Absent, k: int, ga
         for p in f.port_peer[list(f.ports_of(node))].tolist():
             if p >= 0 and _counts(view, node, p) and (not below or rank[f.port_node[p]] < rank[node]):
                 place = p + steps * _cables(view, node, int(f.port_node[p]))
-                # Where the row of names does not go from one end of a leaf to the next, only a port that leaves use for hosts is a place.
+                # Where the row of names does not go from one end of a leaf to the next, only a port
+                # that leaves use for hosts is a place.
                 if row_continues or (0 <= place < f.sizes.ports and view.host_numbers[f.port_num[place]] >= 0.5):
                     edge.append(place)
     if between or (view.is_host[before] and _host(view, before) == _host(view, after)):
@@ -215,7 +227,8 @@ def _at_the_end(view: FabricView, host: int, first: bool) -> bool:
 
 
 def _counts(view: FabricView, node: int, peer: int) -> bool:
-    """True for the cables that a neighbour of the missing node is compared by: a switch's hosts vanish with it."""
+    """True for the cables that a neighbour of the missing node is compared by: a switch's hosts
+    vanish with it."""
     return bool(view.is_switch[view.fabric.port_node[peer]]) or bool(view.is_host[node])
 
 
@@ -232,7 +245,8 @@ def _cables(view: FabricView, node: int, peer: int) -> int:
 
 
 def _all_free(view: FabricView, ports: list[int], neighbour: int) -> bool:
-    """True where nearly all ``ports`` are free ports of the nodes that ``neighbour`` is plugged into."""
+    """True where nearly all ``ports`` are free ports of the nodes that ``neighbour`` is plugged
+    into."""
     f = view.fabric
     peer_ports = f.port_peer[list(f.ports_of(neighbour))]
     nodes = set(f.port_node[peer_ports[peer_ports >= 0]].tolist())
@@ -251,10 +265,12 @@ def _note(view: FabricView, absent: Absent, ports: list[int]) -> None:
 
 
 def free_rows(view: FabricView, rank: np.ndarray, explained: set[int]) -> list[list[int]]:
-    """Port numbers that are free on all switches of a kind, between used ones: the place of a switch that has no name.
+    """Port numbers that are free on all switches of a kind, between used ones: the place of a
+    switch that has no name.
 
-    A kind are switches of one tier that reach the same switches, each by the same number of cables. Each entry are the
-    free port rows of one missing peer; those with a row in ``explained`` are left out.
+    A kind are switches of one tier that reach the same switches, each by the same number of cables.
+    Each entry are the free port rows of one missing peer; those with a row in ``explained`` are
+    left out.
     """
     f = view.fabric
     links = view.between_switches
@@ -291,9 +307,7 @@ def _free_numbers(view: FabricView, rank: np.ndarray, rows: np.ndarray, explaine
         # The first port counts as a gap, spare ports are at the end.
         gaps = np.setdiff1d(np.arange(1 if numbers[0] == 2 else numbers[0], numbers[-1] + 1), numbers)
         has = gaps < f.node_nports[members].min() + 1
-        free = [
-            [int(f.node_base[m]) + n for m in members.tolist()] for n in gaps[has].tolist()
-        ]  # fmt: skip
+        free = [[int(f.node_base[m]) + n for m in members.tolist()] for n in gaps[has].tolist()]
         free = [ports for ports in free if (f.port_cable[ports] < 0).all()]
         numbers_free = [int(f.port_num[ports[0]]) for ports in free]
         missing = len(free) / a_pair
@@ -312,7 +326,8 @@ def _free_numbers(view: FabricView, rank: np.ndarray, rows: np.ndarray, explaine
 
 
 def _offsets(view: FabricView, rows: np.ndarray) -> tuple[int, ...]:
-    """How the ports to one peer are numbered, from the first of them on: (0, 1), (0, 18) …, as on most pairs of nodes."""
+    """How the ports to one peer are numbered, from the first of them on: (0, 1), (0, 18) …, as on
+    most pairs of nodes."""
     f = view.fabric
     pairs: dict[tuple[int, int], list[int]] = {}
     for port in rows.tolist():
@@ -324,7 +339,8 @@ def _offsets(view: FabricView, rows: np.ndarray) -> tuple[int, ...]:
 
 
 def _peers_of(numbers: list[int], offsets: tuple[int, ...], a_pair: int) -> list[set[int]]:
-    """``numbers`` in groups of ``a_pair``: one for each missing peer; all in one group where they do not fit ``offsets``."""
+    """``numbers`` in groups of ``a_pair``: one for each missing peer; all in one group where they
+    do not fit ``offsets``."""
     left, groups = sorted(numbers), []
     while left:
         group = {left[0] + o for o in offsets}
@@ -338,7 +354,8 @@ def _peers_of(numbers: list[int], offsets: tuple[int, ...], a_pair: int) -> list
 def _kinds_by_peers(view: FabricView, rank: np.ndarray, node: np.ndarray, peer: np.ndarray) -> np.ndarray:
     """int64[nodes]: a number for switches of one tier with the same set of peers (-1 without any).
 
-    A set is identified by the sum of a fixed random number for each member: two sets share it with probability 2**-64.
+    A set is identified by the sum of a fixed random number for each member: two sets share it with
+    probability 2**-64.
     """
     word = np.random.default_rng(0x1B).integers(1 << 62, size=len(view.names), dtype=np.uint64)
     pair = np.unique(node.astype(np.int64) * len(view.names) + peer)

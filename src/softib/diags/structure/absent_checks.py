@@ -21,14 +21,23 @@ from softib.diags.view import adapter_of
 from softib.plural import counted, plural
 
 ABSENT_SWITCH = code(
-    "absent-switch", Severity.WARNING, "a switch is not there: its neighbours in name or cabling are, its ports on their peers "
-    "are free", "look whether it has power, and whether the scan reached it")  # fmt: skip
+    "absent-switch",
+    Severity.WARNING,
+    "a switch is not there: its neighbours in name or cabling are, its ports on their peers are free",
+    "look whether it has power, and whether the scan reached it",
+)
 ABSENT_HOST = code(
-    "absent-host", Severity.WARNING, "a host is not there: those before and after it in name are, its port between theirs is "
-    "free", "look whether it is switched off, and whether its cable is in")  # fmt: skip
+    "absent-host",
+    Severity.WARNING,
+    "a host is not there: those before and after it in name are, its port between theirs is free",
+    "look whether it is switched off, and whether its cable is in",
+)
 MISSING_ADAPTER = code(
-    "missing-adapter", Severity.WARNING, "a host has fewer adapters than nearly all hosts of its kind",
-    "look for it on the host (lspci, ibstat); a dead adapter or an unplugged cable keeps it out of the scan")  # fmt: skip
+    "missing-adapter",
+    Severity.WARNING,
+    "a host has fewer adapters than nearly all hosts of its kind",
+    "look for it on the host (lspci, ibstat); a dead adapter or an unplugged cable keeps it out of the scan",
+)
 
 
 _NUMBER = re.compile(r"\d+")
@@ -39,7 +48,8 @@ _LETTER = re.compile(r"[A-Za-z0-9]")
 
 @check_function
 def absent_nodes(c: Context) -> Iterator[Finding]:
-    """Switches and hosts that names, patterns of ports and the numbers of adapters tell of, but the source has not."""
+    """Switches and hosts that names, patterns of ports and the numbers of adapters tell of, but the
+    source has not."""
     view = c.view
     if view.fabric.source.format == "topo":  # a description of what shall be there, not a scan
         return
@@ -51,8 +61,13 @@ def absent_nodes(c: Context) -> Iterator[Finding]:
         explained.update(a.ports)
         yield _switch(c, a)
     for names, ports, system in slots.empty:
-        yield finding(ABSENT_SWITCH, map(view.location, ports), f"{system}: {len(names)} slots between others are empty, or their boards without power: "
-                      f"{few(names)}", {"names": names, "slots": len(names)}, severity=Severity.INFO)  # fmt: skip
+        yield finding(
+            ABSENT_SWITCH,
+            map(view.location, ports),
+            f"{system}: {len(names)} slots between others are empty, or their boards without power: {few(names)}",
+            {"names": names, "slots": len(names)},
+            severity=Severity.INFO,
+        )
     known = np.flatnonzero(
         (c.pattern.expected >= 0) & (view.fabric.port_cable < 0)
     )  # a node that is there belongs in them
@@ -63,16 +78,20 @@ def absent_nodes(c: Context) -> Iterator[Finding]:
         numbers = sorted({int(n) for n in view.fabric.port_num[row]})
         holders = len(set(view.fabric.port_node[row].tolist()))
         one = f"port {numbers[0]} is" if len(numbers) == 1 else f"ports {', '.join(map(str, numbers))} are"
-        yield finding(ABSENT_SWITCH, map(view.location, row),
-                      f"{one} free on all {counted(holders, 'switch')} that reach the same ones as "
-                      f"{view.display_names[int(view.fabric.port_node[row[0]])]}, and the neighbouring ports in use, as if a switch were not there",
-                      {"ports": numbers, "switches": holders})  # fmt: skip
+        yield finding(
+            ABSENT_SWITCH,
+            map(view.location, row),
+            f"{one} free on all {counted(holders, 'switch')} that reach the same ones as "
+            f"{view.display_names[int(view.fabric.port_node[row[0]])]}, and the neighbouring ports in use, as if a "
+            f"switch were not there",
+            {"ports": numbers, "switches": holders},
+        )
     yield from _adapters(c, [a for a in absent if not view.is_switch[a.before]])
 
 
 def _free_ports_of_lone_switches(c: Context) -> int:
-    """Free ports of the switch that has most of them, of those that are cabled to no other switch: that switch may belong on what is free elsewhere,
-    and has a finding of its own."""
+    """Free ports of the switch that has most of them, of those that are cabled to no other switch:
+    that switch may belong on what is free elsewhere, and has a finding of its own."""
     f, is_switch = c.view.fabric, c.view.is_switch
     cabled = f.port_cable >= 0
     peer = np.maximum(f.port_peer, 0)
@@ -91,9 +110,18 @@ def _between(c: Context, a: Absent) -> str:
 
 def _switch(c: Context, a: Absent) -> Finding:
     free = f"{len(a.ports)} of {counted(a.port_count, 'port')} between theirs have no link"
-    return finding(ABSENT_SWITCH, map(c.view.location, a.ports), f"{a.name} is absent: {_between(c, a)}, {free}",
-                   {"name": a.name, "before": c.view.display_names[a.before], "after": c.view.display_names[a.after], "free": len(a.ports),
-                    "places": a.port_count})  # fmt: skip
+    return finding(
+        ABSENT_SWITCH,
+        map(c.view.location, a.ports),
+        f"{a.name} is absent: {_between(c, a)}, {free}",
+        {
+            "name": a.name,
+            "before": c.view.display_names[a.before],
+            "after": c.view.display_names[a.after],
+            "free": len(a.ports),
+            "places": a.port_count,
+        },
+    )
 
 
 def _adapters(c: Context, absent: list[Absent]) -> Iterator[Finding]:
@@ -106,8 +134,14 @@ def _adapters(c: Context, absent: list[Absent]) -> Iterator[Finding]:
     lost_hosts = {host: parts for host, parts in hosts.items() if host not in known}
     lacking = {host: parts for host, parts in hosts.items() if host in known}
     several = [_host(c, host, parts) for host, parts in lost_hosts.items()]
-    yield from each_or_one(ABSENT_HOST, several, f"{counted(len(several), 'host')} {plural(len(several), 'is', 'are')} absent between others of their name, and their leaf ports are free",
-                           {"hosts": list(lost_hosts), "ports": sum(len(where) for where, _, _ in several)}, count="absent")  # fmt: skip
+    yield from each_or_one(
+        ABSENT_HOST,
+        several,
+        f"{counted(len(several), 'host')} {plural(len(several), 'is', 'are')} absent between others of their name, "
+        f"and their leaf ports are free",
+        {"hosts": list(lost_hosts), "ports": sum(len(where) for where, _, _ in several)},
+        count="absent",
+    )
     yield from _by_place(c, {p for a in absent for p in a.ports})
     yield from _fewer(c, lacking)
 
@@ -123,8 +157,13 @@ def _by_place(c: Context, explained: set[int]) -> Iterator[Finding]:
             neighbours = " and ".join(view.display_names[n] for n in place.neighbours)
             ports = few(str(view.location(p)) for p in place.ports)
             what = f"{len(place.ports)} leaf ports are" if len(place.ports) > 1 else "a leaf port is"
-            several.append(([view.location(p) for p in place.ports], f"{what} free where a host belongs between {neighbours}: {ports}",
-                            {"neighbours": [view.display_names[n] for n in place.neighbours]}))  # fmt: skip
+            several.append(
+                (
+                    [view.location(p) for p in place.ports],
+                    f"{what} free where a host belongs between {neighbours}: {ports}",
+                    {"neighbours": [view.display_names[n] for n in place.neighbours]},
+                )
+            )
         yield from each_or_one(
             ABSENT_HOST,
             several,
@@ -135,7 +174,8 @@ def _by_place(c: Context, explained: set[int]) -> Iterator[Finding]:
 
 
 def _in_a_row(c: Context, neighbours: tuple[int, ...]) -> bool:
-    """The names on both sides are numbered near each other: then a missing host leaves a gap in their numbers."""
+    """The names on both sides are numbered near each other: then a missing host leaves a gap in
+    their numbers."""
     numbers = [[int(x) for x in _NUMBER.findall(c.view.names[n])] for n in neighbours]
     return (
         len(neighbours) == 2
@@ -148,13 +188,21 @@ def _host(c: Context, host: str, parts: list[Absent]) -> Each:
     view = c.view
     ports = [p for a in parts for p in a.ports]
     what = "the leaf port between theirs is" if len(ports) == 1 else f"{len(ports)} leaf ports between theirs are"
-    return ([view.location(p) for p in ports], f"{host} is absent: {_between(c, parts[0])}, {what} free",
-                   {"name": host, "before": view.display_names[parts[0].before], "after": view.display_names[parts[0].after],
-                    "adapters": [a.name for a in parts]})  # fmt: skip
+    return (
+        [view.location(p) for p in ports],
+        f"{host} is absent: {_between(c, parts[0])}, {what} free",
+        {
+            "name": host,
+            "before": view.display_names[parts[0].before],
+            "after": view.display_names[parts[0].after],
+            "adapters": [a.name for a in parts],
+        },
+    )
 
 
 def _fewer(c: Context, lacking: dict[str, list[Absent]]) -> Iterator[Finding]:
-    """Hosts with fewer adapters than their kind, with the free leaf port where names or the other adapters tell it."""
+    """Hosts with fewer adapters than their kind, with the free leaf port where names or the other
+    adapters tell it."""
     view = c.view
     system = system_of(view)
     nodes = np.flatnonzero(system >= 0)
@@ -177,8 +225,14 @@ def _fewer(c: Context, lacking: dict[str, list[Absent]]) -> Iterator[Finding]:
             parts = lacking.pop(name, [])
             ports = [p for a in parts for p in a.ports] or _port_of_the_others(c, adapters)
             several.append(_lacks(c, name, adapters, parts, ports, int(usual), int(agree)))
-        yield from each_or_one(MISSING_ADAPTER, several, f"{counted(len(fewer), 'host')} {plural(len(fewer), 'has', 'have')} fewer adapters than {agree} of their kind, which have {usual}",
-                               {"usual": int(usual)}, count="hosts")  # fmt: skip
+        yield from each_or_one(
+            MISSING_ADAPTER,
+            several,
+            f"{counted(len(fewer), 'host')} {plural(len(fewer), 'has', 'have')} fewer adapters than {agree} of "
+            f"their kind, which have {usual}",
+            {"usual": int(usual)},
+            count="hosts",
+        )
     members: dict[str, list[int]] = {}
     for n in nodes.tolist() if lacking else ():
         if (name := _host_name(view.names[n])) in lacking:
@@ -196,7 +250,8 @@ def _fewer(c: Context, lacking: dict[str, list[Absent]]) -> Iterator[Finding]:
 
 
 def _kinds(c: Context, leader: np.ndarray) -> np.ndarray:
-    """int64[hosts]: hosts of one kind are named alike (``leader``: an adapter of each); -1 where the name says nothing."""
+    """int64[hosts]: hosts of one kind are named alike (``leader``: an adapter of each); -1 where
+    the name says nothing."""
     labels, described = c.pattern.labels, c.view.host_descriptions
     kind = labels.class_of[leader].astype(np.int64)
     forms: dict[str, int] = {}
@@ -211,8 +266,8 @@ def _kinds(c: Context, leader: np.ndarray) -> np.ndarray:
 
 
 def _shape(c: Context, node: int) -> str:
-    """What hosts have in common whose names order nothing: the form of the host's part before the adapter (``XXXXXXX`` of
-    ``J3K0TX2 mlx5_0``), else the description that all carry."""
+    """What hosts have in common whose names order nothing: the form of the host's part before the
+    adapter (``XXXXXXX`` of ``J3K0TX2 mlx5_0``), else the description that all carry."""
     both = c.view.adapters.get(node)
     return _LETTER.sub("X", both[0]) if both else c.view.names[node]
 
@@ -232,7 +287,7 @@ def _host_name(name: str) -> str:
 
 def _lacks(
     c: Context, host: str, adapters: np.ndarray, parts: list[Absent], ports: list[int], usual: int, agree: int
-) -> Each:  # fmt: skip
+) -> Each:
     view = c.view
     where = [view.location(p) for p in ports] + [view.node_location(n) for n in adapters.tolist()]
     what = ", ".join(a.name.removeprefix(host).strip() for a in parts)
@@ -248,13 +303,17 @@ def _lacks(
         "hosts": agree,
         "missing": [a.name for a in parts],
     }
-    return (where, f"{host} has {len(adapters)} adapter{'s'[: len(adapters) > 1]}, {rule}{f': without {what}' if what else ''}{free}",
-                   evidence)  # fmt: skip
+    return (
+        where,
+        f"{host} has {len(adapters)} adapter{'s'[: len(adapters) > 1]}, "
+        f"{rule}{f': without {what}' if what else ''}{free}",
+        evidence,
+    )
 
 
 def _port_of_the_others(c: Context, adapters: np.ndarray) -> list[int]:
-    """The leaf port of an adapter that a host on rails lacks: the number that its other adapters have on their leaves, on
-    the leaf of the rail that it has none on."""
+    """The leaf port of an adapter that a host on rails lacks: the number that its other adapters
+    have on their leaves, on the leaf of the rail that it has none on."""
     view, f, rails = c.view, c.view.fabric, c.structure.rank
     ports = [p for n in adapters.tolist() for p in f.ports_of(n) if f.port_peer[p] >= 0]
     leaf_ports = f.port_peer[ports]
@@ -262,7 +321,8 @@ def _port_of_the_others(c: Context, adapters: np.ndarray) -> list[int]:
     if agree < max(2, len(leaf_ports) // 2):
         return []
     leaves = set(f.port_node[leaf_ports].tolist())
-    # Leaves of the unit: those that the neighbouring hosts (in the ports before and after on its leaves) are plugged into.
+    # Leaves of the unit: those that the neighbouring hosts (in the ports before and after on its
+    # leaves) are plugged into.
     system = system_of(view)
     neighbours: set[int] = set()
     for leaf in leaves:

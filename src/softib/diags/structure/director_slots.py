@@ -1,7 +1,8 @@
-"""Empty slots of directors: a board that is not there and a board without power look alike in a scan.
+"""Empty slots of directors: a board that is not there and a board without power look alike in a
+scan.
 
-What tells them apart are cables outside the chassis (a dead board frees ports of other switches) and the other directors of
-the site: a slot that all of them leave empty is how they were ordered.
+What tells them apart are cables outside the chassis (a dead board frees ports of other switches)
+and the other directors of the site: a slot that all of them leave empty is how they were ordered.
 """
 
 from __future__ import annotations
@@ -25,14 +26,16 @@ FEW = 1
 
 @dataclass
 class Slots:
-    """``ports``: the backplane ports at slots that are empty by design; ``empty``: (slots, their ports, director) of lone directors."""
+    """``ports``: the backplane ports at slots that are empty by design; ``empty``: (slots, their
+    ports, director) of lone directors."""
 
     ports: list[list[int]] = field(default_factory=list)
     empty: list[tuple[list[str], list[int], str]] = field(default_factory=list)
 
 
 def in_one_chassis(view: FabricView, a: Absent) -> bool:
-    """True where all free ports at the place of ``a`` are of chips of the director that ``a`` would be in."""
+    """True where all free ports at the place of ``a`` are of chips of the director that ``a`` would
+    be in."""
     here = address_of(a.name)
     if not here.card or not a.ports:
         return False

@@ -1,12 +1,14 @@
-"""Two uplinks exchanged between two switches, found without names: what each of the four nodes lacks, another has too many.
+"""Two uplinks exchanged between two switches, found without names: what each of the four nodes
+lacks, another has too many.
 
-After an exchange switch A has a link too many to P and one too few to Q, switch B the reverse; seen from above P has a
-link too many from A and one too few from B, Q the reverse. Each of the four is compared with its like: the switches of
-a pod reach the same parents, the chips of a director in one column have the same children. An end of each of the two
-cables must show it, so that one switch that is like no other (another fault, a lone storage leaf) hides nothing.
+After an exchange switch A has a link too many to P and one too few to Q, switch B the reverse; seen
+from above P has a link too many from A and one too few from B, Q the reverse. Each of the four is
+compared with its like: the switches of a pod reach the same parents, the chips of a director in one
+column have the same children. An end of each of the two cables must show it, so that one switch
+that is like no other (another fault, a lone storage leaf) hides nothing.
 
-Which cable it is, where several join the same two nodes, is decided by the port numbers: on switches like A that port leads
-to Q, on chips like P that port leads to B.
+Which cable it is, where several join the same two nodes, is decided by the port numbers: on
+switches like A that port leads to Q, on chips like P that port leads to B.
 """
 
 from __future__ import annotations
@@ -26,16 +28,20 @@ LIKE = 2
 MAX_ODD = 0.15
 """Larger shares of a tier that are like no two others are its design: nothing is said of it."""
 MAX_DIFFERENCE = 4
-"""A node that differs from its like by more links, too many and too few together, is cabled otherwise by design."""
+"""A node that differs from its like by more links, too many and too few together, is cabled
+otherwise by design."""
 MARGIN = 0.5
-"""How much better than the next the cable must fit that is named: ports in no order vote for anything a little."""
+"""How much better than the next the cable must fit that is named: ports in no order vote for
+anything a little."""
 NEAREST = 3
-"""Kinds that share most nodes with an odd switch; of these, only the ones that differ least from it are its like."""
+"""Kinds that share most nodes with an odd switch; of these, only the ones that differ least from it
+are its like."""
 
 
 @dataclass(frozen=True)
 class OddCable:
-    """A cable (port rows ``port`` below, ``peer`` above) that should lead to node ``wanted``, where like switches have it."""
+    """A cable (port rows ``port`` below, ``peer`` above) that should lead to node ``wanted``, where
+    like switches have it."""
 
     port: int
     peer: int
@@ -60,9 +66,11 @@ Row = dict[int, int]
 
 
 class _Side:
-    """One tier compared with itself by its links to another: for each odd switch, what it has too much and misses.
+    """One tier compared with itself by its links to another: for each odd switch, what it has too
+    much and misses.
 
-    ``claims``: {switch: {(more, fewer)}} compared with the rows that are most like its own; ``like``: {switch: those switches}.
+    ``claims``: {switch: {(more, fewer)}} compared with the rows that are most like its own;
+    ``like``: {switch: those switches}.
     """
 
     def __init__(self, view: FabricView, ports: np.ndarray, peers: np.ndarray):
@@ -105,12 +113,14 @@ class _Side:
 
 
 def _differences(row: Row, expected: Row) -> Row:
-    """Links that ``row`` has beyond ``expected`` (negative: misses), by the node at their other end."""
+    """Links that ``row`` has beyond ``expected`` (negative: misses), by the node at their other
+    end."""
     return {n: row.get(n, 0) - expected.get(n, 0) for n in {*row, *expected}}
 
 
 def exchanged_uplinks(view: FabricView, rank: np.ndarray) -> list[tuple[OddCable, OddCable]]:
-    """Pairs of cables between a tier and the next that would each be right in the other's place; near-linear."""
+    """Pairs of cables between a tier and the next that would each be right in the other's place;
+    near-linear."""
     links = view.between_switches
     a, b = view.port_a[links], view.port_b[links]
     node = view.fabric.port_node
@@ -128,9 +138,11 @@ def _of_tier(view: FabricView, low: np.ndarray, high: np.ndarray) -> Iterator[tu
     witnesses: dict[_Exchange, int] = {}
     for x in _candidates(below, above):
         claimed = (
-            (x.p, x.q) in below.claims.get(x.a, ()), (x.q, x.p) in below.claims.get(x.b, ()),
-            (x.a, x.b) in above.claims.get(x.p, ()), (x.b, x.a) in above.claims.get(x.q, ()),
-        )  # fmt: skip
+            (x.p, x.q) in below.claims.get(x.a, ()),
+            (x.q, x.p) in below.claims.get(x.b, ()),
+            (x.a, x.b) in above.claims.get(x.p, ()),
+            (x.b, x.a) in above.claims.get(x.q, ()),
+        )
         if (claimed[0] or claimed[2]) and (claimed[1] or claimed[3]):  # somebody holds each of the two for one too many
             witnesses[x] = sum(claimed)
     used: set[int] = set()
@@ -167,7 +179,8 @@ def _by_pair(side: _Side) -> dict[tuple[int, int], list[int]]:
 
 
 def _cable(view: FabricView, below: _Side, above: _Side, x: _Exchange) -> OddCable | None:
-    """The cable from ``x.a`` to ``x.p`` that should lead to ``x.q``; None where there is none, or several are as good."""
+    """The cable from ``x.a`` to ``x.p`` that should lead to ``x.q``; None where there is none, or
+    several are as good."""
     f = view.fabric
     joined = [p for p in f.ports_of(x.a) if f.port_peer[p] >= 0 and f.port_node[f.port_peer[p]] == x.p]
     scored = []

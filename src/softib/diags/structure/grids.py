@@ -1,6 +1,7 @@
 """Recognises direct networks: grids (torus, mesh, HyperX, ring) and dragonflies.
 
-Grids: Dally and Towles, Principles and Practices of Interconnection Networks, 2004, chapter 5; Ahn et al., HyperX, SC
+Grids: Dally and Towles, Principles and Practices of Interconnection Networks, 2004, chapter 5; Ahn
+et al., HyperX, SC
 2009. Dragonfly: Kim et al., ISCA 2008. Dragonfly+: Shpiner et al., HiPINEB 2017.
 """
 
@@ -23,7 +24,8 @@ FEW_LINKS = 4
 
 @dataclass
 class Shape:
-    """A kind with its coordinates (int64[nodes, dims], -1 where a node has none) or groups (int32[nodes])."""
+    """A kind with its coordinates (int64[nodes, dims], -1 where a node has none) or groups
+    (int32[nodes])."""
 
     kind: str
     dims: tuple[int, ...] = ()
@@ -84,7 +86,8 @@ def grid(view: FabricView, labels: Labels, linked: np.ndarray) -> Shape | None:
 
 
 def _form(n: int, size: int, step: np.ndarray) -> str:
-    """What the lines of ``size`` switches are, by the distances of the pairs along them: all-to-all, cycles, paths."""
+    """What the lines of ``size`` switches are, by the distances of the pairs along them:
+    all-to-all, cycles, paths."""
     found, lines = len(step), n / size
     all_to_all = n * (size - 1) / 2
     around = int((step == size - 1).sum()) >= lines / 2
@@ -107,7 +110,8 @@ def _grid_kind(forms: list[str]) -> str:
 
 
 def dragonfly(view: FabricView, labels: Labels, linked: np.ndarray) -> Shape | None:
-    """Groups by the first number in the switches' names: all-to-all inside, every two groups joined."""
+    """Groups by the first number in the switches' names: all-to-all inside, every two groups
+    joined."""
     made = _main_class(labels, linked)
     if made is None or made.numbers.shape[1] != 2:
         return None
@@ -117,7 +121,8 @@ def dragonfly(view: FabricView, labels: Labels, linked: np.ndarray) -> Shape | N
 
 
 def dragonfly_plus(view: FabricView, rank: np.ndarray, sideways: np.ndarray) -> Shape | None:
-    """Two-tier groups whose spines are joined: without the links between spines the groups fall apart."""
+    """Two-tier groups whose spines are joined: without the links between spines the groups fall
+    apart."""
     links = view.between_switches
     switches = view.is_switch & (rank > 0)
     if rank[switches].max(initial=0) != 2 or not (rank[view.node_a[sideways]] == 2).all():
@@ -133,7 +138,8 @@ def dragonfly_plus(view: FabricView, rank: np.ndarray, sideways: np.ndarray) -> 
 
 
 def _all_joined(view: FabricView, shape: Shape, links: np.ndarray, inside: bool) -> bool:
-    """True where (nearly) all pairs of groups are joined and, if ``inside``, all pairs within a group. Counts groups."""
+    """True where (nearly) all pairs of groups are joined and, if ``inside``, all pairs within a
+    group. Counts groups."""
     a, b = _pairs(view, links)
     g, h = shape.group[a], shape.group[b]
     known = (g >= 0) & (h >= 0)

@@ -1,7 +1,9 @@
-"""One finding a fault: what several checks say about the same cables is told once, the rest is evidence of that finding.
+"""One finding a fault: what several checks say about the same cables is told once, the rest is
+evidence of that finding.
 
-A cabling plan is the site's own word, so its findings lead. What the learned pattern says about a cable goes into the
-evidence of the plan's finding; where the plan has the cable exactly as it is, the pattern's suspicion is information only.
+A cabling plan is the site's own word, so its findings lead. What the learned pattern says about a
+cable goes into the evidence of the plan's finding; where the plan has the cable exactly as it is,
+the pattern's suspicion is information only.
 """
 
 from __future__ import annotations
@@ -16,14 +18,31 @@ from softib.plural import counted, plural
 
 __all__ = ["one_each"]
 
-CABLING = frozenset({
-    "swapped-cables", "crossed-rails", "misplaced-cable", "missing-cable", "missing-uplinks", "uneven-spines", "uneven-uplinks",
-    "swapped-hosts", "rail-mismatch", "absent-switch", "absent-host", "missing-adapter", "same-tier-cable", "unlinked-hca-port",
-    "exchanged-leaves", "shifted-hosts", "self-loop-cable",
-})  # fmt: skip
+CABLING = frozenset(
+    {
+        "swapped-cables",
+        "crossed-rails",
+        "misplaced-cable",
+        "missing-cable",
+        "missing-uplinks",
+        "uneven-spines",
+        "uneven-uplinks",
+        "swapped-hosts",
+        "rail-mismatch",
+        "absent-switch",
+        "absent-host",
+        "missing-adapter",
+        "same-tier-cable",
+        "unlinked-hca-port",
+        "exchanged-leaves",
+        "shifted-hosts",
+        "self-loop-cable",
+    }
+)
 """Codes about where cables lead."""
 VAGUE = frozenset({"missing-uplinks", "uneven-spines", "unlinked-hca-port", "self-loop-cable"})
-"""Codes that name ports at which a cable may have been: one port in common makes them the plan's fault."""
+"""Codes that name ports at which a cable may have been: one port in common makes them the plan's
+fault."""
 RATES = frozenset({"link-slow", "link-narrow", "link-slower-than-peers", "links-below-generation", "mixed-link-speeds"})
 """Codes about how fast cables are."""
 ROUTES = "uneven-routes"
@@ -54,10 +73,11 @@ def _ports(finding: Finding) -> set[Port]:
 
 
 def _folded(led: list[Finding], findings: Iterable[Finding], leads: Any) -> list[Finding]:
-    """Put each of ``findings`` that a finding of ``led`` covers into its evidence (in place); return the others.
+    """Put each of ``findings`` that a finding of ``led`` covers into its evidence (in place);
+    return the others.
 
-    A finding is covered where the plan's findings name all of its ports, or one of them names two (both ends of a cable),
-    or one of a :data:`VAGUE` code.
+    A finding is covered where the plan's findings name all of its ports, or one of them names two
+    (both ends of a cable), or one of a :data:`VAGUE` code.
     """
     at: dict[Port, list[int]] = {}
     for i, f in enumerate(led):
@@ -90,9 +110,12 @@ def _as_planned(f: Finding, as_planned: frozenset[Port]) -> Finding:
     if f.code not in CABLING or not ports or not ports <= as_planned or f.severity == Severity.INFO:
         return f
     return replace(
-        f, severity=Severity.INFO, message=f"{f.message}; the plan has it so", evidence={**f.evidence, "as_planned": True},
+        f,
+        severity=Severity.INFO,
+        message=f"{f.message}; the plan has it so",
+        evidence={**f.evidence, "as_planned": True},
         advice="nothing where the plan is right; else correct the plan",
-    )  # fmt: skip
+    )
 
 
 def _of_two_owners(findings: list[Finding]) -> list[Finding]:
@@ -107,14 +130,18 @@ def _of_two_owners(findings: list[Finding]) -> list[Finding]:
     if -1 in of.values() or not of:
         return findings
     lead = next(iter(of.values()))
-    pairs = f"{lost.evidence['pairs']:,} of {counted(lost.evidence['of'], 'pair')} {plural(lost.evidence['pairs'], 'does', 'do')} not arrive"
+    pairs = (
+        f"{lost.evidence['pairs']:,} of {counted(lost.evidence['of'], 'pair')} "
+        f"{plural(lost.evidence['pairs'], 'does', 'do')} not arrive"
+    )
     found = _with(replace(findings[lead], message=f"{findings[lead].message}; {pairs}"), lost)
     return [found if i == lead else f for i, f in enumerate(findings) if f is not lost]
 
 
 def _consequences(findings: list[Finding], routes: list[Finding]) -> list[Finding]:
-    """``routes`` whose worst link is at a switch with a fault of its cables go into the evidence of that finding (in place);
-    the others come back. softib's own tables carry more there because cables are missing or wrong."""
+    """``routes`` whose worst link is at a switch with a fault of its cables go into the evidence of
+    that finding (in place); the others come back. softib's own tables carry more there because
+    cables are missing or wrong."""
     at: dict[int, int] = {}
     for i, f in enumerate(findings):
         if f.severity >= Severity.WARNING and (f.code in CABLING or f.code.startswith("plan-")):

@@ -1,8 +1,10 @@
-"""The cabling pattern of a fabric, learned from its own majority: which node each port should lead to.
+"""The cabling pattern of a fabric, learned from its own majority: which node each port should lead
+to.
 
-Ports with the same number on nodes of one class (all ``leaf-#[40]``) follow one rule from the node's numbers to those
-of its peer (:mod:`softib.diags.rules`). A rule counts where it predicts nearly all of them; then each port that it does
-not predict is suspect. No plan is needed, and no topology is assumed.
+Ports with the same number on nodes of one class (all ``leaf-#[40]``) follow one rule from the
+node's numbers to those of its peer (:mod:`softib.diags.rules`). A rule counts where it predicts
+nearly all of them; then each port that it does not predict is suspect. No plan is needed, and no
+topology is assumed.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ __all__ = ["NO_OPINION", "Pattern", "learn_pattern"]
 
 NO_OPINION = -1
 MIN_SHARE = 0.6
-"""A rule counts from this share of right predictions: a swap in a ring of five spoils four ports of ten."""
+"""A rule counts from this share of right predictions: a swap in a ring of five spoils four ports of
+ten."""
 FEW = 3
 SPARE_HITS = 3
 """… and so many more hits than numbers it follows: two points always lie on a line."""
@@ -31,8 +34,9 @@ SURE_HITS, SURE_SHARE = 7, 0.95
 
 @dataclass
 class Pattern:
-    """``expected`` int32[ports]: the node each port should lead to, or :data:`NO_OPINION`; ``sure`` bool[ports]: the
-    rule predicts nearly all of its ports, and not a few, so that it may accuse a cable by itself."""
+    """``expected`` int32[ports]: the node each port should lead to, or :data:`NO_OPINION`; ``sure``
+    bool[ports]: the rule predicts nearly all of its ports, and not a few, so that it may accuse a
+    cable by itself."""
 
     labels: Labels
     expected: np.ndarray
@@ -63,8 +67,8 @@ def _pools(
 ) -> list[tuple[NodeClass | None, list[int]]]:
     """Portnums that may share a rule: (class of most of their peers, portnums).
 
-    Within one class (grids, dragonflies) the ports that keep the same of the node's own numbers go together: those are the
-    ports of one dimension, or the local and the global ones.
+    Within one class (grids, dragonflies) the ports that keep the same of the node's own numbers go
+    together: those are the ports of one dimension, or the local and the global ones.
     """
     pools: dict[tuple[int, tuple[bool, ...]], list[int]] = {}
     fabric = view.fabric
@@ -92,8 +96,9 @@ def _pools(
 
 def _learn(
     view: FabricView, labels: Labels, made: NodeClass, target: NodeClass | None, ports: list[int], peer: np.ndarray
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:  # fmt: skip
-    """(port rows, expected peers) of each rule found: one for all ``ports`` of the class where it holds, else one a port."""
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """(port rows, expected peers) of each rule found: one for all ``ports`` of the class where it
+    holds, else one a port."""
     rows, members, numbers = _port_rows(view, made, ports)
     if target is not None and len(ports) > 1:
         pool = made.renumbered(numbers, made.nodes[members])
@@ -116,7 +121,8 @@ def _learn(
 
 
 def _port_rows(view: FabricView, made: NodeClass, ports: list[int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(port rows, members, numbers with the portnum as the last column) of those members that have the ports."""
+    """(port rows, members, numbers with the portnum as the last column) of those members that have
+    the ports."""
     fabric = view.fabric
     portnum = np.tile(np.array(ports), len(made.nodes))
     member = np.repeat(np.arange(len(made.nodes)), len(ports))
@@ -134,7 +140,8 @@ def _expected_of(
     peer: np.ndarray,
     peer_portnum: np.ndarray | None = None,
 ) -> np.ndarray | None:
-    """Expected peer node of each row of ``of``, or None where no rule holds. ``same_class``: peers are of the same class."""
+    """Expected peer node of each row of ``of``, or None where no rule holds. ``same_class``: peers
+    are of the same class."""
     row = np.where(peer >= 0, labels.row_of[np.maximum(peer, 0)], -1)
     known = (row >= 0) & (labels.class_of[np.maximum(peer, 0)] == labels.class_of[target.nodes[0]])
     numbers = np.zeros((len(peer), target.numbers.shape[1]), np.int64)
@@ -176,8 +183,9 @@ def _numbers_of_peer(
 ) -> np.ndarray:
     """The same where the peers are of the same class: grids and dragonflies.
 
-    Where that predicts not all, one of the numbers and the port are taken together as one number, in either order: the
-    global ports of a dragonfly's group are counted through its switches (absolute arrangement, Kim et al. 2008).
+    Where that predicts not all, one of the numbers and the port are taken together as one number,
+    in either order: the global ports of a dragonfly's group are counted through its switches
+    (absolute arrangement, Kim et al. 2008).
     """
     best = _fit_columns(of, target, known)
     share = _share_of_rows(best, target, known)
@@ -206,8 +214,9 @@ def _share_of_rows(predicted: np.ndarray, target: np.ndarray, known: np.ndarray)
 
 
 def _fit_columns(of: NodeClass, target: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """One rule a column. A column without a good rule may follow the node's rank among *the peer's* others: a dragonfly's
-    global cable ends on the position that the node's group has in the list of the peer group."""
+    """One rule a column. A column without a good rule may follow the node's rank among *the peer's*
+    others: a dragonfly's global cable ends on the position that the node's group has in the list of
+    the peer group."""
     fits = [fit_rule(of, target[:, t], known) for t in range(target.shape[1])]
     for s in [s for s, (_, share) in enumerate(fits) if share >= MIN_SHARE]:
         for t in [t for t, (_, share) in enumerate(fits) if share < 1.0]:

@@ -1,6 +1,8 @@
-"""Rails: hosts with several adapters, each on a leaf of its own, adapter r of every host on a leaf of rail r.
+"""Rails: hosts with several adapters, each on a leaf of its own, adapter r of every host on a leaf
+of rail r.
 
-NVIDIA's DGX SuperPOD reference architecture calls this rail-optimized: a leaf serves one rail of a scalable unit.
+NVIDIA's DGX SuperPOD reference architecture calls this rail-optimized: a leaf serves one rail of a
+scalable unit.
 """
 
 from __future__ import annotations
@@ -29,9 +31,11 @@ HALF = 0.5
 
 @dataclass
 class Rails:
-    """``count`` rails (0 = none), ``units`` groups of leaves, ``of_node`` int16[nodes]: rail of adapters and leaves, -1.
+    """``count`` rails (0 = none), ``units`` groups of leaves, ``of_node`` int16[nodes]: rail of
+    adapters and leaves, -1.
 
-    ``host_port`` and ``leaf_port`` int64[hosts, count]: the cable of each rail of each host that follows the rails."""
+    ``host_port`` and ``leaf_port`` int64[hosts, count]: the cable of each rail of each host that
+    follows the rails."""
 
     count: int
     units: int
@@ -47,8 +51,8 @@ class Rails:
 
 
 def system_of(view: FabricView) -> np.ndarray:
-    """Number of the host that each adapter belongs to, -1 elsewhere: by ``host mlx5_0`` names, by a description that all
-    adapters of a host share, else by SystemImageGUID."""
+    """Number of the host that each adapter belongs to, -1 elsewhere: by ``host mlx5_0`` names, by a
+    description that all adapters of a host share, else by SystemImageGUID."""
     keys: dict[object, int] = {}
     out = np.full(len(view.names), -1, np.int64)
     for node in np.flatnonzero(view.is_host).tolist():
@@ -117,7 +121,8 @@ def _units(view: FabricView, leaves: np.ndarray, rails: int) -> int:
 
 @dataclass(frozen=True)
 class OddAdapter:
-    """A cable (``host_port``, ``leaf_port``) of ``rail`` of row ``host``; hosts like it have that rail on node ``wanted``."""
+    """A cable (``host_port``, ``leaf_port``) of ``rail`` of row ``host``; hosts like it have that
+    rail on node ``wanted``."""
 
     host: int
     rail: int
@@ -127,10 +132,11 @@ class OddAdapter:
 
 
 def odd_adapters(view: FabricView, rails: Rails) -> list[OddAdapter]:
-    """Adapters that are not on the leaf where the same rail of like hosts is, without regard to names.
+    """Adapters that are not on the leaf where the same rail of like hosts is, without regard to
+    names.
 
-    Hosts that use the same leaves rail by rail are alike (a scalable unit). A host whose row of leaves nobody shares is
-    compared with the unit that it shares most leaves with.
+    Hosts that use the same leaves rail by rail are alike (a scalable unit). A host whose row of
+    leaves nobody shares is compared with the unit that it shares most leaves with.
     """
     if rails.count < 2:
         return []

@@ -1,8 +1,9 @@
 """The rank of every node of a tree: 0 host, 1 leaf, 2 spine, ….
 
-A switch's rank is its distance from the nearest leaf. Two things stand beside the tree, and their distance says nothing: an edge
-switch that hangs on a spine or a core (a management switch with a few hosts), and a director's line chip below which nobody is
-plugged in yet. Both only have links down, as the top of a tree has; they are counted from the top down again.
+A switch's rank is its distance from the nearest leaf. Two things stand beside the tree, and their
+distance says nothing: an edge switch that hangs on a spine or a core (a management switch with a
+few hosts), and a director's line chip below which nobody is plugged in yet. Both only have links
+down, as the top of a tree has; they are counted from the top down again.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from softib.routing.parts import components
 __all__ = ["ranks"]
 
 FEW_HOSTS = 0.34
-"""A switch with fewer hosts than this share of the median host switch is no leaf (a UFM server on a spine)."""
+"""A switch with fewer hosts than this share of the median host switch is no leaf (a UFM server on a
+spine)."""
 WRONG, FEW_WRONG = 2, 0.15
 """Cables of a switch, and share of them, that may be wrong."""
 MOSTLY = 0.7
@@ -24,12 +26,14 @@ MOSTLY = 0.7
 HALF = 0.5
 """Share of the leaves that must use a port number for it to be one for hosts, or for uplinks."""
 SPARE = 0.15
-"""Share of leaves, or of a class of names, up to which switches without hosts may be leaves in reserve."""
+"""Share of leaves, or of a class of names, up to which switches without hosts may be leaves in
+reserve."""
 
 
 def ranks(view: FabricView, labels: Labels) -> tuple[np.ndarray, np.ndarray]:
-    """Two int8[nodes]: the rank (0 host, 1 leaf, 2 spine, …, -1 without a way to a leaf), and the bare distance, which cuts of
-    a bisection go by: what hangs on the tree is a cut of its own there."""
+    """Two int8[nodes]: the rank (0 host, 1 leaf, 2 spine, …, -1 without a way to a leaf), and the
+    bare distance, which cuts of a bisection go by: what hangs on the tree is a cut of its own
+    there."""
     n = len(view.names)
     links = view.between_switches
     a, b = view.node_a[links], view.node_b[links]
@@ -59,8 +63,8 @@ def ranks(view: FabricView, labels: Labels) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _lower_spare_chips(view: FabricView, labels: Labels, rank: np.ndarray, a: np.ndarray, b: np.ndarray) -> None:
-    """Line chips of a director that reach its spine chips and nothing else, to the rank of those of their names' class that
-    have the same cables upwards and switches below."""
+    """Line chips of a director that reach its spine chips and nothing else, to the rank of those of
+    their names' class that have the same cables upwards and switches below."""
     up, down = np.concatenate([a, b]), np.concatenate([b, a])
     rises = rank[up] > rank[down]
     row = _rows(len(rank), down[rises], up[rises])  # cables upwards
@@ -76,8 +80,9 @@ def _lower_spare_chips(view: FabricView, labels: Labels, rank: np.ndarray, a: np
 
 
 def _lower_spurs(rank: np.ndarray, hosts: np.ndarray, a: np.ndarray, b: np.ndarray) -> None:
-    """Switches above the top of the tree: each of their ranks has hosts, or what hangs on it has, and the tree holds together
-    without them. A chain of them gets lower with every switch, down to a leaf."""
+    """Switches above the top of the tree: each of their ranks has hosts, or what hangs on it has,
+    and the tree holds together without them. A chain of them gets lower with every switch, down to
+    a leaf."""
     top = last = int(rank.max(initial=0))
     carries = hosts > 0
     while top >= 3:
@@ -92,7 +97,8 @@ def _lower_spurs(rank: np.ndarray, hosts: np.ndarray, a: np.ndarray, b: np.ndarr
 
 
 def _raise_drawn(rank: np.ndarray, a: np.ndarray, b: np.ndarray) -> None:
-    """Switches that one or two wrong cables to a lower tier have drawn into the tier of their own neighbours, a rank up again."""
+    """Switches that one or two wrong cables to a lower tier have drawn into the tier of their own
+    neighbours, a rank up again."""
     ends, peers = np.concatenate([a, b]), np.concatenate([b, a])
     cables, within, below = (
         np.bincount(ends, x, minlength=len(rank))
@@ -116,7 +122,8 @@ def _rows(n: int, owner: np.ndarray, peer: np.ndarray) -> np.ndarray:
 
 
 def _like_leaves(labels: Labels, leaf: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """bool[nodes]: leaves with few hosts or none. Their names are those of leaves, and no link leads to a leaf."""
+    """bool[nodes]: leaves with few hosts or none. Their names are those of leaves, and no link
+    leads to a leaf."""
     found = np.zeros(len(leaf), bool)
     for made in labels.classes:
         if leaf[made.nodes].mean() >= MOSTLY:
@@ -127,9 +134,9 @@ def _like_leaves(labels: Labels, leaf: np.ndarray, a: np.ndarray, b: np.ndarray)
 
 
 def _cabled_like_leaves(view: FabricView, labels: Labels, leaf: np.ndarray) -> np.ndarray:
-    """bool[nodes]: switches without hosts that have the uplinks of a leaf: as many cables to the same switches as two
-    leaves at least, in port numbers that leaves use for uplinks. Without them an edge switch in reserve is two tiers above
-    the leaves, as a core switch is.
+    """bool[nodes]: switches without hosts that have the uplinks of a leaf: as many cables to the
+    same switches as two leaves at least, in port numbers that leaves use for uplinks. Without them
+    an edge switch in reserve is two tiers above the leaves, as a core switch is.
     """
     f = view.fabric
     links = view.between_switches
@@ -153,8 +160,9 @@ def _cabled_like_leaves(view: FabricView, labels: Labels, leaf: np.ndarray) -> n
 def _by_uplink_numbers(
     view: FabricView, labels: Labels, leaf: np.ndarray, owner: np.ndarray, peer: np.ndarray, ports: np.ndarray
 ) -> np.ndarray:
-    """bool[nodes]: switches without hosts below the switches that leaves are below, all of whose cables are in the numbers that
-    leaves keep for uplinks, where these are others than their hosts' numbers. However many: nobody cables the top of a tree so."""
+    """bool[nodes]: switches without hosts below the switches that leaves are below, all of whose
+    cables are in the numbers that leaves keep for uplinks, where these are others than their hosts'
+    numbers. However many: nobody cables the top of a tree so."""
     f = view.fabric
     none = np.zeros(len(leaf), bool)
     _, _, host_ports = view.to_hosts

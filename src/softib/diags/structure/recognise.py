@@ -1,10 +1,13 @@
-"""Which topology a fabric is: kind, levels, rails, dimensions or groups, oversubscription, bisection.
+"""Which topology a fabric is: kind, levels, rails, dimensions or groups, oversubscription,
+bisection.
 
-Recognition goes by links and hosts first; names only help to find the coordinates of a grid and the groups of a
-dragonfly. What fits no kind well is called ``irregular``: no pattern is claimed, and none is checked.
+Recognition goes by links and hosts first; names only help to find the coordinates of a grid and the
+groups of a dragonfly. What fits no kind well is called ``irregular``: no pattern is claimed, and
+none is checked.
 
-Kinds: ``fat-tree``, ``rail-optimized``, ``dragonfly``, ``dragonfly+``, ``torus``, ``mesh``, ``hyperx``, ``ring``,
-``single-switch``, ``irregular``, ``unlinked`` (switches without any link), ``no-switches``.
+Kinds: ``fat-tree``, ``rail-optimized``, ``dragonfly``, ``dragonfly+``, ``torus``, ``mesh``,
+``hyperx``, ``ring``, ``single-switch``, ``irregular``, ``unlinked`` (switches without any link),
+``no-switches``.
 """
 
 from __future__ import annotations
@@ -34,11 +37,13 @@ FEW_SIDEWAYS, SMALL = 2, 24
 
 @dataclass
 class Structure:
-    """What was recognised. ``rank`` int8[nodes]: 0 host, 1 leaf, 2 spine, …, -1 unlinked or SHARP node.
+    """What was recognised. ``rank`` int8[nodes]: 0 host, 1 leaf, 2 spine, …, -1 unlinked or SHARP
+    node.
 
-    ``node_rail`` int16[nodes]: rail of adapters and leaves, -1 = none; ``rail_table``: their cables. ``group`` int32[nodes]: group of dragonflies, -1.
-    ``dims`` are the sizes of a grid. ``leaf`` are the switches with hosts; ``oversubscription`` float[leaf]: host Gb/s
-    per uplink Gb/s (inf: no uplink, nan: nothing there). ``notes`` are lines for people.
+    ``node_rail`` int16[nodes]: rail of adapters and leaves, -1 = none; ``rail_table``: their
+    cables. ``group`` int32[nodes]: group of dragonflies, -1. ``dims`` are the sizes of a grid.
+    ``leaf`` are the switches with hosts; ``oversubscription`` float[leaf]: host Gb/s per uplink
+    Gb/s (inf: no uplink, nan: nothing there). ``notes`` are lines for people.
     """
 
     kind: str
@@ -84,10 +89,23 @@ def recognise_view(view: FabricView, labels: Labels | None = None) -> Structure:
         ratio = down[leaf] / up[leaf]
     levels = int(rank.max(initial=0)) if shape.kind in ("fat-tree", "dragonfly+") else int(bool(len(leaf)))
     return Structure(
-        kind=kind, levels=levels, rank=rank, rails=rails.count, units=rails.units, node_rail=rails.of_node, rail_table=rails,
-        dims=shape.dims, groups=shape.groups, group=shape.group, leaf=leaf, down_gbps=down, up_gbps=up,
-        oversubscription=ratio, bisection=bisect(view, distance, shape), notes=shape.notes,
-    )  # fmt: skip
+        kind=kind,
+        levels=levels,
+        rank=rank,
+        rails=rails.count,
+        units=rails.units,
+        node_rail=rails.of_node,
+        rail_table=rails,
+        dims=shape.dims,
+        groups=shape.groups,
+        group=shape.group,
+        leaf=leaf,
+        down_gbps=down,
+        up_gbps=up,
+        oversubscription=ratio,
+        bisection=bisect(view, distance, shape),
+        notes=shape.notes,
+    )
 
 
 def _shape(view: FabricView, labels: Labels, rank: np.ndarray, sideways: np.ndarray) -> grids.Shape:
@@ -113,7 +131,8 @@ def _shape(view: FabricView, labels: Labels, rank: np.ndarray, sideways: np.ndar
 
 
 def _capacities(view: FabricView, rank: np.ndarray, tree: bool) -> tuple[np.ndarray, np.ndarray]:
-    """(Gb/s towards hosts, Gb/s towards higher tiers) of each node; in direct networks all switch links count as up."""
+    """(Gb/s towards hosts, Gb/s towards higher tiers) of each node; in direct networks all switch
+    links count as up."""
     n = len(view.names)
     rows, _, switch_port = view.to_hosts
     down = np.bincount(view.fabric.port_node[switch_port], view.link_gbps[rows], minlength=n)
@@ -145,9 +164,12 @@ def summary(fabric: Fabric, structure: Structure) -> dict[str, Any]:
         "leaves": len(structure.leaf),
         "spines": tiers.get(2, 0),
         "oversubscription": [
-            {"leaf": names[node], "host_gbps": round(float(structure.down_gbps[node]), 3),
-             "up_gbps": round(float(structure.up_gbps[node]), 3),
-             "ratio": round(float(r), 3) if np.isfinite(r) else None}
+            {
+                "leaf": names[node],
+                "host_gbps": round(float(structure.down_gbps[node]), 3),
+                "up_gbps": round(float(structure.up_gbps[node]), 3),
+                "ratio": round(float(r), 3) if np.isfinite(r) else None,
+            }
             for node, r in zip(structure.leaf.tolist(), ratio.tolist(), strict=True)
         ],
         "oversubscription_worst": round(float(finite.max()), 3) if len(finite) else None,
@@ -158,4 +180,4 @@ def summary(fabric: Fabric, structure: Structure) -> dict[str, Any]:
         "bisection_exact": structure.bisection.exact,
         "narrowest_part": None if structure.bisection.part is None else vars(structure.bisection.part).copy(),
         "notes": list(structure.notes),
-    }  # fmt: skip
+    }

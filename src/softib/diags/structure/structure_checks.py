@@ -20,29 +20,53 @@ from softib.diags.view import FabricView
 from softib.plural import counted, plural
 
 SWAPPED_CABLES = code(
-    "swapped-cables", Severity.ERROR, "two cables are exchanged: each would be right in the other's place",
-    "exchange the two plugs at one end")  # fmt: skip
+    "swapped-cables",
+    Severity.ERROR,
+    "two cables are exchanged: each would be right in the other's place",
+    "exchange the two plugs at one end",
+)
 CROSSED_RAILS = code(
-    "crossed-rails", Severity.ERROR, "adapters of one host are cabled to each other's rail",
-    "exchange the two plugs at the host")  # fmt: skip
+    "crossed-rails",
+    Severity.ERROR,
+    "adapters of one host are cabled to each other's rail",
+    "exchange the two plugs at the host",
+)
 MISPLACED_CABLE = code(
-    "misplaced-cable", Severity.WARNING, "a cable leads elsewhere than its peers of the same port and kind",
-    "compare with the cabling plan; move the plug")  # fmt: skip
+    "misplaced-cable",
+    Severity.WARNING,
+    "a cable leads elsewhere than its peers of the same port and kind",
+    "compare with the cabling plan; move the plug",
+)
 SAME_TIER_CABLE = code(
-    "same-tier-cable", Severity.WARNING, "a cable of a tree joins two switches of one tier, or passes a tier over",
-    "compare with the cabling plan: in a tree such a cable is plugged in at the wrong switch, and routes do not use it")  # fmt: skip
+    "same-tier-cable",
+    Severity.WARNING,
+    "a cable of a tree joins two switches of one tier, or passes a tier over",
+    "compare with the cabling plan: in a tree such a cable is plugged in at the wrong switch, and routes do not use it",
+)
 MISSING_CABLE = code(
-    "missing-cable", Severity.WARNING, "two free ports that the pattern joins",
-    "plug the cable in, or check why the link does not come up")  # fmt: skip
+    "missing-cable",
+    Severity.WARNING,
+    "two free ports that the pattern joins",
+    "plug the cable in, or check why the link does not come up",
+)
 MISSING_UPLINKS = code(
-    "missing-uplinks", Severity.WARNING, "a switch has fewer uplinks than the others of its tier",
-    "look for a missing cable or a port that is down")  # fmt: skip
+    "missing-uplinks",
+    Severity.WARNING,
+    "a switch has fewer uplinks than the others of its tier",
+    "look for a missing cable or a port that is down",
+)
 UNEVEN_UPLINKS = code(
-    "uneven-uplinks", Severity.WARNING, "many switches of a tier lack uplinks or spread them unevenly, too many for one to be the exception",
-    "compare with the cabling plan; traffic between them gets what the thinnest bundle carries")  # fmt: skip
+    "uneven-uplinks",
+    Severity.WARNING,
+    "many switches of a tier lack uplinks or spread them unevenly, too many for one to be the exception",
+    "compare with the cabling plan; traffic between them gets what the thinnest bundle carries",
+)
 UNEVEN_SPINES = code(
-    "uneven-spines", Severity.WARNING, "a switch spreads its uplinks over the next tier unlike the others of its kind",
-    "compare with the cabling plan: a swapped or misplaced cable")  # fmt: skip
+    "uneven-spines",
+    Severity.WARNING,
+    "a switch spreads its uplinks over the next tier unlike the others of its kind",
+    "compare with the cabling plan: a swapped or misplaced cable",
+)
 
 
 @check_function
@@ -58,8 +82,12 @@ def pattern_breaks(c: Context) -> Iterator[Finding]:
         done.update((m.a, m.b))
         a, b, right = view.location(m.a), view.location(m.b), view.location(m.vacancy)
         stays = a if int(view.fabric.port_node[m.vacancy]) == m.want_a else b
-        yield finding(MISPLACED_CABLE, [a, b, right], f"{a} ↔ {b}: the pattern joins {stays} to {right}",
-                      {"expected": [str(stays), str(right)]})  # fmt: skip
+        yield finding(
+            MISPLACED_CABLE,
+            [a, b, right],
+            f"{a} ↔ {b}: the pattern joins {stays} to {right}",
+            {"expected": [str(stays), str(right)]},
+        )
 
 
 def _swap(c: Context, first: Misplaced, second: Misplaced, systems: np.ndarray) -> Finding:
@@ -76,18 +104,28 @@ def _swap(c: Context, first: Misplaced, second: Misplaced, systems: np.ndarray) 
     rail = c.structure.node_rail
     if len(hosts) == 2 and systems[hosts[0]] == systems[hosts[1]] and rail[hosts[0]] != rail[hosts[1]]:
         rails = sorted(int(rail[h]) for h in hosts)
-        return finding(CROSSED_RAILS, where, f"{text}: rails {rails[0]} and {rails[1]} of this host are crossed",
-                       {**evidence, "rails": rails})  # fmt: skip
+        return finding(
+            CROSSED_RAILS,
+            where,
+            f"{text}: rails {rails[0]} and {rails[1]} of this host are crossed",
+            {**evidence, "rails": rails},
+        )
     wants = next(
-        (f"{p} belongs to {view.display_names[w]}" for m in (first, second)
-         for p, w in ((view.location(m.a), m.want_a), (view.location(m.b), m.want_b)) if w >= 0), "",
-    )  # fmt: skip
+        (
+            f"{p} belongs to {view.display_names[w]}"
+            for m in (first, second)
+            for p, w in ((view.location(m.a), m.want_a), (view.location(m.b), m.want_b))
+            if w >= 0
+        ),
+        "",
+    )
     return finding(SWAPPED_CABLES, where, f"{text} are swapped: {wants}", evidence)
 
 
 @check_function
 def missing_cables(c: Context) -> Iterator[Finding]:
-    """Pairs of free switch ports that the rules of both ends join; many at one switch are one finding."""
+    """Pairs of free switch ports that the rules of both ends join; many at one switch are one
+    finding."""
     view, f = c.view, c.view.fabric
     between = [(a, b) for a, b in c.suspects.missing if f.is_switch[f.port_node[a]] and f.is_switch[f.port_node[b]]]
     c.seen["missing"] = between
@@ -103,14 +141,25 @@ def missing_cables(c: Context) -> Iterator[Finding]:
             continue
         left = [pair for pair in left if pair not in set(at_node)]
         linked = int((f.port_cable[list(f.ports_of(node))] >= 0).sum())
-        yield finding(MISSING_CABLE, [view.node_location(node), *(view.location(p) for pair in at_node for p in pair)],
-                      f"{view.display_names[node]}: {counted(len(at_node), 'cable')} of the pattern are missing, {linked} are there",
-                      {"missing": len(at_node), "linked": linked,
-                       "ports": [str(view.location(a if f.port_node[a] == node else b)) for a, b in at_node]})  # fmt: skip
+        yield finding(
+            MISSING_CABLE,
+            [view.node_location(node), *(view.location(p) for pair in at_node for p in pair)],
+            f"{view.display_names[node]}: {counted(len(at_node), 'cable')} of the pattern are missing, {linked} are "
+            f"there",
+            {
+                "missing": len(at_node),
+                "linked": linked,
+                "ports": [str(view.location(a if f.port_node[a] == node else b)) for a, b in at_node],
+            },
+        )
     for a, b in left:
         obey, of = _obeyed(c, a)
-        yield finding(MISSING_CABLE, [view.location(a), view.location(b)], f"{view.link_name(a, b)}: no cable, the pattern has one",
-                      {"pattern": _pattern_of(c, a), "obey": obey, "of": of, "expected": view.display_names[int(f.port_node[b])]})  # fmt: skip
+        yield finding(
+            MISSING_CABLE,
+            [view.location(a), view.location(b)],
+            f"{view.link_name(a, b)}: no cable, the pattern has one",
+            {"pattern": _pattern_of(c, a), "obey": obey, "of": of, "expected": view.display_names[int(f.port_node[b])]},
+        )
 
 
 def _pattern_of(c: Context, port: int) -> str:
@@ -120,7 +169,8 @@ def _pattern_of(c: Context, port: int) -> str:
 
 
 def _obeyed(c: Context, port: int) -> tuple[int, int]:
-    """(cabled ports of this number, on nodes of the class, that lead where the rule says; all of them that are cabled)."""
+    """(cabled ports of this number, on nodes of the class, that lead where the rule says; all of
+    them that are cabled)."""
     f, labels = c.view.fabric, c.pattern.labels
     number = int(f.port_num[port])
     nodes = labels.classes[int(labels.class_of[f.port_node[port]])].nodes
@@ -143,16 +193,21 @@ def exchanged_between_tiers(c: Context) -> Iterator[Finding]:
         reported += [(int(node[z.port]), int(node[z.peer]), z.wanted) for z in (x, y)]
         where = [view.location(p) for p in (x.port, x.peer, y.port, y.peer)]
         yield finding(
-            SWAPPED_CABLES, where, f"{view.link_name(x.port, x.peer)} and {view.link_name(y.port, y.peer)} are swapped: "
+            SWAPPED_CABLES,
+            where,
+            f"{view.link_name(x.port, x.peer)} and {view.link_name(y.port, y.peer)} are swapped: "
             f"switches like {view.display_names[int(node[x.port])]} have that link to {view.display_names[x.wanted]}",
-            {"cables": [[str(where[0]), str(where[1])], [str(where[2]), str(where[3])]],
-             "expected": [view.display_names[x.wanted], view.display_names[y.wanted]]},
-        )  # fmt: skip
+            {
+                "cables": [[str(where[0]), str(where[1])], [str(where[2]), str(where[3])]],
+                "expected": [view.display_names[x.wanted], view.display_names[y.wanted]],
+            },
+        )
 
 
 @check_function
 def same_tier_cables(c: Context) -> Iterator[Finding]:
-    """In trees: cables that stay within a tier or pass one over, where no other check has accused them."""
+    """In trees: cables that stay within a tier or pass one over, where no other check has accused
+    them."""
     if c.structure.kind not in ("fat-tree", "rail-optimized"):
         return
     view, rank, done = c.view, c.structure.rank.astype(np.int64), c.seen.get("cables", set())
@@ -187,7 +242,8 @@ def same_tier_cables(c: Context) -> Iterator[Finding]:
 
 @check_function
 def uneven_tiers(c: Context) -> Iterator[Finding]:
-    """In trees, without regard to names: switches whose links to the next tier differ from those of their kind."""
+    """In trees, without regard to names: switches whose links to the next tier differ from those of
+    their kind."""
     if c.structure.kind not in ("fat-tree", "rail-optimized"):
         return
     view = c.view
@@ -207,16 +263,25 @@ def _as_a_whole(view: FabricView, u: UnevenTier) -> Finding:
     parts += [f"{len(u.astray)} spread them unevenly ({few((names[n] for n in u.astray), 3)})"] if u.astray else []
     tier = tier_name(u.tier)
     return finding(
-        UNEVEN_UPLINKS, map(view.node_location, [*few_links, *u.astray]),
-        f"{len(few_links) + len(u.astray)} of {u.of} {tier} switches are uneven: {u.usual} uplinks to {counted(u.parents, 'switch')} are the most frequent "
+        UNEVEN_UPLINKS,
+        map(view.node_location, [*few_links, *u.astray]),
+        f"{len(few_links) + len(u.astray)} of {u.of} {tier} switches are uneven: {u.usual} uplinks to "
+        f"{counted(u.parents, 'switch')} are the most frequent "
         f"({counted(u.right, 'switch')}); {', '.join(parts)}",
-        {"of": u.of, "usual": u.usual, "right": u.right, "parents": u.parents, "fewer": {names[n]: links for n, links in u.fewer},
-         "uneven": [names[n] for n in u.astray]},
-    )  # fmt: skip
+        {
+            "of": u.of,
+            "usual": u.usual,
+            "right": u.right,
+            "parents": u.parents,
+            "fewer": {names[n]: links for n, links in u.fewer},
+            "uneven": [names[n] for n in u.astray],
+        },
+    )
 
 
 def _known_repairs(c: Context) -> Repairs:
-    """The cables that the pattern has accused or missed, as pairs of nodes to take from the table and to add to it."""
+    """The cables that the pattern has accused or missed, as pairs of nodes to take from the table
+    and to add to it."""
     node = c.view.fabric.port_node
     removed: list[tuple[int, int]] = []
     belong = [(int(node[a]), int(node[b])) for a, b in c.seen.get("missing", ())]
@@ -244,12 +309,20 @@ def _uneven(view: FabricView, odd: Uneven) -> Finding:
     location = view.node_location(odd.switch)
     less, more = ([view.node_location(n) for n in nodes] for nodes in (odd.fewer, odd.more))
     evidence: dict[str, Any] = {
-        "links": odd.links, "usual": odd.usual, "kind": odd.kind, "fewer": [str(p) for p in less], "more": [str(p) for p in more],
-    }  # fmt: skip
+        "links": odd.links,
+        "usual": odd.usual,
+        "kind": odd.kind,
+        "fewer": [str(p) for p in less],
+        "more": [str(p) for p in more],
+    }
     text = few(map(str, less)) or "none"
     if odd.links >= odd.usual:
-        return finding(UNEVEN_SPINES, [location, *less, *more], f"{location}: more links than its kind to "
-                       f"{few(map(str, more)) or 'none'}, fewer to {text}", evidence)  # fmt: skip
+        return finding(
+            UNEVEN_SPINES,
+            [location, *less, *more],
+            f"{location}: more links than its kind to {few(map(str, more)) or 'none'}, fewer to {text}",
+            evidence,
+        )
     evidence["ports"] = [
         {
             "switch": [str(view.location(p)) for p in x.switch_ports],
@@ -269,5 +342,9 @@ def _uneven(view: FabricView, odd: Uneven) -> Finding:
     )
     where = [view.location(p) for p in ports]
     bare = [p for p in (location, *less) if p.guid not in {w.guid for w in where}]
-    return finding(MISSING_UPLINKS, [*where, *bare], f"{location}: {odd.links} uplinks, the others of its kind have "
-                   f"{odd.usual}; fewer to {text}{detail}", evidence)  # fmt: skip
+    return finding(
+        MISSING_UPLINKS,
+        [*where, *bare],
+        f"{location}: {odd.links} uplinks, the others of its kind have {odd.usual}; fewer to {text}{detail}",
+        evidence,
+    )

@@ -1,11 +1,12 @@
 """Cables that are not where the pattern puts them: swapped pairs, misplaced ones, missing ones.
 
-A swapped pair bears witness for itself, each cable mends the other; a single cable is accused only by a rule that is
-sure, and only where its own place is vacant.
+A swapped pair bears witness for itself, each cable mends the other; a single cable is accused only
+by a rule that is sure, and only where its own place is vacant.
 
-A port is judged by the *node* it leads to, not by the port there: exchanging parallel cables between the same two nodes,
-or two ports of one node, changes no route and shows nothing. A cable is wrong where the rule of at least one of its ends
-expects another node and the rule of the other end does not defend it.
+A port is judged by the *node* it leads to, not by the port there: exchanging parallel cables
+between the same two nodes, or two ports of one node, changes no route and shows nothing. A cable is
+wrong where the rule of at least one of its ends expects another node and the rule of the other end
+does not defend it.
 """
 
 from __future__ import annotations
@@ -22,16 +23,18 @@ from softib.diags.view import FabricView
 __all__ = ["Misplaced", "Suspects", "find_suspects"]
 
 MAX_SHARE = 0.06
-"""A kind of cable (classes of both ends) of which more than this share breaks its own rule has no rule: it stays
-unjudged, but for a handful."""
+"""A kind of cable (classes of both ends) of which more than this share breaks its own rule has no
+rule: it stays unjudged, but for a handful."""
 HANDFUL = 6
 MISSING_SHARE = 0.1
-"""More missing cables between two tiers than this share of those there are a design (a partly filled tier)."""
+"""More missing cables between two tiers than this share of those there are a design (a partly
+filled tier)."""
 
 
 @dataclass(frozen=True)
 class Misplaced:
-    """A cable between port rows ``a`` and ``b``; ``want_a`` and ``want_b`` are the nodes that their ports should lead to.
+    """A cable between port rows ``a`` and ``b``; ``want_a`` and ``want_b`` are the nodes that their
+    ports should lead to.
 
     ``vacancy`` is the port where a single misplaced cable should end, -1 in a swapped pair.
     """
@@ -45,8 +48,9 @@ class Misplaced:
 
 @dataclass
 class Suspects:
-    """``swapped`` pairs, the rest of the ``misplaced`` cables, ``missing`` (port, port) pairs of free ports that the
-    pattern joins, ``unjudged`` cables of kinds that break their rules too often."""
+    """``swapped`` pairs, the rest of the ``misplaced`` cables, ``missing`` (port, port) pairs of
+    free ports that the pattern joins, ``unjudged`` cables of kinds that break their rules too
+    often."""
 
     swapped: list[tuple[Misplaced, Misplaced]]
     misplaced: list[Misplaced]
@@ -118,8 +122,14 @@ def _pairs(view: FabricView, found: list[Misplaced]) -> tuple[list[tuple[Misplac
         for i, m in enumerate(found):
             if taken[i]:
                 continue
-            partner = next((j for j in _candidates(m, by_node) if not taken[j] and j != i
-                            and _exchange_mends(view, m, found[j], rule)), None)  # fmt: skip
+            partner = next(
+                (
+                    j
+                    for j in _candidates(m, by_node)
+                    if not taken[j] and j != i and _exchange_mends(view, m, found[j], rule)
+                ),
+                None,
+            )
             if partner is not None:
                 taken[i] = taken[partner] = True
                 first, second = sorted((m, found[partner]), key=lambda x: x.a)
@@ -150,7 +160,8 @@ def _all_support(verdicts: Verdicts) -> bool:
 
 
 def _exchange_mends(view: FabricView, m: Misplaced, n: Misplaced, rule: Callable[[Verdicts], bool]) -> bool:
-    """True where joining an end of ``m`` with an end of ``n``, and the two others, satisfies ``rule``."""
+    """True where joining an end of ``m`` with an end of ``n``, and the two others, satisfies
+    ``rule``."""
     node = view.fabric.port_node
     for n_a, n_b, w_a, w_b in ((n.a, n.b, n.want_a, n.want_b), (n.b, n.a, n.want_b, n.want_a)):
         verdicts = []
@@ -164,8 +175,9 @@ def _exchange_mends(view: FabricView, m: Misplaced, n: Misplaced, rule: Callable
 
 
 def _with_a_vacancy(view: FabricView, pattern: Pattern, found: list[Misplaced]) -> list[Misplaced]:
-    """Misplaced cables whose place is known to be vacant: the node where one should end has a port that is free, or
-    holds another misplaced cable, and whose rule asks for the node at the other end."""
+    """Misplaced cables whose place is known to be vacant: the node where one should end has a port
+    that is free, or holds another misplaced cable, and whose rule asks for the node at the other
+    end."""
     if not found:
         return found
     fabric = view.fabric
@@ -185,7 +197,8 @@ def _with_a_vacancy(view: FabricView, pattern: Pattern, found: list[Misplaced]) 
 
 
 def _missing(view: FabricView, pattern: Pattern, rank: np.ndarray) -> Iterator[tuple[int, int]]:
-    """Pairs of free ports that the rules of both ends join, between tiers whose other cables mostly are there."""
+    """Pairs of free ports that the rules of both ends join, between tiers whose other cables mostly
+    are there."""
     fabric = view.fabric
     free = np.flatnonzero((pattern.expected >= 0) & (fabric.port_cable < 0) & pattern.sure)
     unpaired: dict[tuple[int, int], list[int]] = {}
@@ -205,8 +218,8 @@ def _missing(view: FabricView, pattern: Pattern, rank: np.ndarray) -> Iterator[t
 
 
 def _free_by_design(view: FabricView, pattern: Pattern, port: int) -> bool:
-    """True where all nodes in line with this one (one number differs) leave the same port free: the edge of a mesh, the
-    global ports that a small dragonfly has left over."""
+    """True where all nodes in line with this one (one number differs) leave the same port free: the
+    edge of a mesh, the global ports that a small dragonfly has left over."""
     fabric = view.fabric
     node, portnum = int(fabric.port_node[port]), int(fabric.port_num[port])
     made = pattern.labels.classes[int(pattern.labels.class_of[node])]

@@ -1,7 +1,8 @@
 """Tiers of switches: one count and one set of names for everything that speaks of them.
 
-A switch's tier is its rank in :class:`~softib.diags.structure.recognise.Structure`: 1 for leaves, one more for each step away from
-them. Switches from which no link leads to a leaf have none. Tiers and those without one sum up to all switches.
+A switch's tier is its rank in :class:`~softib.diags.structure.recognise.Structure`: 1 for leaves,
+one more for each step away from them. Switches from which no link leads to a leaf have none. Tiers
+and those without one sum up to all switches.
 """
 
 from __future__ import annotations

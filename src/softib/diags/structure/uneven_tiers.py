@@ -1,7 +1,9 @@
-"""Tiers that are uneven as a whole: so many switches lack uplinks or spread them unevenly that no majority is right.
+"""Tiers that are uneven as a whole: so many switches lack uplinks or spread them unevenly that no
+majority is right.
 
-What each has is compared by form: how many links, to how many switches above, in which bundles; not to which switches. The
-most frequent form is how the tier was meant; a switch with fewer links, or with as many in other bundles, is uneven.
+What each has is compared by form: how many links, to how many switches above, in which bundles; not
+to which switches. The most frequent form is how the tier was meant; a switch with fewer links, or
+with as many in other bundles, is uneven.
 """
 
 from __future__ import annotations
@@ -27,8 +29,9 @@ FEW_UNEVEN = 2
 
 @dataclass(frozen=True)
 class UnevenTier:
-    """``right`` of ``of`` switches of ``tier`` have ``usual`` links to ``parents`` switches each. ``fewer``: (switch, links) of those
-    with less; ``astray``: switches with as many that spread them otherwise."""
+    """``right`` of ``of`` switches of ``tier`` have ``usual`` links to ``parents`` switches each.
+    ``fewer``: (switch, links) of those with less; ``astray``: switches with as many that spread
+    them otherwise."""
 
     tier: int
     of: int
@@ -40,7 +43,8 @@ class UnevenTier:
 
 
 def uneven_as_a_whole(view: FabricView, rank: np.ndarray, repairs: Repairs) -> list[UnevenTier]:
-    """The tiers in which no majority is right, with every switch that is not as the most frequent form."""
+    """The tiers in which no majority is right, with every switch that is not as the most frequent
+    form."""
     out = []
     ends, peers = np.concatenate([view.node_a, view.node_b]), np.concatenate([view.node_b, view.node_a])
     down = np.bincount(ends, (rank[peers] < rank[ends]) & ~view.is_sharp[peers], minlength=len(view.names))

@@ -1,9 +1,10 @@
-"""Uneven tiers found without names: the table of links between a tier and the next, against its own majority.
+"""Uneven tiers found without names: the table of links between a tier and the next, against its own
+majority.
 
-Switches of a tier that reach the same set of parents are one kind (a pod, or the whole tier). Within a kind every row
-of the table should be the same; a row that differs names its switch, and the parents that have more or fewer links than
-usual. A switch alone with its set of parents is compared with the kind that it shares most parents with. Where no
-majority is, nothing is said.
+Switches of a tier that reach the same set of parents are one kind (a pod, or the whole tier).
+Within a kind every row of the table should be the same; a row that differs names its switch, and
+the parents that have more or fewer links than usual. A switch alone with its set of parents is
+compared with the kind that it shares most parents with. Where no majority is, nothing is said.
 """
 
 from __future__ import annotations
@@ -30,18 +31,22 @@ HANDFUL = 2
 MOSTLY = 0.5
 """Share of the leaves with hosts from which one without any is in reserve."""
 FEW_HOSTS = 0.5
-"""Share of the usual number of hosts below which a leaf that is cabled otherwise serves another purpose."""
+"""Share of the usual number of hosts below which a leaf that is cabled otherwise serves another
+purpose."""
 
 SPUR = 0.25
-"""Share of the usual links of a tier below which a switch with hosts is no part of it: a management leaf on a free port."""
+"""Share of the usual links of a tier below which a switch with hosts is no part of it: a management
+leaf on a free port."""
 
 
 @dataclass(frozen=True)
 class Lost:
-    """A cable that the table lacks between a switch and ``parent``: the free ports where it may have been.
+    """A cable that the table lacks between a switch and ``parent``: the free ports where it may
+    have been.
 
-    ``switch_ports`` (on the switch) and ``parent_ports`` (on the parent) are port rows: one each where the numbers of other cables tell
-    it, several where it is one of them, none where nothing tells.
+    ``switch_ports`` (on the switch) and ``parent_ports`` (on the parent) are port rows: one each
+    where the numbers of other cables tell it, several where it is one of them, none where nothing
+    tells.
     """
 
     parent: int
@@ -51,7 +56,8 @@ class Lost:
 
 @dataclass(frozen=True)
 class Uneven:
-    """``switch`` has ``links`` uplinks, its kind ``usual``; nodes with ``fewer`` or ``more`` links from it than usual.
+    """``switch`` has ``links`` uplinks, its kind ``usual``; nodes with ``fewer`` or ``more`` links
+    from it than usual.
 
     ``kind`` switches have the usual row; ``lost`` are the cables that ``fewer`` lacks.
     """
@@ -67,9 +73,11 @@ class Uneven:
 
 @dataclass(frozen=True)
 class Repairs:
-    """What other checks have reported already: pairs of nodes that are ``removed`` from the table and pairs that ``belong``.
+    """What other checks have reported already: pairs of nodes that are ``removed`` from the table
+    and pairs that ``belong``.
 
-    The table is judged as if these were repaired, so that one fault at a switch does not hide another.
+    The table is judged as if these were repaired, so that one fault at a switch does not hide
+    another.
     """
 
     removed: tuple[tuple[int, int], ...] = ()
@@ -81,7 +89,8 @@ Row = dict[int, int]
 
 
 def uneven(view: FabricView, rank: np.ndarray, repairs: Repairs = Repairs()) -> list[Uneven]:
-    """Switches whose links to the tier above differ from those of their kind, once ``repairs`` are made."""
+    """Switches whose links to the tier above differ from those of their kind, once ``repairs`` are
+    made."""
     return [u for _, rows in tier_rows(view, rank, repairs) for u in _uneven_tier(view, rows)]
 
 
@@ -137,7 +146,8 @@ def without_majority(rows: dict[int, Row]) -> bool:
 
 
 def _spurs(view: FabricView, parents: np.ndarray) -> np.ndarray:
-    """Of ``parents`` (one entry a link): switches with hosts and hardly any links, which hang on a switch below its parents."""
+    """Of ``parents`` (one entry a link): switches with hosts and hardly any links, which hang on a
+    switch below its parents."""
     switch, links = np.unique(parents, return_counts=True)
     hosts = np.isin(switch, view.fabric.port_node[view.to_hosts[2]])
     return switch[hosts & (links < SPUR * np.median(links))] if len(switch) else switch
@@ -165,8 +175,8 @@ def _uneven_tier(view: FabricView, rows: dict[int, Row]) -> list[Uneven]:
 
 
 def _other_design(view: FabricView, switch: int, row: Row, expected: Row, members: list[int]) -> bool:
-    """True for a leaf of another purpose (management, storage): few hosts compared with those of its kind, and more than one
-    cable that differs."""
+    """True for a leaf of another purpose (management, storage): few hosts compared with those of
+    its kind, and more than one cable that differs."""
     differ = sum(abs(row.get(p, 0) - expected.get(p, 0)) for p in {*row, *expected})
     if differ <= 1:
         return False
@@ -176,11 +186,13 @@ def _other_design(view: FabricView, switch: int, row: Row, expected: Row, member
 
 def _hosts_of(view: FabricView, switches: list[int]) -> np.ndarray:
     f = view.fabric
-    return np.array([
-        int(view.is_host[f.port_node[p]].sum())
-        for p in (f.port_peer[list(f.ports_of(s))] for s in switches)
-        for p in [p[p >= 0]]
-    ])  # fmt: skip
+    return np.array(
+        [
+            int(view.is_host[f.port_node[p]].sum())
+            for p in (f.port_peer[list(f.ports_of(s))] for s in switches)
+            for p in [p[p >= 0]]
+        ]
+    )
 
 
 def _compare(view: FabricView, switch: int, row: Row, expected: Row, members: list[int]) -> Uneven:
@@ -196,7 +208,8 @@ def _compare(view: FabricView, switch: int, row: Row, expected: Row, members: li
 
 
 class _FreePorts:
-    """Where the cables between a switch and its parents are: by number on the other switches of its kind."""
+    """Where the cables between a switch and its parents are: by number on the other switches of its
+    kind."""
 
     def __init__(self, view: FabricView, switch: int, expected: Row, members: list[int]):
         self.view, self.switch, self.expected, self.members = view, switch, expected, members
@@ -217,8 +230,9 @@ class _FreePorts:
         return pairs
 
     def _likely_free(self, node: int, alike: list[tuple[int, int]], numbers: Callable[[], Counter[int]]) -> list[int]:
-        """Free ports of ``node``: those whose number leads from ``x`` to ``y`` on most of the pairs ``alike``; else those
-        whose number carries the same direction elsewhere; else those between ports of that direction."""
+        """Free ports of ``node``: those whose number leads from ``x`` to ``y`` on most of the pairs
+        ``alike``; else those whose number carries the same direction elsewhere; else those between
+        ports of that direction."""
         f = self.view.fabric
         free = [p for p in f.ports_of(node) if f.port_cable[p] < 0 and p not in self.taken]
         votes: Counter[int] = Counter()
@@ -242,20 +256,25 @@ class _FreePorts:
         """Port numbers that lead to the parents, on the switches of the kind."""
         f, parents = self.view.fabric, set(self.expected)
         return Counter(
-            int(f.port_num[p]) for m in [*self.members, self.switch] for p in f.ports_of(m)
+            int(f.port_num[p])
+            for m in [*self.members, self.switch]
+            for p in f.ports_of(m)
             if f.port_peer[p] >= 0 and int(f.port_node[f.port_peer[p]]) in parents
-        )  # fmt: skip
+        )
 
     def _down(self, parent: int) -> Counter[int]:
         """Port numbers that lead to switches of the kind, on the other parents."""
         f, kind = self.view.fabric, {self.switch, *self.members}
         return Counter(
-            int(f.port_num[p]) for x in self.expected for p in f.ports_of(x)
+            int(f.port_num[p])
+            for x in self.expected
+            for p in f.ports_of(x)
             if f.port_peer[p] >= 0 and int(f.port_node[f.port_peer[p]]) in kind
-        )  # fmt: skip
+        )
 
     def _between(self, node: int, port: int, carries: Counter[int]) -> bool:
-        """True where both neighbours of ``port`` hold a cable of the same direction, or one and it is the last port."""
+        """True where both neighbours of ``port`` hold a cable of the same direction, or one and it
+        is the last port."""
         f = self.view.fabric
         neighbours = [p for p in (port - 1, port + 1) if p in f.ports_of(node)]
         return all(f.port_cable[p] >= 0 and carries[int(f.port_num[p])] > 0 for p in neighbours)

@@ -1,7 +1,7 @@
 """Where to plant a fault: places drawn at random, from a generator that the caller seeds.
 
-Each function gives the arguments of a planter in :mod:`softib.fabric.faults.inject`, places as rows of the arrays. They raise
-:class:`InputError` where the fabric has no such place.
+Each function gives the arguments of a planter in :mod:`softib.fabric.faults.inject`, places as rows
+of the arrays. They raise :class:`InputError` where the fabric has no such place.
 """
 
 from __future__ import annotations

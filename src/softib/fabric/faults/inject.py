@@ -1,11 +1,13 @@
-"""Faults planted in a fabric at rest, by names as ``"leaf-3[40]"``: what goes wrong in machine rooms, on purpose.
+"""Faults planted in a fabric at rest, by names as ``"leaf-3[40]"``: what goes wrong in machine
+rooms, on purpose.
 
-Each function changes every array that the fault touches, returns a :class:`Planted`, and appends it to
-``fabric.source.generator["faults"]``, the truth that a check is tested against. Bad names raise :class:`UnknownName` or
-:class:`InputError` in one line. A fabric file names the faults by the kinds of :mod:`softib.fabric.faults.kinds`.
+Each function changes every array that the fault touches, returns a :class:`Planted`, and appends it
+to ``fabric.source.generator["faults"]``, the truth that a check is tested against. Bad names raise
+:class:`UnknownName` or :class:`InputError` in one line. A fabric file names the faults by the kinds
+of :mod:`softib.fabric.faults.kinds`.
 
-Faults of LIDs and states need a fabric whose source records them; where it does not, they are first given as a subnet
-manager would leave them: LIDs 1, 2, … in port order, every link Active.
+Faults of LIDs and states need a fabric whose source records them; where it does not, they are first
+given as a subnet manager would leave them: LIDs 1, 2, … in port order, every link Active.
 """
 
 from __future__ import annotations
@@ -23,10 +25,29 @@ from softib.iba.rates import SPEED_BY_CODE, WIDTH_BITS, speed_named
 from softib.iba.smp import PortInfo
 
 __all__ = [
-    "Planted", "cable_at", "cross_rails", "dangle", "dead_switch", "duplicate_description", "duplicate_guid",
-    "duplicate_lid", "inactive_link", "move_cable", "node_at", "one_sided", "port_at", "random_swap", "remove_cable",
-    "self_loop", "set_ber", "set_length", "slow_link", "swap_cables", "unlink_hca", "zero_lid",
-]  # fmt: skip
+    "Planted",
+    "cable_at",
+    "cross_rails",
+    "dangle",
+    "dead_switch",
+    "duplicate_description",
+    "duplicate_guid",
+    "duplicate_lid",
+    "inactive_link",
+    "move_cable",
+    "node_at",
+    "one_sided",
+    "port_at",
+    "random_swap",
+    "remove_cable",
+    "self_loop",
+    "set_ber",
+    "set_length",
+    "slow_link",
+    "swap_cables",
+    "unlink_hca",
+    "zero_lid",
+]
 
 
 # -- cabling --
@@ -38,17 +59,20 @@ def swap_cables(fabric: Fabric, a: Target, b: Target) -> Planted:
 
 
 def random_swap(fabric: Fabric, rng: np.random.Generator, tier: str | None = None, same_nodes: bool = False) -> Planted:
-    """Swap the plugs of two cables of one tier (of a generated fabric; else of any two cables between equal node types).
+    """Swap the plugs of two cables of one tier (of a generated fabric; else of any two cables
+    between equal node types).
 
-    The four ends are on four different nodes, so that the pairs of linked nodes change. With ``same_nodes`` the two cables
-    are parallel ones between the same two nodes: only port numbers change, the graph of nodes does not.
+    The four ends are on four different nodes, so that the pairs of linked nodes change. With
+    ``same_nodes`` the two cables are parallel ones between the same two nodes: only port numbers
+    change, the graph of nodes does not.
     """
     a, b = two_cables(fabric, rng, tier, same_nodes)
     return swap_cables(fabric, a, b)
 
 
 def cross_rails(fabric: Fabric, node: str, rails: tuple[int, int]) -> Planted:
-    """Exchange the cables of two adapters of a host: ``node mlx5_a`` and ``node mlx5_b`` for rails (a, b)."""
+    """Exchange the cables of two adapters of a host: ``node mlx5_a`` and ``node mlx5_b`` for rails
+    (a, b)."""
     if len(rails) != 2 or rails[0] == rails[1]:
         raise InputError(f"rails: {list(rails)} are not two different rails; write such as [0, 1]")
     a, b = (port_at(fabric, f"{node} mlx5_{r}[1]") for r in rails)
@@ -138,7 +162,8 @@ def self_loop(fabric: Fabric, a: Target, b: Target | None = None) -> Planted:
 
 
 def slow_link(fabric: Fabric, cable: Target, speed: str | None = None, lanes: int | None = None) -> Planted:
-    """A link that trained below what both ends can do: active ``speed`` (generation) or ``lanes`` at both ends."""
+    """A link that trained below what both ends can do: active ``speed`` (generation) or ``lanes``
+    at both ends."""
     row = cable_at(fabric, cable)
     ends = cable_ends(fabric, row)
     if len(ends) < 2 and fabric.cable_port[row].min() < 0:
@@ -152,7 +177,8 @@ def slow_link(fabric: Fabric, cable: Target, speed: str | None = None, lanes: in
     most = max(n for n, bit in WIDTH_BITS.items() if bit & widths)
     if code > best or (code == best and (lanes or most) == most):
         raise InputError(
-            f"that is no slow link: {cable} can do {SPEED_BY_CODE[best].name} with {most} lanes; give a lower speed or fewer lanes"
+            f"that is no slow link: {cable} can do {SPEED_BY_CODE[best].name} with {most} lanes; give a lower speed "
+            f"or fewer lanes"
         )
     set_active(fabric, ends, code, lanes or most)
     names = names_of(fabric, ends)
@@ -278,7 +304,8 @@ def _end_port(fabric: Fabric, place: Target) -> int:
     port = port_at(fabric, place)
     if fabric.node_type[fabric.port_node[port]] == NodeType.SWITCH and fabric.port_num[port] != 0:
         raise InputError(
-            f"{fabric.port_name(port)} has no LID of its own; a switch's LID is that of port 0, so {fabric.node_name(int(fabric.port_node[port]))}[0]"
+            f"{fabric.port_name(port)} has no LID of its own; a switch's LID is that of port 0, so "
+            f"{fabric.node_name(int(fabric.port_node[port]))}[0]"
         )
     return port
 

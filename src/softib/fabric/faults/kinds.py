@@ -1,7 +1,8 @@
-"""Every kind of fault in one table: its stable name, its keys in a fabric file, and how to draw one at random.
+"""Every kind of fault in one table: its stable name, its keys in a fabric file, and how to draw one
+at random.
 
-A fabric file lists faults as ``{kind: slow-link, cable: "leaf-3[40]", speed: HDR}``; ``kind`` may be left away where
-the keys fit one kind only (``{cable: "leaf-3[40]", ber: 1.0e-9}``).
+A fabric file lists faults as ``{kind: slow-link, cable: "leaf-3[40]", speed: HDR}``; ``kind`` may
+be left away where the keys fit one kind only (``{cable: "leaf-3[40]", ber: 1.0e-9}``).
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ __all__ = ["FAULTS", "FaultKind", "markdown", "plant", "random_fault"]
 
 @dataclass(frozen=True)
 class FaultKind:
-    """A kind: the function of :mod:`softib.fabric.faults.inject`, its keys → doc (``needed`` ones first), and its draw."""
+    """A kind: the function of :mod:`softib.fabric.faults.inject`, its keys → doc (``needed`` ones
+    first), and its draw."""
 
     name: str
     plant: Callable[..., Planted]
@@ -39,7 +41,8 @@ class FaultKind:
 
 
 def plant(fabric: Fabric, entry: Mapping[str, Any]) -> Planted:
-    """Plant the fault that ``entry`` of a fabric file describes. Raises :class:`InputError` or :class:`UnknownName`."""
+    """Plant the fault that ``entry`` of a fabric file describes. Raises :class:`InputError` or
+    :class:`UnknownName`."""
     given = {str(k): v for k, v in entry.items() if k != "kind"}
     kind = _kind_of(entry.get("kind"), list(given))
     for key in given:
@@ -52,7 +55,8 @@ def plant(fabric: Fabric, entry: Mapping[str, Any]) -> Planted:
 
 
 def random_fault(fabric: Fabric, kind: str, rng: np.random.Generator) -> Planted:
-    """Plant one fault of ``kind`` at a place that ``rng`` draws. Raises :class:`InputError` where no place fits."""
+    """Plant one fault of ``kind`` at a place that ``rng`` draws. Raises :class:`InputError` where
+    no place fits."""
     if kind not in FAULTS:
         raise UnknownName("fault", kind, FAULTS)
     found = FAULTS[kind]
@@ -73,7 +77,8 @@ def _kind_of(name: Any, keys: list[str]) -> FaultKind:
 
 
 def _arguments(kind: FaultKind, given: dict[str, Any]) -> dict[str, Any]:
-    """Arguments of the planter from the keys of a file. Raises :class:`InputError` for a value of the wrong sort."""
+    """Arguments of the planter from the keys of a file. Raises :class:`InputError` for a value of
+    the wrong sort."""
     out: dict[str, Any] = {}
     for key, value in given.items():
         try:
@@ -127,33 +132,104 @@ _NODE = {"node": "a node by name or GUID"}
 FAULTS: dict[str, FaultKind] = {
     kind.name: kind
     for kind in (
-        FaultKind("swap-cables", inject.swap_cables, {"ports": "two ports whose plugs are exchanged, such as [\"leaf-1[40]\", \"leaf-2[40]\"]"}, draws.swap, {},
-                  "two cables are exchanged at one end"),
-        FaultKind("crossed-rails", inject.cross_rails, {"node": "host, such as node-005", "rails": "two rails, such as [0, 1]"},
-                  draws.rails, {}, "two adapters of a host have each other's cable"),
-        FaultKind("move-cable", inject.move_cable, {**_PORT, "to": "a free port"}, draws.move, {},
-                  "a cable is in the wrong port"),
+        FaultKind(
+            "swap-cables",
+            inject.swap_cables,
+            {"ports": 'two ports whose plugs are exchanged, such as ["leaf-1[40]", "leaf-2[40]"]'},
+            draws.swap,
+            {},
+            "two cables are exchanged at one end",
+        ),
+        FaultKind(
+            "crossed-rails",
+            inject.cross_rails,
+            {"node": "host, such as node-005", "rails": "two rails, such as [0, 1]"},
+            draws.rails,
+            {},
+            "two adapters of a host have each other's cable",
+        ),
+        FaultKind(
+            "move-cable",
+            inject.move_cable,
+            {**_PORT, "to": "a free port"},
+            draws.move,
+            {},
+            "a cable is in the wrong port",
+        ),
         FaultKind("remove-cable", inject.remove_cable, _CABLE, draws.cable(), {}, "a cable is missing"),
         FaultKind("unlink-hca", inject.unlink_hca, _PORT, draws.hca, {}, "an adapter has no cable"),
-        FaultKind("dead-switch", inject.dead_switch, {"switch": "a switch"}, draws.switch, {}, "a switch without any link"),
-        FaultKind("self-loop", inject.self_loop, {"ports": "two free ports of a switch, or one"}, draws.loop, {},
-                  "a cable leads back to its own switch"),
-        FaultKind("slow-link", inject.slow_link, _CABLE, draws.slow, {"speed": "generation that is active", "lanes": "active width"},
-                  "a link runs below what its ends can do"),
-        FaultKind("ber", inject.set_ber, {**_CABLE, "ber": "raw bit error ratio"}, draws.cable(ber=1e-9), {}, "a cable makes bit errors"),
-        FaultKind("length", inject.set_length, {**_CABLE, "length_m": "metres"}, draws.cable(length_m=77.0), {},
-                  "a cable of another length"),
-        FaultKind("inactive-link", inject.inactive_link, _CABLE, draws.cable(), {"state": "DOWN, INIT (default) or ARMED"},
-                  "a link does not come up"),
-        FaultKind("duplicate-guid", inject.duplicate_guid, {**_NODE, **_OF}, draws.twins("node"), {}, "two nodes have one GUID"),
-        FaultKind("duplicate-description", inject.duplicate_description, {**_NODE, **_OF}, draws.twins("node"), {},
-                  "two nodes have one description"),
-        FaultKind("duplicate-lid", inject.duplicate_lid, {**_PORT, **_OF}, draws.twins("port"), {}, "two end ports have one LID"),
+        FaultKind(
+            "dead-switch", inject.dead_switch, {"switch": "a switch"}, draws.switch, {}, "a switch without any link"
+        ),
+        FaultKind(
+            "self-loop",
+            inject.self_loop,
+            {"ports": "two free ports of a switch, or one"},
+            draws.loop,
+            {},
+            "a cable leads back to its own switch",
+        ),
+        FaultKind(
+            "slow-link",
+            inject.slow_link,
+            _CABLE,
+            draws.slow,
+            {"speed": "generation that is active", "lanes": "active width"},
+            "a link runs below what its ends can do",
+        ),
+        FaultKind(
+            "ber",
+            inject.set_ber,
+            {**_CABLE, "ber": "raw bit error ratio"},
+            draws.cable(ber=1e-9),
+            {},
+            "a cable makes bit errors",
+        ),
+        FaultKind(
+            "length",
+            inject.set_length,
+            {**_CABLE, "length_m": "metres"},
+            draws.cable(length_m=77.0),
+            {},
+            "a cable of another length",
+        ),
+        FaultKind(
+            "inactive-link",
+            inject.inactive_link,
+            _CABLE,
+            draws.cable(),
+            {"state": "DOWN, INIT (default) or ARMED"},
+            "a link does not come up",
+        ),
+        FaultKind(
+            "duplicate-guid",
+            inject.duplicate_guid,
+            {**_NODE, **_OF},
+            draws.twins("node"),
+            {},
+            "two nodes have one GUID",
+        ),
+        FaultKind(
+            "duplicate-description",
+            inject.duplicate_description,
+            {**_NODE, **_OF},
+            draws.twins("node"),
+            {},
+            "two nodes have one description",
+        ),
+        FaultKind(
+            "duplicate-lid",
+            inject.duplicate_lid,
+            {**_PORT, **_OF},
+            draws.twins("port"),
+            {},
+            "two end ports have one LID",
+        ),
         FaultKind("lid-0", inject.zero_lid, _PORT, draws.end, {}, "an end port has no LID"),
         FaultKind("one-sided", inject.one_sided, _CABLE, draws.cable(), {}, "only one end lists the cable"),
         FaultKind("dangling", inject.dangle, _PORT, draws.dangling, {}, "a record names a peer that is not there"),
     )
-}  # fmt: skip
+}
 """Kind by stable name."""
 
 

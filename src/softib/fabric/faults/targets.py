@@ -1,4 +1,5 @@
-"""Where a fault is: nodes, ports and cables by the names that people write, and the record of what was planted."""
+"""Where a fault is: nodes, ports and cables by the names that people write, and the record of what
+was planted."""
 
 from __future__ import annotations
 
@@ -12,12 +13,14 @@ from softib.iba.constants import NodeType
 __all__ = ["Planted", "Target", "cable_at", "cable_ends", "names_of", "node_at", "note", "port_at"]
 
 Target = str | int
-"""``"leaf-3[40]"`` (a node: its name or GUID), or the row of the port (node) where the caller has it."""
+"""``"leaf-3[40]"`` (a node: its name or GUID), or the row of the port (node) where the caller has
+it."""
 
 
 @dataclass(frozen=True)
 class Planted:
-    """A fault that was planted: its kind, the places it shows at (``node[port]`` or node names), and in words."""
+    """A fault that was planted: its kind, the places it shows at (``node[port]`` or node names),
+    and in words."""
 
     kind: str
     where: tuple[str, ...]
@@ -27,13 +30,15 @@ class Planted:
 def node_at(fabric: Fabric, name: Target) -> int:
     """Node by name (:class:`softib.fabric.node_finder.NodeFinder`).
 
-    Raises :class:`UnknownName` with the near names, :class:`InputError` where several nodes are meant.
+    Raises :class:`UnknownName` with the near names, :class:`InputError` where several nodes are
+    meant.
     """
     return fabric.find_node(name) if isinstance(name, str) else int(name)
 
 
 def port_at(fabric: Fabric, place: Target) -> int:
-    """Port by ``node[portnum]``, ``node:portnum`` or ``node/portnum``; port 0 is a switch's management port. Raises :class:`InputError`."""
+    """Port by ``node[portnum]``, ``node:portnum`` or ``node/portnum``; port 0 is a switch's
+    management port. Raises :class:`InputError`."""
     if not isinstance(place, str):
         return int(place)
     split = split_port(place)

@@ -1,4 +1,5 @@
-"""What readers share: problems with file, line and reason, and the result that keeps every readable record."""
+"""What readers share: problems with file, line and reason, and the result that keeps every readable
+record."""
 
 from __future__ import annotations
 
@@ -19,8 +20,9 @@ _PARTICULAR = re.compile(r"'[^']*'|\"[^\"]*\"|0x[0-9a-fA-F]+|\d+")
 
 @dataclass(frozen=True)
 class Problem:
-    """One record that could not be used as it stands: where, and why. ``line`` counts from 1; 0 = the whole file. ``code``: the finding that a check makes
-    of it, empty where none does; ``peer``: the node that it names and the file lacks."""
+    """One record that could not be used as it stands: where, and why. ``line`` counts from 1; 0 =
+    the whole file. ``code``: the finding that a check makes of it, empty where none does; ``peer``:
+    the node that it names and the file lacks."""
 
     file: str
     line: int
@@ -40,7 +42,8 @@ class Problem:
 
 
 def alike(problems: Iterable[Problem]) -> list[list[Problem]]:
-    """Problems of one file that are wrong in the same way, together; both levels in the order found."""
+    """Problems of one file that are wrong in the same way, together; both levels in the order
+    found."""
     groups: dict[tuple[str, str], list[Problem]] = {}
     for problem in problems:
         groups.setdefault((problem.file, _PARTICULAR.sub("…", problem.reason)), []).append(problem)
@@ -63,9 +66,9 @@ class Problems(list[Problem]):
 class ReadResult:
     """A fabric, what was wrong in the file, and the reader that recognised it.
 
-    ``counts`` are the numbers the *file* holds, as COUNTS.tsv defines them: ``switches``, ``cas`` (SHARP aggregation
-    nodes counted too), ``sharp_nodes``, ``links`` (a dangling record counts), ``listed_both_ends``, ``self_loops``,
-    ``dangling``, ``system_links``.
+    ``counts`` are the numbers the *file* holds, as COUNTS.tsv defines them: ``switches``, ``cas``
+    (SHARP aggregation nodes counted too), ``sharp_nodes``, ``links`` (a dangling record counts),
+    ``listed_both_ends``, ``self_loops``, ``dangling``, ``system_links``.
     """
 
     fabric: Fabric

@@ -1,14 +1,17 @@
-"""Counters in files of their own, separate from the fabric's: ibdiagnet's ``.pm``, and what perfquery and ibqueryerrors print.
+"""Counters in files of their own, separate from the fabric's: ibdiagnet's ``.pm``, and what
+perfquery and ibqueryerrors print.
 
 Each record begins with a line that names the port::
 
-    Port=1 Lid=0x00b4 GUID=0xb0cf0e0300d33fc0 Device=54002 Port Name=sw-1/U1/P1       .pm; PortGUID (of a switch: its NodeGUID)
+    Port=1 Lid=0x00b4 GUID=0xb0cf0e0300d33fc0 Device=54002 Port Name=sw-1/U1/P1  .pm; PortGUID (a switch: NodeGUID)
     # Port extended counters: Lid 1719 port 1 (CapMask: 0x5300 …)                     perfquery; found by LID
-       GUID 0x7cfe9003009ce5b0 port 2: [SymbolErrorCounter == 7] [PortXmitWait == 9]  ibqueryerrors; NodeGUID
+       GUID 0x7cfe9003009ce5b0 port 2: [SymbolErrorCounter == 7] [PortXmitWait == 9]  ibqueryerrors;
+       NodeGUID
 
-and holds ``name=value``, ``Name:....value`` or ``[Name == value]``. Where a record has a counter twice (32 and 64 bits wide)
-the larger is it: the narrow one stops at its maximum. Of two records of one port the later is the newer reading. Sources:
-files of ibdiagnet 2.10, the output of infiniband-diags.
+and holds ``name=value``, ``Name:....value`` or ``[Name == value]``. Where a record has a counter
+twice (32 and 64 bits wide) the larger is it: the narrow one stops at its maximum. Of two records of
+one port the later is the newer reading. Sources: files of ibdiagnet 2.10, the output of
+infiniband-diags.
 """
 
 from __future__ import annotations
@@ -36,10 +39,13 @@ _BRACKET = re.compile(r"\[(\w{1,60}) == (\d{1,20})\b")
 ALL_PORTS = 255
 
 _ALIASES = {
-    "linkdowncounter": "link_downed_counter", "portxmitdiscard": "port_xmit_discards",
-    "excessivebuffererrors": "excessive_buffer_overrun_errors", "portmalformedpkterrors": "port_malformed_packet_errors",
-    "portdlidmappingerrors": "port_dlid_mapping_errors", "xmtwait": "port_xmit_wait",
-}  # fmt: skip
+    "linkdowncounter": "link_downed_counter",
+    "portxmitdiscard": "port_xmit_discards",
+    "excessivebuffererrors": "excessive_buffer_overrun_errors",
+    "portmalformedpkterrors": "port_malformed_packet_errors",
+    "portdlidmappingerrors": "port_dlid_mapping_errors",
+    "xmtwait": "port_xmit_wait",
+}
 
 
 def _plain(name: str) -> str:
@@ -85,9 +91,11 @@ class _Finder:
 
 
 def read_counters(path: str | Path, fabric: Fabric) -> list[Problem]:
-    """Write the counters of the file into ``fabric`` (``counters``, ``detail_counters``; record ``counters``).
+    """Write the counters of the file into ``fabric`` (``counters``, ``detail_counters``; record
+    ``counters``).
 
-    Returns what could not be used. Raises :class:`UnreadableFile` where no record belongs to a port of the fabric.
+    Returns what could not be used. Raises :class:`UnreadableFile` where no record belongs to a port
+    of the fabric.
     """
     problems = Problems(str(path))
     finder, taken, records = _Finder(fabric), 0, 0
@@ -115,7 +123,10 @@ def _why_none(lines: list[str], records: int) -> str:
         return f"none of its {counted(records, 'record')} is of a port of this fabric"
     nameless = [n for n, line in enumerate(lines, 1) if (m := _FIELD.match(line)) and _plain(m[1]) in _NAMES]
     if nameless:  # what LDMS' ibnet sampler and others keep of perfquery's output
-        return f"line {nameless[0]}: counters of a port that nothing names; put perfquery's own line before them: '# Port extended counters: Lid 12 port 1'"
+        return (
+            f"line {nameless[0]}: counters of a port that nothing names; put perfquery's own line before them: '# "
+            f"Port extended counters: Lid 12 port 1'"
+        )
     return "no counters of ibdiagnet (.pm), perfquery or ibqueryerrors in it"
 
 

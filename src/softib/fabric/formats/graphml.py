@@ -1,7 +1,9 @@
-"""Writes GraphML for yEd, Gephi, networkx and the like: a node for each device, an edge for each cable.
+"""Writes GraphML for yEd, Gephi, networkx and the like: a node for each device, an edge for each
+cable.
 
-Nodes carry name, type, GUID, number of ports, system and base LID; edges both port numbers, speed, width, length and
-medium. Unknown values are left out. Format: graphml.graphdrawing.org, attribute extension.
+Nodes carry name, type, GUID, number of ports, system and base LID; edges both port numbers, speed,
+width, length and medium. Unknown values are left out. Format: graphml.graphdrawing.org, attribute
+extension.
 """
 
 from __future__ import annotations
@@ -25,11 +27,19 @@ __all__ = ["write"]
 
 NAMESPACE = "http://graphml.graphdrawing.org/xmlns"
 _KEYS = (
-    ("node", "name", "string"), ("node", "type", "string"), ("node", "guid", "string"), ("node", "nports", "int"),
-    ("node", "system", "string"), ("node", "lid", "int"), ("edge", "source_port", "int"),
-    ("edge", "target_port", "int"), ("edge", "speed", "string"), ("edge", "lanes", "int"),
-    ("edge", "length_m", "double"), ("edge", "medium", "string"),
-)  # fmt: skip
+    ("node", "name", "string"),
+    ("node", "type", "string"),
+    ("node", "guid", "string"),
+    ("node", "nports", "int"),
+    ("node", "system", "string"),
+    ("node", "lid", "int"),
+    ("edge", "source_port", "int"),
+    ("edge", "target_port", "int"),
+    ("edge", "speed", "string"),
+    ("edge", "lanes", "int"),
+    ("edge", "length_m", "double"),
+    ("edge", "medium", "string"),
+)
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -64,11 +74,18 @@ def _nodes(fabric: Fabric, graph: ET.Element) -> None:
     for node, name in enumerate(fabric.node_names()):
         element = ET.SubElement(graph, "node", id=f"n{node}")
         kind = kind_names.get(NodeType(int(fabric.node_type[node])))
-        _data(element, "node", {
-            "name": name, "type": kind, "guid": f"{int(fabric.node_guid[node]):#018x}",
-            "nports": int(fabric.node_nports[node]), "system": fabric.node_system.get(node),
-            "lid": int(lid[node]) or None,
-        })  # fmt: skip
+        _data(
+            element,
+            "node",
+            {
+                "name": name,
+                "type": kind,
+                "guid": f"{int(fabric.node_guid[node]):#018x}",
+                "nports": int(fabric.node_nports[node]),
+                "system": fabric.node_system.get(node),
+                "lid": int(lid[node]) or None,
+            },
+        )
 
 
 def _edges(fabric: Fabric, graph: ET.Element) -> list[str]:
@@ -84,10 +101,16 @@ def _edges(fabric: Fabric, graph: ET.Element) -> list[str]:
         )
         length = float(fabric.cable_length_m[cable])
         medium = int(fabric.cable_medium[cable])
-        _data(element, "edge", {
-            "source_port": int(fabric.port_num[a]), "target_port": int(fabric.port_num[b]),
-            "speed": SPEED_BY_CODE[int(codes[a])].name if codes[a] else None, "lanes": LANES_BY_BIT.get(int(width[a])),
-            "length_m": None if np.isnan(length) else f"{length:g}",
-            "medium": CableMedium.NAMES[medium] if medium else None,
-        })  # fmt: skip
+        _data(
+            element,
+            "edge",
+            {
+                "source_port": int(fabric.port_num[a]),
+                "target_port": int(fabric.port_num[b]),
+                "speed": SPEED_BY_CODE[int(codes[a])].name if codes[a] else None,
+                "lanes": LANES_BY_BIT.get(int(width[a])),
+                "length_m": None if np.isnan(length) else f"{length:g}",
+                "medium": CableMedium.NAMES[medium] if medium else None,
+            },
+        )
     return notes

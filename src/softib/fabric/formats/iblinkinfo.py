@@ -4,9 +4,10 @@
               10    2[  ] ==( 4X   106.25 Gbps Active/  LinkUp)==>    3    5[  ] "leaf-2" ( )
     0x0250f1b000000700 "   leaf-8"   9   5[  ] ==( 4X  …)==>  0x0250f1b000000800   10   8[  ] "spine-1" ( )
 
-Blocks name a peer by LID, port and description, lines by GUID. GUIDs of adapters are PortGUIDs: the NodeGUID is not in the
-text, and the PortGUID of the first port stands in. Nodes that are only named as peers (``--switches-only``, a partial scan)
-are adapters, or switches where several cables lead to them. Source of the form: iblinkinfo.c of infiniband-diags.
+Blocks name a peer by LID, port and description, lines by GUID. GUIDs of adapters are PortGUIDs: the
+NodeGUID is not in the text, and the PortGUID of the first port stands in. Nodes that are only named
+as peers (``--switches-only``, a partial scan) are adapters, or switches where several cables lead
+to them. Source of the form: iblinkinfo.c of infiniband-diags.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ _STATES = {
     "Active": PortState.ACTIVE,
 }
 _SWITCH_FROM = 3
-"""Cables to a node of which nothing else is known, from which on it is a switch: adapters have one or two ports."""
+"""Cables to a node of which nothing else is known, from which on it is a switch: adapters have one
+or two ports."""
 
 
 @dataclass
@@ -172,8 +174,21 @@ class _Reader:
         m, r = row.part, self.records
         lid = parse_lid(m["peer_lid"], row.line, self.problems) if r.node_type[node] != NodeType.SWITCH else UNKNOWN
         speed, lanes = _rate(m)
-        self.add_port(node, int(m["peer_port"]), r.key[row.node], int(m["port"]), row.line, speed, lanes, lid, UNKNOWN,
-                      parse_guid(m["peer_guid"] or ""), UNKNOWN, UNKNOWN, int(_STATES.get(m["state"], 0)))  # fmt: skip
+        self.add_port(
+            node,
+            int(m["peer_port"]),
+            r.key[row.node],
+            int(m["port"]),
+            row.line,
+            speed,
+            lanes,
+            lid,
+            UNKNOWN,
+            parse_guid(m["peer_guid"] or ""),
+            UNKNOWN,
+            UNKNOWN,
+            int(_STATES.get(m["state"], 0)),
+        )
 
     def _record(self, row: _Row, peer: int) -> None:
         m, r = row.part, self.records
@@ -185,8 +200,21 @@ class _Reader:
         switch = r.node_type[row.node] == NodeType.SWITCH
         lid = UNKNOWN if switch else parse_lid(m["lid"], row.line, self.problems)
         guid = UNKNOWN if switch else parse_guid(m["guid"] or "")
-        self.add_port(row.node, int(m["port"]), r.key[peer], int(m["peer_port"]), row.line, speed, lanes, lid, UNKNOWN, guid,
-                      UNKNOWN, UNKNOWN, int(_STATES.get(m["state"], 0)))  # fmt: skip
+        self.add_port(
+            row.node,
+            int(m["port"]),
+            r.key[peer],
+            int(m["peer_port"]),
+            row.line,
+            speed,
+            lanes,
+            lid,
+            UNKNOWN,
+            guid,
+            UNKNOWN,
+            UNKNOWN,
+            int(_STATES.get(m["state"], 0)),
+        )
 
 
 def _rate(m: re.Match[str]) -> tuple[int, int]:

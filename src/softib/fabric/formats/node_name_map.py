@@ -1,7 +1,8 @@
 """Node-name maps: the names operators give to GUIDs, as OpenSM and infiniband-diags read them.
 
-One entry a line, ``0xGUID "name"``; ``#`` begins a comment. Source: infiniband-diags' manual page, NODE NAME MAP FILE
-FORMAT. OpenSM takes unquoted names too (up to the next blank or comment), and so do we.
+One entry a line, ``0xGUID "name"``; ``#`` begins a comment. Source: infiniband-diags' manual page,
+NODE NAME MAP FILE FORMAT. OpenSM takes unquoted names too (up to the next blank or comment), and so
+do we.
 """
 
 from __future__ import annotations
@@ -71,7 +72,8 @@ def read(path: str | Path) -> NameMap:
 
 
 def apply(fabric: Fabric, names: NameMap | Mapping[int, str] | str | Path) -> list[Problem]:
-    """Write the names into the NodeDescriptions, in place. Returns the map's problems and its unknown GUIDs."""
+    """Write the names into the NodeDescriptions, in place. Returns the map's problems and its
+    unknown GUIDs."""
     if isinstance(names, (str, Path)):
         names = read(names)
     if not isinstance(names, NameMap):

@@ -20,7 +20,8 @@ _STEP = 256
 
 @dataclass
 class Cables:
-    """Cables as columns (``node_b`` -1 = unknown), and what pairing found out about the port records."""
+    """Cables as columns (``node_b`` -1 = unknown), and what pairing found out about the port
+    records."""
 
     node_a: np.ndarray
     portnum_a: np.ndarray
@@ -72,8 +73,17 @@ def pair(r: Records, index: NodeIndex, c: dict[str, np.ndarray], problems: Probl
         problems.add(
             by_port[int(p)], f"cable from port {int(p) % _STEP} back to port {int(q) % _STEP} of the same node"
         )
-    return Cables(first // _STEP, first % _STEP, np.where(known, second // _STEP, -1), np.where(known, second % _STEP, 0),
-                  listed, dangling, nports, usable, np.where(reachable, peer_node, -1))  # fmt: skip
+    return Cables(
+        first // _STEP,
+        first % _STEP,
+        np.where(known, second // _STEP, -1),
+        np.where(known, second % _STEP, 0),
+        listed,
+        dangling,
+        nports,
+        usable,
+        np.where(reachable, peer_node, -1),
+    )
 
 
 DANGLING, ONE_SIDED = "dangling-record", "one-sided-record"
@@ -83,7 +93,8 @@ DANGLING, ONE_SIDED = "dangling-record", "one-sided-record"
 def _drop_repeats(
     r: Records, a: np.ndarray, b: np.ndarray, usable: np.ndarray, line: np.ndarray, problems: Problems
 ) -> None:
-    """Of several records for one port only the first counts; the others are problems unless the format repeats."""
+    """Of several records for one port only the first counts; the others are problems unless the
+    format repeats."""
     rows = np.flatnonzero(usable)
     order = rows[np.argsort(a[rows], kind="stable")]
     repeated = np.flatnonzero(a[order][1:] == a[order][:-1]) + 1
@@ -97,15 +108,22 @@ def _drop_repeats(
         same = b[i] == b[first] and r.peer[i] == r.peer[first]
         if same and r.both_ends_in_one_line:
             continue
-        problems.add(int(line[i]), f"port {int(a[i]) % _STEP} is listed again" + (
-            f" (line {int(line[first])})" if same else
-            f", now to {_peer(r, i)}; line {int(line[first])} says {_peer(r, first)}"))  # fmt: skip
+        problems.add(
+            int(line[i]),
+            f"port {int(a[i]) % _STEP} is listed again"
+            + (
+                f" (line {int(line[first])})"
+                if same
+                else f", now to {_peer(r, i)}; line {int(line[first])} says {_peer(r, first)}"
+            ),
+        )
 
 
 def _grow(
     r: Records, c: dict[str, np.ndarray], a: np.ndarray, b: np.ndarray, usable: np.ndarray, problems: Problems
 ) -> np.ndarray:
-    """Port counts, raised where a record names a port beyond them (a problem at the record that does)."""
+    """Port counts, raised where a record names a port beyond them (a problem at the record that
+    does)."""
     nports = c["nports"].copy()
     for ends in (a, b):
         rows = np.flatnonzero(usable & (ends >= 0))
@@ -118,8 +136,11 @@ def _grow(
             n = int(ends[i] // _STEP)
             if unreported[n]:
                 unreported[n] = False
-                problems.add(int(c["port_line"][i]), f"port {int(ends[i] % _STEP)} of {_name(r, n)}, which has {int(nports[n])} "
-                                                     f"ports by line {r.node_line[n]}; it is given {int(most[n])}")  # fmt: skip
+                problems.add(
+                    int(c["port_line"][i]),
+                    f"port {int(ends[i] % _STEP)} of {_name(r, n)}, which has {int(nports[n])} "
+                    f"ports by line {r.node_line[n]}; it is given {int(most[n])}",
+                )
         nports = most
     return nports
 
@@ -159,8 +180,12 @@ def _match(
                 )
         elif answered[i]:
             other = int(answer[i])
-            problems.add(int(line[i]), f"says the peer is {_peer(r, int(i))}, but line {int(line[other])} cables that port to "
-                                       f"{_peer(r, other)}", DANGLING)  # fmt: skip
+            problems.add(
+                int(line[i]),
+                f"says the peer is {_peer(r, int(i))}, but line {int(line[other])} cables that port to "
+                f"{_peer(r, other)}",
+                DANGLING,
+            )
             second[i] = -1
         elif int(b[i]) in taken:
             problems.add(

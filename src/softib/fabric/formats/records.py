@@ -1,6 +1,7 @@
 """Nodes and port records as columns, on their way from a file to a fabric.
 
-Every reader of a dump fills :class:`Records`; :mod:`softib.fabric.formats.resolve` pairs the records into cables.
+Every reader of a dump fills :class:`Records`; :mod:`softib.fabric.formats.resolve` pairs the
+records into cables.
 """
 
 from __future__ import annotations
@@ -45,15 +46,25 @@ class NodeFields(TypedDict, total=False):
 
 
 NODE_DEFAULTS: dict[str, int] = {
-    "node_guid": UNKNOWN, "sys_guid": UNKNOWN, "vendor_id": 0, "device_id": 0, "revision": 0, "pkey_cap": 0,
-    "external_pkey_cap": 0, "guid_cap": 0, "lid0": UNKNOWN, "lmc0": UNKNOWN, "enhanced_port0": UNKNOWN,
-}  # fmt: skip
+    "node_guid": UNKNOWN,
+    "sys_guid": UNKNOWN,
+    "vendor_id": 0,
+    "device_id": 0,
+    "revision": 0,
+    "pkey_cap": 0,
+    "external_pkey_cap": 0,
+    "guid_cap": 0,
+    "lid0": UNKNOWN,
+    "lmc0": UNKNOWN,
+    "enhanced_port0": UNKNOWN,
+}
 """What a column holds where the record does not state the field."""
 
 
 @dataclass
 class Records:
-    """Columns (lists) of what a file says; the index in ``key`` is the node number that ``port_node`` holds."""
+    """Columns (lists) of what a file says; the index in ``key`` is the node number that
+    ``port_node`` holds."""
 
     key: list[str] = field(default_factory=list)
     """What other records call the node."""
@@ -67,7 +78,8 @@ class Records:
     device_id: list[int] = field(default_factory=list)
     revision: list[int] = field(default_factory=list)
     pkey_cap: list[int] = field(default_factory=list)
-    """Lengths of tables as :meth:`FabricBuilder.nodes` takes them, 0 = not stated; so are the next two."""
+    """Lengths of tables as :meth:`FabricBuilder.nodes` takes them, 0 = not stated; so are the next
+    two."""
     external_pkey_cap: list[int] = field(default_factory=list)
     guid_cap: list[int] = field(default_factory=list)
     lid0: list[int] = field(default_factory=list)
@@ -104,7 +116,8 @@ class Records:
     """Nodes made from what their peers say: nothing of theirs is listed, which is no news."""
 
     def add_node(self, key: str, node_type: int, nports: int, line: int, **fields: Unpack[NodeFields]) -> int:
-        """Append a node and return its number. Raises :class:`LimitError` for more switches than a subnet has LIDs."""
+        """Append a node and return its number. Raises :class:`LimitError` for more switches than a
+        subnet has LIDs."""
         if node_type == NodeType.SWITCH:
             self.switches += 1
             if self.switches > self.count_at:
@@ -119,22 +132,38 @@ class Records:
         return len(self.key) - 1
 
     def _count_switches(self) -> None:
-        """Refuse more switches than can have a LID (IBA 4.1.3) before their tables of 48 KiB each are made.
+        """Refuse more switches than can have a LID (IBA 4.1.3) before their tables of 48 KiB each
+        are made.
 
         A log may hold one dump many times: only names that differ count.
         """
         names = {k for k, t in zip(self.key, self.node_type, strict=True) if t == NodeType.SWITCH}
         if len(names) >= LID_UCAST_MAX:
-            raise LimitError(f"{self.file}: more than {LID_UCAST_MAX} switches; a subnet has {LID_UCAST_MAX} unicast LIDs, "
-                             "and each switch needs one")  # fmt: skip
+            raise LimitError(
+                f"{self.file}: more than {LID_UCAST_MAX} switches; a subnet has {LID_UCAST_MAX} unicast LIDs, "
+                "and each switch needs one"
+            )
         self.count_at = self.switches + LID_UCAST_MAX - len(names)
 
     def port_adder(self) -> Callable[..., None]:
-        """``add(node, portnum, peer, peer_portnum, line, speed, lanes, lid, lmc, port_guid, peer_lid, peer_guid, state)``
-        with everything bound: this is called for every record of a large file."""
+        """``add(node, portnum, peer, peer_portnum, line, speed, lanes, lid, lmc, port_guid,
+        peer_lid, peer_guid, state)`` with everything bound: this is called for every record of a
+        large file."""
         columns: tuple[list[Any], ...] = (
-            self.port_node, self.portnum, self.peer, self.peer_portnum, self.port_line, self.speed, self.lanes,
-            self.lid, self.lmc, self.port_guid, self.peer_lid, self.peer_guid, self.state)  # fmt: skip
+            self.port_node,
+            self.portnum,
+            self.peer,
+            self.peer_portnum,
+            self.port_line,
+            self.speed,
+            self.lanes,
+            self.lid,
+            self.lmc,
+            self.port_guid,
+            self.peer_lid,
+            self.peer_guid,
+            self.state,
+        )
         appends = [c.append for c in columns]
 
         def add(*values: int | str) -> None:
@@ -151,10 +180,12 @@ def parse_guid(text: str) -> int:
 
 
 def parse_lid(text: str | None, line: int, problems: Problems, base: int = 10) -> int:
-    """A LID as the file has it, or :data:`UNKNOWN` (an empty field says nothing; what has more than 16 bits is a problem).
+    """A LID as the file has it, or :data:`UNKNOWN` (an empty field says nothing; what has more than
+    16 bits is a problem).
 
-    One beyond the unicast LIDs is kept, so that findings can tell it from LID 0: 65535, the permissive LID, is what
-    ibdiagnet and ibnetdiscover print of a port that no subnet manager gave one.
+    One beyond the unicast LIDs is kept, so that findings can tell it from LID 0: 65535, the
+    permissive LID, is what ibdiagnet and ibnetdiscover print of a port that no subnet manager gave
+    one.
     """
     if not text:
         return UNKNOWN
@@ -170,8 +201,8 @@ def parse_lid(text: str | None, line: int, problems: Problems, base: int = 10) -
 
 
 def speed_of_gbps(text: str) -> int:
-    """Speed code of a lane rate as infiniband-diags and ibdiagnet print it, as it is or rounded as Linux does (``2.5``, ``14.0625``,
-    ``14``, ``100``), 0 if there is none."""
+    """Speed code of a lane rate as infiniband-diags and ibdiagnet print it, as it is or rounded as
+    Linux does (``2.5``, ``14.0625``, ``14``, ``100``), 0 if there is none."""
     try:
         value = float(text)
     except ValueError:
@@ -181,7 +212,8 @@ def speed_of_gbps(text: str) -> int:
 
 @functools.lru_cache(maxsize=1024)
 def parse_rate(text: str) -> tuple[int, int]:
-    """Speed code and lanes of ``4xHDR``, ``4x FDR10``, ``2x53.125 Gbps`` …; 0 for what is not understood."""
+    """Speed code and lanes of ``4xHDR``, ``4x FDR10``, ``2x53.125 Gbps`` …; 0 for what is not
+    understood."""
     m = _RATE.match(text.strip())
     if not m:
         return 0, 0
@@ -191,7 +223,8 @@ def parse_rate(text: str) -> tuple[int, int]:
 
 
 def bounded_ports(nports: int, line: int, problems: Problems) -> int:
-    """``nports`` if a node can have so many, else 0 (the records then tell how many there are) and a problem."""
+    """``nports`` if a node can have so many, else 0 (the records then tell how many there are) and
+    a problem."""
     if 0 <= nports <= MAX_SWITCH_PORTS:
         return nports
     problems.add(
@@ -200,6 +233,12 @@ def bounded_ports(nports: int, line: int, problems: Problems) -> int:
     return 0
 
 
-NODE_TYPES = {"switch": NodeType.SWITCH, "sw": NodeType.SWITCH, "ca": NodeType.CA, "hca": NodeType.CA,
-              "rt": NodeType.ROUTER, "router": NodeType.ROUTER}  # fmt: skip
+NODE_TYPES = {
+    "switch": NodeType.SWITCH,
+    "sw": NodeType.SWITCH,
+    "ca": NodeType.CA,
+    "hca": NodeType.CA,
+    "rt": NodeType.ROUTER,
+    "router": NodeType.ROUTER,
+}
 """What the formats call node types, in lower case."""

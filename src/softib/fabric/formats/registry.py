@@ -1,10 +1,11 @@
 """Every file format in one table: its reader, its writer, and what its content looks like.
 
-``read(path)`` finds the format by content (never by suffix), ``write(fabric, path)`` by suffix or name. Modules load
-lazily, so a format costs nothing until it is used.
+``read(path)`` finds the format by content (never by suffix), ``write(fabric, path)`` by suffix or
+name. Modules load lazily, so a format costs nothing until it is used.
 
 A fabric reader is ``function(path, *, ibnl_dirs, node_name_map) -> ReadResult``, a writer
-``function(fabric, path) -> list[str]``: one note for each thing that it had to change so that a peer can load the file.
+``function(fabric, path) -> list[str]``: one note for each thing that it had to change so that a
+peer can load the file.
 """
 
 from __future__ import annotations
@@ -28,13 +29,15 @@ __all__ = ["FORMATS", "READERS", "WRITERS", "Format", "detect", "read", "write"]
 
 SNIFF_BYTES = 4 << 20
 LIST_BYTES = 1 << 16
-"""How far detection looks. Shell prompts and thousands of MAD errors may stand before the first record."""
+"""How far detection looks. Shell prompts and thousands of MAD errors may stand before the first
+record."""
 
 
 @dataclass(frozen=True)
 class Format:
-    """One row of the table. ``what`` completes "this file is …"; ``kind`` says which question it answers:
-    ``fabric`` (:func:`read`), ``counters`` (``counters_text.read_counters``), ``plan`` (``cabling.read_plan``), ``lfts`` (``lft_dump.read_lfts``) or ``names``."""
+    """One row of the table. ``what`` completes "this file is …"; ``kind`` says which question it
+    answers: ``fabric`` (:func:`read`), ``counters`` (``counters_text.read_counters``), ``plan``
+    (``cabling.read_plan``), ``lfts`` (``lft_dump.read_lfts``) or ``names``."""
 
     name: str
     kind: str
@@ -54,39 +57,105 @@ _HERE = "softib.fabric.formats."
 
 FORMATS: tuple[Format, ...] = (
     # The first row whose signature is found wins: the strictest signatures stand first.
-    Format("db_csv", "fabric", "an ibdiagnet2 .db_csv", r"^START_(?:NODES|PORTS|LINKS|RUN_INFO|SM_INFO)[ \t]*\r?$",
-           _HERE + "ibdiagnet.db_csv:read"),
-    Format("lst", "fabric", "an ibdiagnet .lst", r"^[ \t]*\{[ \t]*(?:CA|SW|RT)(?:-\w+)?[ \t]+Ports:[0-9A-Fa-f]+[ \t]",
-           _HERE + "ibdiagnet.lst:read"),
-    Format("iblinkinfo", "fabric", "what iblinkinfo prints", r"^[^\n]{0,200}\d{1,3}\[[^\]\n]{0,6}\] ==\(", _HERE + "iblinkinfo:read"),
-    Format("net_dump", "fabric", "an ibdiagnet2.net_dump", r"(?i)^[ \t#:\w]{0,200}: *Neighbor Guid *:", _HERE + "ibdiagnet.net_dump:read"),
-    Format("lfts", "lfts", "a dump of forwarding tables",
-           r"^(?:Unicast lids \[|osm_ucast_mgr_dump_ucast_routes: Switch|[^\n]{0,80}Switch 0x[0-9a-fA-F]{1,16}[ \t]*\r?\nLID[ \t]*:"
-           r"|\d{1,6}:(?:[ \t]+\d{1,3}){3})",
-           _HERE + "lft.dump:read_lfts", _HERE + "lft.dump:write_fabric_lfts", (".lft", ".lfts")),
-    Format("counters", "counters", "a list of counters (.pm of ibdiagnet, perfquery, ibqueryerrors)", COUNTERS,
-           _HERE + "counters_text:read_counters"),
-    Format("ndt", "plan", "a UFM-NDT cabling list",
-           r"(?i)^[^\n]{0,200}\bStartDevice\b[^\n]{0,200}\bEndDevice\b", _HERE + "cabling.plan:read_plan"),
-    Format("p2p", "plan", "a point-to-point cabling sheet",
-           r"(?i)^[^\n]{0,200}\bA[-_ ]?(?:Rack|Node|Port)\b[^\n]{0,400}\bZ[-_ ]?(?:Rack|Node|Port)\b",
-           _HERE + "cabling.plan:read_plan"),
-    Format("ibnetdiscover", "fabric", "an ibnetdiscover dump",
-           r"^[ \t]*(?:(?:switchguid|caguid|rtguid)[ \t]*=|(?:Switch|Ca|Hca|Rt)[ \t]*\d+[ \t]*\"[SHR]-[0-9a-fA-F]{8,16}\""
-           r"|(?:CA|SW|RT)[ \t]+(?:\d+[ \t]+)?\d+[ \t]+0x[0-9a-fA-F]{1,16}[ \t]+\d+x[ \t])",
-           _HERE + "ibnetdiscover.reader:read", _HERE + "ibnetdiscover.writer:write", (".ibnetdiscover",)),
-    Format("ibsim", "fabric", "an ibsim netlist",
-           r"^[ \t]*(?i:switch|ca|hca|rt|router)[ \t]*\d+[ \t]*\"[^\"\n]{1,200}\"",
-           _HERE + "ibnetdiscover.reader:read", _HERE + "ibnetdiscover.ibsim_net:write", (".net",)),
-    Format("topo", "fabric", "an ibdm .topo", r"^[ \t]+\S+[ \t]+-(?:[ \t]*[\w.]+[ \t]*-)*>[ \t]+\S+[ \t]+\S+[ \t]+\S+"
-           r"|^[ \t]*(?:[\w.-]+[ \t]+[\w.-]+[ \t]+[\w./-]*P\d+[ \t]*){2}\r?$",
-           _HERE + "topo.reader:read", _HERE + "topo.writer:write", (".topo",)),
-    Format("node-name-map", "names", "a node-name-map", r"^[ \t]*0x[0-9a-fA-F]{1,16}[ \t]+\"[^\"\n]+\"[ \t]*(?:#[^\n]*)?\r?$",
-           _HERE + "node_name_map:read"),
-    Format("slurm", "none", "a Slurm topology.conf", r"^SwitchName=\S+", "",
-           _HERE + "slurm:write", ("topology.conf",)),
+    Format(
+        "db_csv",
+        "fabric",
+        "an ibdiagnet2 .db_csv",
+        r"^START_(?:NODES|PORTS|LINKS|RUN_INFO|SM_INFO)[ \t]*\r?$",
+        _HERE + "ibdiagnet.db_csv:read",
+    ),
+    Format(
+        "lst",
+        "fabric",
+        "an ibdiagnet .lst",
+        r"^[ \t]*\{[ \t]*(?:CA|SW|RT)(?:-\w+)?[ \t]+Ports:[0-9A-Fa-f]+[ \t]",
+        _HERE + "ibdiagnet.lst:read",
+    ),
+    Format(
+        "iblinkinfo",
+        "fabric",
+        "what iblinkinfo prints",
+        r"^[^\n]{0,200}\d{1,3}\[[^\]\n]{0,6}\] ==\(",
+        _HERE + "iblinkinfo:read",
+    ),
+    Format(
+        "net_dump",
+        "fabric",
+        "an ibdiagnet2.net_dump",
+        r"(?i)^[ \t#:\w]{0,200}: *Neighbor Guid *:",
+        _HERE + "ibdiagnet.net_dump:read",
+    ),
+    Format(
+        "lfts",
+        "lfts",
+        "a dump of forwarding tables",
+        r"^(?:Unicast lids \[|osm_ucast_mgr_dump_ucast_routes: Switch|[^\n]{0,80}Switch 0x[0-9a-fA-F]{1,16}[ "
+        r"\t]*\r?\nLID[ \t]*:"
+        r"|\d{1,6}:(?:[ \t]+\d{1,3}){3})",
+        _HERE + "lft.dump:read_lfts",
+        _HERE + "lft.dump:write_fabric_lfts",
+        (".lft", ".lfts"),
+    ),
+    Format(
+        "counters",
+        "counters",
+        "a list of counters (.pm of ibdiagnet, perfquery, ibqueryerrors)",
+        COUNTERS,
+        _HERE + "counters_text:read_counters",
+    ),
+    Format(
+        "ndt",
+        "plan",
+        "a UFM-NDT cabling list",
+        r"(?i)^[^\n]{0,200}\bStartDevice\b[^\n]{0,200}\bEndDevice\b",
+        _HERE + "cabling.plan:read_plan",
+    ),
+    Format(
+        "p2p",
+        "plan",
+        "a point-to-point cabling sheet",
+        r"(?i)^[^\n]{0,200}\bA[-_ ]?(?:Rack|Node|Port)\b[^\n]{0,400}\bZ[-_ ]?(?:Rack|Node|Port)\b",
+        _HERE + "cabling.plan:read_plan",
+    ),
+    Format(
+        "ibnetdiscover",
+        "fabric",
+        "an ibnetdiscover dump",
+        r"^[ \t]*(?:(?:switchguid|caguid|rtguid)[ \t]*=|(?:Switch|Ca|Hca|Rt)[ \t]*\d+[ \t]*\"[SHR]-[0-9a-fA-F]{8,16}\""
+        r"|(?:CA|SW|RT)[ \t]+(?:\d+[ \t]+)?\d+[ \t]+0x[0-9a-fA-F]{1,16}[ \t]+\d+x[ \t])",
+        _HERE + "ibnetdiscover.reader:read",
+        _HERE + "ibnetdiscover.writer:write",
+        (".ibnetdiscover",),
+    ),
+    Format(
+        "ibsim",
+        "fabric",
+        "an ibsim netlist",
+        r"^[ \t]*(?i:switch|ca|hca|rt|router)[ \t]*\d+[ \t]*\"[^\"\n]{1,200}\"",
+        _HERE + "ibnetdiscover.reader:read",
+        _HERE + "ibnetdiscover.ibsim_net:write",
+        (".net",),
+    ),
+    Format(
+        "topo",
+        "fabric",
+        "an ibdm .topo",
+        r"^[ \t]+\S+[ \t]+-(?:[ \t]*[\w.]+[ \t]*-)*>[ \t]+\S+[ \t]+\S+[ \t]+\S+"
+        r"|^[ \t]*(?:[\w.-]+[ \t]+[\w.-]+[ \t]+[\w./-]*P\d+[ \t]*){2}\r?$",
+        _HERE + "topo.reader:read",
+        _HERE + "topo.writer:write",
+        (".topo",),
+    ),
+    Format(
+        "node-name-map",
+        "names",
+        "a node-name-map",
+        r"^[ \t]*0x[0-9a-fA-F]{1,16}[ \t]+\"[^\"\n]+\"[ \t]*(?:#[^\n]*)?\r?$",
+        _HERE + "node_name_map:read",
+    ),
+    Format("slurm", "none", "a Slurm topology.conf", r"^SwitchName=\S+", "", _HERE + "slurm:write", ("topology.conf",)),
     Format("graphml", "none", "a GraphML drawing", r"<graphml\b", "", _HERE + "graphml:write", (".graphml",)),
-)  # fmt: skip
+)
 
 READERS: dict[str, str] = {f.name: f.reader for f in FORMATS if f.reader and f.kind == "fabric"}
 WRITERS: dict[str, str] = {f.name: f.writer for f in FORMATS if f.writer}
@@ -141,14 +210,19 @@ def detect(path: str | Path, *, among: Iterable[str] = ()) -> Format:
 
 
 def read(
-    path: str | Path, *, ibnl_dirs: Iterable[str | Path] = (), node_name_map: Any = None,
+    path: str | Path,
+    *,
+    ibnl_dirs: Iterable[str | Path] = (),
+    node_name_map: Any = None,
     counters: Iterable[str | Path] = (),
-) -> ReadResult:  # fmt: skip
-    """Read a fabric from any known file; ``-`` is standard input, and gzip, bzip2 and xz are unpacked. ``node_name_map`` is a path, or ``{node_guid: name}``.
-    ``counters`` are files of :mod:`softib.fabric.formats.counters_text`, whose counters replace those of the fabric's own file.
+) -> ReadResult:
+    """Read a fabric from any known file; ``-`` is standard input, and gzip, bzip2 and xz are
+    unpacked. ``node_name_map`` is a path, or ``{node_guid: name}``. ``counters`` are files of
+    :mod:`softib.fabric.formats.counters_text`, whose counters replace those of the fabric's own
+    file.
 
-    Raises :class:`UnreadableFile` (the path, or no record in it, can be read) and :class:`UnknownFormat`;
-    everything smaller is a ``Problem`` of the result.
+    Raises :class:`UnreadableFile` (the path, or no record in it, can be read) and
+    :class:`UnknownFormat`; everything smaller is a ``Problem`` of the result.
     """
     path = Path(path)
     row = detect(path)
@@ -162,20 +236,24 @@ def read(
 
 
 def _refuse_noise(path: Path, row: Format, result: ReadResult) -> None:
-    """Raise :class:`UnknownFormat` where more of the file's lines failed than nodes and cables were read: it is no such file."""
+    """Raise :class:`UnknownFormat` where more of the file's lines failed than nodes and cables were
+    read: it is no such file."""
     failed = len({p.line for p in result.problems if p.line})
     read = result.fabric.sizes.nodes + result.fabric.sizes.cables
     if failed > read:
         first = min((p for p in result.problems if p.line), key=lambda p: p.line)
         raise UnknownFormat(
-            f"{shown_name(path)}: looked like {row.what}, but {counted(failed, 'line')} cannot be read and {counted(read, 'node')} and cables can; line {first.line}: {first.reason}"
+            f"{shown_name(path)}: looked like {row.what}, but {counted(failed, 'line')} cannot be read and "
+            f"{counted(read, 'node')} and cables can; line {first.line}: {first.reason}"
         )
 
 
 def write(fabric: Fabric, path: str | Path, format: str | None = None) -> list[str]:
-    """Write ``fabric``; the format comes from the suffix unless named. Returns what had to be changed, as notes.
+    """Write ``fabric``; the format comes from the suffix unless named. Returns what had to be
+    changed, as notes.
 
-    Raises :class:`InputError` where the path cannot be written; what was there before is there still."""
+    Raises :class:`InputError` where the path cannot be written; what was there before is there
+    still."""
     path = Path(path)
     row = _row_for(path, format)
     notes: list[str] = load(row.writer)(fabric, path)

@@ -1,8 +1,10 @@
-"""From records to a fabric: pairs port records into cables and writes what was found into the PortInfo images.
+"""From records to a fabric: pairs port records into cables and writes what was found into the
+PortInfo images.
 
-A port record says "my port *a* is cabled to port *b* of X". Two records that name each other are a cable; one that
-nobody answers is a one-sided cable; one whose peer has no record, or says otherwise, keeps its own end (peer unknown).
-Every record that is not answered becomes a ``Problem`` at its line.
+A port record says "my port *a* is cabled to port *b* of X". Two records that name each other are a
+cable; one that nobody answers is a one-sided cable; one whose peer has no record, or says
+otherwise, keeps its own end (peer unknown). Every record that is not answered becomes a ``Problem``
+at its line.
 """
 
 from __future__ import annotations
@@ -33,14 +35,22 @@ from softib.plural import counted, plural
 __all__ = ["named", "to_fabric"]
 
 SIZE_LIMIT = 8 << 30
-"""Octets of tables that a file may ask for: four times what 65,536 hosts below 5,120 switches need."""
+"""Octets of tables that a file may ask for: four times what 65,536 hosts below 5,120 switches need.
+"""
 
 
 def to_fabric(
-    r: Records, path: Path, format: str, problems: Problems, *, records: frozenset[str] = frozenset(),
-    lft_cap: int = 49152, mlids: int = 1024,
-) -> ReadResult:  # fmt: skip
-    """Build the fabric that ``r`` describes. ``records`` adds to what the columns themselves show to be recorded.
+    r: Records,
+    path: Path,
+    format: str,
+    problems: Problems,
+    *,
+    records: frozenset[str] = frozenset(),
+    lft_cap: int = 49152,
+    mlids: int = 1024,
+) -> ReadResult:
+    """Build the fabric that ``r`` describes. ``records`` adds to what the columns themselves show
+    to be recorded.
 
     Raises :class:`UnreadableFile` when there is no node.
     """
@@ -57,9 +67,21 @@ def to_fabric(
     node_type, nports = columns["node_type"], _at_least_one_port(r, cables.nports, problems)
     supported, lanes = _supported(r, columns, cables)
     node_guid, sys_guid = _guids(r, columns, problems)
-    b.nodes(n, node_type, nports, node_guid=node_guid, sys_guid=sys_guid, vendor_id=columns["vendor_id"],
-            device_id=columns["device_id"], revision=columns["revision"], speed=supported, lanes=lanes,
-            pkey_cap=columns["pkey_cap"], external_pkey_cap=columns["external_pkey_cap"], guid_cap=columns["guid_cap"])  # fmt: skip
+    b.nodes(
+        n,
+        node_type,
+        nports,
+        node_guid=node_guid,
+        sys_guid=sys_guid,
+        vendor_id=columns["vendor_id"],
+        device_id=columns["device_id"],
+        revision=columns["revision"],
+        speed=supported,
+        lanes=lanes,
+        pkey_cap=columns["pkey_cap"],
+        external_pkey_cap=columns["external_pkey_cap"],
+        guid_cap=columns["guid_cap"],
+    )
     b.links(cables.node_a, cables.portnum_a, cables.node_b, cables.portnum_b, listed=cables.listed)
     _port_guids(b, r, columns, cables)
     f = b.build()
@@ -82,27 +104,54 @@ def _at_least_one_port(r: Records, nports: np.ndarray, problems: Problems) -> np
 
 
 def _check_size(path: Path, node_type: np.ndarray, nports: np.ndarray, lft_cap: int) -> None:
-    """Refuse what no machine can hold before anything is allocated: a small file can name many large switches."""
+    """Refuse what no machine can hold before anything is allocated: a small file can name many
+    large switches."""
     switches = node_type == NodeType.SWITCH
     need = int(switches.sum()) * lft_cap + int(((nports[switches] + 1) ** 2).sum()) * 8 + int(nports.sum()) * 1024
     if need > SIZE_LIMIT:
-        raise LimitError(f"{shown_name(path)}: {counted(int(switches.sum()), 'switch')} and {counted(int(nports.sum()), 'port')} {plural(int(nports.sum()), 'needs', 'need')} {need >> 30} GiB of "
-                         f"tables; the limit is {SIZE_LIMIT >> 30} GiB")  # fmt: skip
+        raise LimitError(
+            f"{shown_name(path)}: {counted(int(switches.sum()), 'switch')} and {counted(int(nports.sum()), 'port')} "
+            f"{plural(int(nports.sum()), 'needs', 'need')} {need >> 30} GiB of "
+            f"tables; the limit is {SIZE_LIMIT >> 30} GiB"
+        )
 
 
 def named(result: ReadResult, node_name_map: Any) -> ReadResult:
-    """``result`` with the names of a node-name-map (a path, or ``{node_guid: name}``) as descriptions; None = as it is."""
+    """``result`` with the names of a node-name-map (a path, or ``{node_guid: name}``) as
+    descriptions; None = as it is."""
     if node_name_map is not None:
         result.problems += node_name_map_module.apply(result.fabric, node_name_map)
     return result
 
 
-_INTEGERS = ("pkey_cap", "external_pkey_cap", "guid_cap", "node_type", "nports", "vendor_id", "device_id", "revision", "lid0", "lmc0", "enhanced_port0",
-             "port_node", "portnum", "peer_portnum", "port_line", "speed", "lanes", "lid", "lmc", "peer_lid", "state")  # fmt: skip
+_INTEGERS = (
+    "pkey_cap",
+    "external_pkey_cap",
+    "guid_cap",
+    "node_type",
+    "nports",
+    "vendor_id",
+    "device_id",
+    "revision",
+    "lid0",
+    "lmc0",
+    "enhanced_port0",
+    "port_node",
+    "portnum",
+    "peer_portnum",
+    "port_line",
+    "speed",
+    "lanes",
+    "lid",
+    "lmc",
+    "peer_lid",
+    "state",
+)
 
 
 def _supported(r: Records, c: dict[str, np.ndarray], cables: Cables) -> tuple[np.ndarray, np.ndarray]:
-    """Speed code and lanes that each node supports: the generation of its DeviceID, or the fastest link seen on it.
+    """Speed code and lanes that each node supports: the generation of its DeviceID, or the fastest
+    link seen on it.
 
     Where neither is known: SDR 4x, which is what ibsim gives a netlist that names no speed.
     """
@@ -120,8 +169,8 @@ def _supported(r: Records, c: dict[str, np.ndarray], cables: Cables) -> tuple[np
 
 
 def _guids(r: Records, c: dict[str, np.ndarray], problems: Problems) -> tuple[np.ndarray, np.ndarray]:
-    """NodeGUID and SystemImageGUID columns, 0 where the file has none. Equal NodeGUIDs of different records are a problem,
-    and stay; a NodeGUID 0 is a problem, and none."""
+    """NodeGUID and SystemImageGUID columns, 0 where the file has none. Equal NodeGUIDs of different
+    records are a problem, and stay; a NodeGUID 0 is a problem, and none."""
     node = np.array([max(g, 0) for g in r.node_guid], np.uint64)
     sys = np.array([max(g, 0) for g in r.sys_guid], np.uint64)
     for i in [i for i, g in enumerate(r.node_guid) if g == 0]:
@@ -133,8 +182,10 @@ def _guids(r: Records, c: dict[str, np.ndarray], problems: Problems) -> tuple[np
     for k in np.flatnonzero(node[order][1:] == node[order][:-1]):
         first, second = int(order[k]), int(order[k + 1])
         if node[first] and r.key[first] != r.key[second]:
-            problems.add(r.node_line[second], f"NodeGUID {int(node[second]):#018x} is also that of line "
-                                              f"{r.node_line[first]}; both nodes are kept")  # fmt: skip
+            problems.add(
+                r.node_line[second],
+                f"NodeGUID {int(node[second]):#018x} is also that of line {r.node_line[first]}; both nodes are kept",
+            )
     return node, sys
 
 
@@ -162,7 +213,8 @@ def _descriptions(f: Fabric, r: Records, problems: Problems) -> None:
 
 
 def _speeds(f: Fabric, c: dict[str, np.ndarray], cables: Cables, supported: np.ndarray, lanes: np.ndarray) -> None:
-    """PortInfo images with the speed and width that each port's own record tells (the two ends may differ)."""
+    """PortInfo images with the speed and width that each port's own record tells (the two ends may
+    differ)."""
     sup, sup_lanes = supported[f.port_node], lanes[f.port_node]
     active, active_lanes = np.zeros(f.sizes.ports, np.int64), np.zeros(f.sizes.ports, np.int64)
     up = f.linked | (f.port_cable >= 0)
@@ -215,7 +267,8 @@ def _as_found(f: Fabric, r: Records, c: dict[str, np.ndarray], cables: Cables, p
 
 
 def _peer_lids(f: Fabric, lid: np.ndarray, c: dict[str, np.ndarray], cables: Cables, problems: Problems) -> None:
-    """LIDs that a record tells of its peer: they fill what the peer leaves open, and contradict what it says."""
+    """LIDs that a record tells of its peer: they fill what the peer leaves open, and contradict
+    what it says."""
     stated = cables.usable & (cables.peer_node >= 0) & (c["peer_lid"] >= 0)
     rows = np.flatnonzero(stated)
     node = cables.peer_node[rows]
@@ -224,8 +277,10 @@ def _peer_lids(f: Fabric, lid: np.ndarray, c: dict[str, np.ndarray], cables: Cab
     empty = lid[port] == UNKNOWN
     lid[port[empty][::-1]] = value[empty][::-1]  # of several, the first record wins
     for i in np.flatnonzero(lid[port] != value):
-        problems.add(int(c["port_line"][rows[i]]), f"gives the peer LID {int(value[i])}, but "
-                                                   f"{shown(f.node_name(int(node[i])))} has LID {int(lid[port[i]])}")  # fmt: skip
+        problems.add(
+            int(c["port_line"][rows[i]]),
+            f"gives the peer LID {int(value[i])}, but {shown(f.node_name(int(node[i])))} has LID {int(lid[port[i]])}",
+        )
 
 
 def _counts(f: Fabric, cables: Cables) -> dict[str, int | None]:
@@ -233,7 +288,12 @@ def _counts(f: Fabric, cables: Cables) -> dict[str, int | None]:
     sharp = ca & is_aggregation_node(f.node_desc)
     same = (cables.node_a == cables.node_b) & (cables.node_b >= 0)
     return {
-        "switches": int(f.is_switch.sum()), "cas": int(ca.sum()), "sharp_nodes": int(sharp.sum()),
-        "links": len(cables.node_a), "listed_both_ends": int((cables.listed == 2).sum()),
-        "self_loops": int(same.sum()), "dangling": int(cables.dangling), "system_links": None,
-    }  # fmt: skip
+        "switches": int(f.is_switch.sum()),
+        "cas": int(ca.sum()),
+        "sharp_nodes": int(sharp.sum()),
+        "links": len(cables.node_a),
+        "listed_both_ends": int((cables.listed == 2).sum()),
+        "self_loops": int(same.sum()),
+        "dangling": int(cables.dangling),
+        "system_links": None,
+    }

@@ -10,7 +10,8 @@ __all__ = ["NodeIndex", "merge_repeated_nodes"]
 
 
 class NodeIndex:
-    """Finds the node that a record calls ``key``; where several bear the name, the one that answers."""
+    """Finds the node that a record calls ``key``; where several bear the name, the one that
+    answers."""
 
     def __init__(self, first: dict[str, int], others: dict[str, list[int]], dropped: set[int]):
         self.first, self.others, self.dropped = first, others, dropped
@@ -25,7 +26,8 @@ class NodeIndex:
                     self.claims[node, num] = (peer, peer_num)
 
     def find(self, key: str, portnum: int, asker: tuple[str, int]) -> int:
-        """Node called ``key`` whose port ``portnum`` names the ``asker``, else the first of the name, else -1."""
+        """Node called ``key`` whose port ``portnum`` names the ``asker``, else the first of the
+        name, else -1."""
         for node in self.others.get(key, ()):
             if self.claims.get((node, portnum)) == asker:
                 return node
@@ -33,7 +35,8 @@ class NodeIndex:
 
 
 def merge_repeated_nodes(r: Records, problems: Problems) -> NodeIndex:
-    """Drop node records that only repeat an earlier one; keep, as nodes of one GUID, those that differ.
+    """Drop node records that only repeat an earlier one; keep, as nodes of one GUID, those that
+    differ.
 
     Both become problems. A log that holds the same dump twice reads as one fabric.
     """
@@ -50,15 +53,21 @@ def merge_repeated_nodes(r: Records, problems: Problems) -> NodeIndex:
                 same = next((k for k in kept if _describes_the_same(r, ports, k, i)), None)
                 if same is None:
                     if kept:
-                        problems.add(r.node_line[i], f"{shown(key)} is also the name of the node in line "
-                                                     f"{r.node_line[kept[0]]}; both are kept, with one GUID")  # fmt: skip
+                        problems.add(
+                            r.node_line[i],
+                            f"{shown(key)} is also the name of the node in line "
+                            f"{r.node_line[kept[0]]}; both are kept, with one GUID",
+                        )
                     kept.append(i)
                 else:
                     problems.add(r.node_line[i], f"repeats the record of {shown(key)} in line {r.node_line[same]}")
                     dropped.add(i)
             shared[key] = kept
-    index = NodeIndex({key: nodes[0] for key, nodes in nodes_of.items()},
-                      {key: kept for key, kept in shared.items() if len(kept) > 1}, dropped)  # fmt: skip
+    index = NodeIndex(
+        {key: nodes[0] for key, nodes in nodes_of.items()},
+        {key: kept for key, kept in shared.items() if len(kept) > 1},
+        dropped,
+    )
     if dropped:
         _compact(r, index)
     index.prepare(r)
@@ -87,13 +96,41 @@ def _compact(r: Records, index: NodeIndex) -> None:
     for i in range(len(r.key)):
         if i not in index.dropped:
             new[i] = len(new)
-    for name in ("key", "node_type", "nports", "desc", "node_guid", "sys_guid", "vendor_id", "device_id", "revision",
-                 "pkey_cap", "external_pkey_cap", "guid_cap", "lid0", "lmc0", "enhanced_port0", "node_line"):  # fmt: skip
+    for name in (
+        "key",
+        "node_type",
+        "nports",
+        "desc",
+        "node_guid",
+        "sys_guid",
+        "vendor_id",
+        "device_id",
+        "revision",
+        "pkey_cap",
+        "external_pkey_cap",
+        "guid_cap",
+        "lid0",
+        "lmc0",
+        "enhanced_port0",
+        "node_line",
+    ):
         column = getattr(r, name)
         setattr(r, name, [v for i, v in enumerate(column) if i in new])
     keep = [node in new for node in r.port_node]
-    for name in ("portnum", "peer", "peer_portnum", "port_line", "speed", "lanes", "lid", "lmc", "port_guid", "peer_lid",
-                 "peer_guid", "state"):  # fmt: skip
+    for name in (
+        "portnum",
+        "peer",
+        "peer_portnum",
+        "port_line",
+        "speed",
+        "lanes",
+        "lid",
+        "lmc",
+        "port_guid",
+        "peer_lid",
+        "peer_guid",
+        "state",
+    ):
         setattr(r, name, [v for v, k in zip(getattr(r, name), keep, strict=True) if k])
     r.port_node = [new[i] for i in r.port_node if i in new]
     r.label = {(new[i], p): text for (i, p), text in r.label.items() if i in new}

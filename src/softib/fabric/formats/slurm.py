@@ -1,19 +1,23 @@
 """Writes Slurm's ``topology.conf`` for ``topology/tree``.
 
-Slurm wants a *tree*: each node under one leaf switch, each switch under one parent (topology.conf(5)). A fat tree is
-none — every leaf has many spines — so switches that stand at the same height and join the same parts become **one**
-line, as the interchangeable switches that they are:
+Slurm wants a *tree*: each node under one leaf switch, each switch under one parent
+(topology.conf(5)). A fat tree is none — every leaf has many spines — so switches that stand at the
+same height and join the same parts become **one** line, as the interchangeable switches that they
+are:
 
-* a *leaf* is a switch with hosts; its line has ``Nodes=``. The height of a switch is its distance from the nearest leaf.
-* the switches up to height 1, 2, … fall into connected parts; each part becomes one line with ``Switches=`` the parts
-  it joined. A part that joins nothing new gets no line. So a two-level tree is leaves and one line for all its spines,
-  a three-level tree has one line a pod and one for the core. Leaves cabled to each other are joined at height 0.
-* a line that stands for one switch bears its name; one for several is called ``spines1``, ``spines2`` … and a comment
-  lists them. Parts that nothing joins are separate trees, which a comment says.
+* a *leaf* is a switch with hosts; its line has ``Nodes=``. The height of a switch is its distance
+  from the nearest leaf.
+* the switches up to height 1, 2, … fall into connected parts; each part becomes one line with
+  ``Switches=`` the parts it joined. A part that joins nothing new gets no line. So a two-level tree
+  is leaves and one line for all its spines, a three-level tree has one line a pod and one for the
+  core. Leaves cabled to each other are joined at height 0.
+* a line that stands for one switch bears its name; one for several is called ``spines1``,
+  ``spines2`` … and a comment lists them. Parts that nothing joins are separate trees, which a
+  comment says.
 
-A host whose adapters hang on several leaves (rails) is written under the leaf with most of its links; among equals the
-one that its first adapter by name uses. Hosts and switches without a name of their own are called ``H-GUID`` and
-``S-GUID``. SHARP aggregation nodes are no hosts.
+A host whose adapters hang on several leaves (rails) is written under the leaf with most of its
+links; among equals the one that its first adapter by name uses. Hosts and switches without a name
+of their own are called ``H-GUID`` and ``S-GUID``. SHARP aggregation nodes are no hosts.
 """
 
 from __future__ import annotations
@@ -40,7 +44,8 @@ _BAD = re.compile(r"[^A-Za-z0-9_.-]")
 
 @dataclass
 class Line:
-    """One ``SwitchName=`` line: ``nodes`` for a leaf, ``children`` for the rest; ``stands_for`` switch nodes."""
+    """One ``SwitchName=`` line: ``nodes`` for a leaf, ``children`` for the rest; ``stands_for``
+    switch nodes."""
 
     name: str
     nodes: list[str] = field(default_factory=list)
@@ -108,7 +113,8 @@ def _switch_name(fabric: Fabric, node: int) -> str:
 
 
 def _names(fabric: Fabric) -> dict[int, str]:
-    """Switch node → name; equal names (a chassis, default descriptions) get the GUID, as S-… in ibnetdiscover."""
+    """Switch node → name; equal names (a chassis, default descriptions) get the GUID, as S-… in
+    ibnetdiscover."""
     switches = fabric.switch_node.tolist()
     name_of = {n: _switch_name(fabric, n) for n in switches}
     often = Counter(name_of.values())
@@ -142,7 +148,8 @@ def _hosts(fabric: Fabric, notes: list[str]) -> dict[int, list[str]]:
         many += len(count) > 1
     if many:
         notes.append(
-            f"{counted(many, 'host')} hang on several leaves; Slurm's tree lists each under one, chosen by most links, then first adapter"
+            f"{counted(many, 'host')} hang on several leaves; Slurm's tree lists each under one, chosen by most "
+            f"links, then first adapter"
         )
     return hosts
 
@@ -155,7 +162,8 @@ def _switch_links(fabric: Fabric) -> np.ndarray:
 
 
 def _heights(fabric: Fabric, leaves: list[int]) -> np.ndarray:
-    """Distance of each node from the nearest leaf along switches; a huge number where there is none."""
+    """Distance of each node from the nearest leaf along switches; a huge number where there is
+    none."""
     unreached = np.iinfo(np.int64).max
     height = np.full(fabric.sizes.nodes, unreached)
     height[leaves] = 0
@@ -170,7 +178,8 @@ def _heights(fabric: Fabric, leaves: list[int]) -> np.ndarray:
 
 
 def _components(height: np.ndarray, links: np.ndarray, level: int) -> list[list[int]]:
-    """Connected parts of the switches up to ``level``, each ascending, in order of their first switch."""
+    """Connected parts of the switches up to ``level``, each ascending, in order of their first
+    switch."""
     inside = (height >= 0) & (height <= level)
     a, b = links[:, inside[links].all(axis=0)] if links.size else links
     label = np.arange(len(height))
@@ -188,10 +197,15 @@ def _components(height: np.ndarray, links: np.ndarray, level: int) -> list[list[
 
 
 def fold_hostlist(names: list[str]) -> str:
-    """``node1, node2, node4`` → ``node[1-2,4]`` as ``scontrol show hostlist`` folds. Leading zeros stay as they are."""
+    """``node1, node2, node4`` → ``node[1-2,4]`` as ``scontrol show hostlist`` folds. Leading zeros
+    stay as they are."""
     groups: dict[tuple[str, str, int], list[int]] = {}
     order: list[tuple[str, str, int] | str] = []
-    padded = {(m.group(1), m.group(3), len(m.group(2))) for n in names if (m := _NUMBERED.match(n)) and m.group(2)[0] == "0" and len(m.group(2)) > 1}  # fmt: skip
+    padded = {
+        (m.group(1), m.group(3), len(m.group(2)))
+        for n in names
+        if (m := _NUMBERED.match(n)) and m.group(2)[0] == "0" and len(m.group(2)) > 1
+    }
     for name in dict.fromkeys(names):
         match = _NUMBERED.match(name)
         if match is None or _GUID_NAME.match(name):
@@ -220,7 +234,8 @@ def _folded(key: tuple[str, str, int], numbers: list[int]) -> str:
 
 
 def expand_hostlist(text: str) -> list[str]:
-    """The names of a hostlist with at most one bracket a name: the inverse of :func:`fold_hostlist`."""
+    """The names of a hostlist with at most one bracket a name: the inverse of
+    :func:`fold_hostlist`."""
     out: list[str] = []
     for item in re.findall(r"[^,\[\]]+(?:\[[^\]]*\][^,\[\]]*)?|\[[^\]]*\][^,\[\]]*", text):
         match = re.match(r"^([^\[]*)\[([^\]]*)\](.*)$", item)

@@ -1,7 +1,9 @@
-"""Lines of a text file as they come from the real world: byte-order marks, CR/LF, terminal colours, any encoding.
+"""Lines of a text file as they come from the real world: byte-order marks, CR/LF, terminal colours,
+any encoding.
 
-Nothing in here raises for odd content: what cannot be a line of a fabric file (longer than :data:`LINE_LIMIT`)
-becomes a ``Problem``. Bytes that are no UTF-8 survive as surrogates and :func:`octets` gives them back.
+Nothing in here raises for odd content: what cannot be a line of a fabric file (longer than
+:data:`LINE_LIMIT`) becomes a ``Problem``. Bytes that are no UTF-8 survive as surrogates and
+:func:`octets` gives them back.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from softib.plural import counted
 __all__ = ["LINE_LIMIT", "Junk", "complain_if_not_closed", "decoded", "octets", "read_lines", "shown"]
 
 LINE_LIMIT = 16 << 10
-"""Longest line in characters: the longest record of any format (a .db_csv PM row) has about 2,000."""
+"""Longest line in characters: the longest record of any format (a .db_csv PM row) has about 2,000.
+"""
 MOST_LINES = 10_000_000
 """Most lines of one file: an ibnetdiscover dump of 50,000 hosts has 500,000."""
 
@@ -98,7 +101,8 @@ class Junk:
 
 
 def complain_if_not_closed(lines: list[str], problems: Problems) -> None:
-    """ibdiagnet2 writes when a file was created and when it was closed: one without the second was cut."""
+    """ibdiagnet2 writes when a file was created and when it was closed: one without the second was
+    cut."""
     if any(line.startswith("# File created at") for line in lines[:40]) and not any(
         line.startswith("# File closed at") for line in lines[-40:]
     ):

@@ -1,7 +1,8 @@
 """A fabric under construction, with the truth about its structure.
 
-Thin over :class:`FabricBuilder`: it names, counts and remembers what each node and cable *is* (level, rail, group,
-coordinates, tier), so that tests of structure recognition have a ground truth in ``fabric.source.generator``.
+Thin over :class:`FabricBuilder`: it names, counts and remembers what each node and cable *is*
+(level, rail, group, coordinates, tier), so that tests of structure recognition have a ground truth
+in ``fabric.source.generator``.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ MAX_HOSTS, MAX_SWITCHES, MAX_BYTES = 1 << 20, 1 << 16, 32 << 30
 """What a fabric in memory is refused beyond."""
 
 RECORDS = frozenset({"speeds", "capabilities", "unlinked"})
-"""What a generator knows of a fabric: everything about the hardware, nothing that a subnet manager writes."""
+"""What a generator knows of a fabric: everything about the hardware, nothing that a subnet manager
+writes."""
 
 
 def numbered(stem: str, count: int, width: int = 1) -> list[str]:
@@ -41,14 +43,15 @@ def host_names(count: int) -> list[str]:
 def check_size(kind: str, hosts: int, switches: int, radix: int) -> None:
     """Raise :class:`LimitError` before arrays are made that no memory holds.
 
-    Bytes by :mod:`softib.fabric.columns`: a switch has an LFT of 48 KiB, an MFT of 2 KiB for 16 ports, about 0.5 KB a
-    port and 8 bytes of SL2VL for each pair of ports; a host 1.1 KB.
+    Bytes by :mod:`softib.fabric.columns`: a switch has an LFT of 48 KiB, an MFT of 2 KiB for 16
+    ports, about 0.5 KB a port and 8 bytes of SL2VL for each pair of ports; a host 1.1 KB.
     """
     ports = radix + 1
     need = hosts * 1100 + switches * (49152 + 2048 * -(-ports // 16) + 520 * ports + 8 * ports**2)
     if hosts > MAX_HOSTS or switches > MAX_SWITCHES or need > MAX_BYTES:
         raise LimitError(
-            f"{kind}: {counted(hosts, 'host')} and {switches} {radix}-port switches ({need / 1e9:.0f} GB of tables) are more than a "
+            f"{kind}: {counted(hosts, 'host')} and {switches} {radix}-port switches ({need / 1e9:.0f} GB of tables) "
+            f"are more than a "
             f"fabric in memory can be: {MAX_HOSTS} hosts, {MAX_SWITCHES} switches, {MAX_BYTES >> 30} GiB"
         )
 
@@ -67,7 +70,8 @@ class Blueprint:
         """Switches that get an aggregation node, and its port."""
 
     def switches(self, names: Sequence[str], ports: int, level: int = 1, **labels: Any) -> np.ndarray:
-        """Add switches of ``ports`` ports at ``level`` (1 = hosts hang here). ``labels`` are columns of whole numbers."""
+        """Add switches of ``ports`` ports at ``level`` (1 = hosts hang here). ``labels`` are
+        columns of whole numbers."""
         inside = int(bool(self.values.get("aggregation_nodes")))
         index = self.builder.nodes(
             len(names), NodeType.SWITCH, ports + inside, desc=names, speed=self.values["generation"], sys_guid=None
@@ -78,7 +82,8 @@ class Blueprint:
         return index
 
     def hosts(self, names: Sequence[str], system: Any = None, **labels: Any) -> np.ndarray:
-        """Add one-port channel adapters (level 0). ``system`` is the row, among these, whose GUID is the SystemImageGUID."""
+        """Add one-port channel adapters (level 0). ``system`` is the row, among these, whose GUID
+        is the SystemImageGUID."""
         speed = self.values["host_generation"] or self.values["generation"]
         sys_guid = None
         if system is not None:
@@ -106,12 +111,18 @@ class Blueprint:
             self._labels.setdefault(name, []).append((index, np.broadcast_to(values, shape)))
 
     def _add_aggregation_nodes(self, switches: np.ndarray, portnum: int) -> None:
-        """A SHARP aggregation node behind port ``portnum`` of each of ``switches``; it is of the switch's system."""
+        """A SHARP aggregation node behind port ``portnum`` of each of ``switches``; it is of the
+        switch's system."""
         n = len(switches)
         index = self.builder.nodes(
-            n, NodeType.CA, 1, desc=n * [AGGREGATION_NODE_DESC], speed=self.values["generation"],
-            device_id=AGGREGATION_NODE_ID, sys_guid=generated_guids(switches),
-        )  # fmt: skip
+            n,
+            NodeType.CA,
+            1,
+            desc=n * [AGGREGATION_NODE_DESC],
+            speed=self.values["generation"],
+            device_id=AGGREGATION_NODE_ID,
+            sys_guid=generated_guids(switches),
+        )
         self._remember(index, -1, {})
         self.links("aggregation", switches, portnum, index, 1)
 
@@ -120,10 +131,12 @@ class Blueprint:
         self.label(index, **labels)
 
     def build(self) -> Fabric:
-        """The fabric, powered on, with kind, parameters and structural truth in ``source.generator``.
+        """The fabric, powered on, with kind, parameters and structural truth in
+        ``source.generator``.
 
-        Keys: ``kind``, ``params``, ``levels``, ``node_level`` int8[nodes] (0 = host, -1 = aggregation node), ``tiers`` and ``cable_tier``
-        int8[cables] (index into ``tiers``), and for each label ``node_<label>`` int32[nodes, …], -1 where it does not apply.
+        Keys: ``kind``, ``params``, ``levels``, ``node_level`` int8[nodes] (0 = host, -1 =
+        aggregation node), ``tiers`` and ``cable_tier`` int8[cables] (index into ``tiers``), and for
+        each label ``node_<label>`` int32[nodes, …], -1 where it does not apply.
         """
         for switches, portnum in self._hollow:
             self._add_aggregation_nodes(switches, portnum)

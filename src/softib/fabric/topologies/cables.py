@@ -1,7 +1,7 @@
 """Lengths and media of cables: what a fabric file says, and what a length implies.
 
-Media reach as far as :mod:`softib.iba.catalogue` says of NDR. Slower generations reach farther on copper, so the choice is on
-the safe side for them.
+Media reach as far as :mod:`softib.iba.catalogue` says of NDR. Slower generations reach farther on
+copper, so the choice is on the safe side for them.
 """
 
 from __future__ import annotations
@@ -52,8 +52,9 @@ def apply_cables(
 ) -> None:
     """Give length and medium to every cable that has none.
 
-    ``length_m`` is one number, or one by tier of the generator (``{host-leaf: 2, leaf-spine: 20}``). ``medium`` is a name
-    of :class:`CableMedium`, or ``auto``: the cheapest that reaches. Raises :class:`UnknownName`, :class:`InputError`.
+    ``length_m`` is one number, or one by tier of the generator (``{host-leaf: 2, leaf-spine:
+    20}``). ``medium`` is a name of :class:`CableMedium`, or ``auto``: the cheapest that reaches.
+    Raises :class:`UnknownName`, :class:`InputError`.
     """
     if isinstance(length_m, Mapping):
         wanted = _by_tier(fabric, length_m)

@@ -1,8 +1,9 @@
 """``dragonfly``: groups of switches, all-to-all inside, all-to-all between groups.
 
-Kim, Dally, Scott and Abts, "Technology-driven, highly-scalable dragonfly topology", ISCA 2008: p hosts on a switch, a
-switches in a group, h global cables on a switch; radix k = p + a + h - 1, at most a h + 1 groups, N = a p g hosts,
-balanced when a = 2p = 2h. Any two switches are at most 3 hops apart (local, global, local).
+Kim, Dally, Scott and Abts, "Technology-driven, highly-scalable dragonfly topology", ISCA 2008: p
+hosts on a switch, a switches in a group, h global cables on a switch; radix k = p + a + h - 1, at
+most a h + 1 groups, N = a p g hosts, balanced when a = 2p = 2h. Any two switches are at most 3 hops
+apart (local, global, local).
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ NAME = "dragonfly"
 
 
 def build(values: dict[str, Any]) -> Fabric:
-    """The dragonfly that ``values`` (checked parameters) describe. Ports: hosts, then local, then global cables."""
+    """The dragonfly that ``values`` (checked parameters) describe. Ports: hosts, then local, then
+    global cables."""
     g = values["g"]
     values = _balanced(values)
     p, a, h, radix = values["p"], values["a"], values["h"], values["radix"]
@@ -32,8 +34,13 @@ def build(values: dict[str, Any]) -> Fabric:
             NAME, "g", f": {counted(g, 'group')}, but a group has {a * h} global cables; at most {a * h + 1} groups"
         )
     if p + a - 1 + h > radix:
-        raise impossible(NAME, "radix", f": {counted(radix, 'port')} {plural(radix, 'does', 'do')} not hold {counted(p, 'host')}, {a - 1} local and {h} global cables; "
-                         f"it needs {p + a - 1 + h}")  # fmt: skip
+        raise impossible(
+            NAME,
+            "radix",
+            f": {counted(radix, 'port')} {plural(radix, 'does', 'do')} not hold {counted(p, 'host')}, {a - 1} local "
+            f"and {h} global cables; "
+            f"it needs {p + a - 1 + h}",
+        )
     check_size(NAME, a * p * g, a * g, radix)
     b = Blueprint(NAME, values)
     n = np.arange(a * g)
@@ -45,8 +52,13 @@ def build(values: dict[str, Any]) -> Fabric:
     b.links("local", switch[first + i], p + j, switch[first + j], p + 1 + i)
     group_a, port_a, group_b, port_b = global_links(g, a * h)
     start = p + a
-    b.links("global", switch[group_a * a + port_a // h], start + port_a % h,
-            switch[group_b * a + port_b // h], start + port_b % h)  # fmt: skip
+    b.links(
+        "global",
+        switch[group_a * a + port_a // h],
+        start + port_a % h,
+        switch[group_b * a + port_b // h],
+        start + port_b % h,
+    )
     at = np.arange(a * p * g)
     host = b.hosts(host_names(len(at)), group=at // (a * p))
     b.links("host-switch", switch[at // p], at % p + 1, host, 1)
@@ -77,4 +89,4 @@ KIND = Kind(
         Parameter("radix", "whole", "ports of a switch; by default p + a - 1 + h", low=3, high=254),
     ),
     build,
-)  # fmt: skip
+)

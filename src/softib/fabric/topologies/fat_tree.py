@@ -1,7 +1,8 @@
-"""``fat-tree``: k-ary n-trees, XGFTs and the trees that sites really build from switches of one radix.
+"""``fat-tree``: k-ary n-trees, XGFTs and the trees that sites really build from switches of one
+radix.
 
-Full trees of radix r and n tiers hold 2 (r/2)^n hosts on (2n - 1) (r/2)^(n-1) switches (Petrini and Vanneschi, IPPS
-1997; Zahavi's RLFT): 36 ports, 3 tiers: 11,664 hosts on 1,620 switches.
+Full trees of radix r and n tiers hold 2 (r/2)^n hosts on (2n - 1) (r/2)^(n-1) switches (Petrini and
+Vanneschi, IPPS 1997; Zahavi's RLFT): 36 ports, 3 tiers: 11,664 hosts on 1,620 switches.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ def build(values: dict[str, Any]) -> Fabric:
 
 
 def shape_of(radix: int, values: dict[str, Any]) -> tuple[TreeShape, int]:
-    """Shape and number of hosts of a tree of ``radix``-port switches. Raises :class:`TopologyError`."""
+    """Shape and number of hosts of a tree of ``radix``-port switches. Raises
+    :class:`TopologyError`."""
     levels, hosts, parallel = values["levels"], values["hosts"], values["parallel"]
     if isinstance(parallel, list):
         levels = levels or len(parallel) + 1
@@ -65,8 +67,12 @@ def shape_of(radix: int, values: dict[str, Any]) -> tuple[TreeShape, int]:
     full = h * math.prod(most)
     hosts = full if hosts is None else hosts
     if hosts > full:
-        raise impossible(NAME, "hosts", f": {hosts} do not fit; {levels} levels of {radix}-port switches hold {full}"
-                         f"{_more_levels(radix, levels, hosts, values)}")  # fmt: skip
+        raise impossible(
+            NAME,
+            "hosts",
+            f": {hosts} do not fit; {levels} levels of {radix}-port switches hold {full}"
+            f"{_more_levels(radix, levels, hosts, values)}",
+        )
     _check_parallel(radix, u, cables)
     return grow(radix, h, u, -(-hosts // h), most, cables), hosts
 
@@ -134,7 +140,8 @@ def _more_levels(radix: int, levels: int, hosts: int, values: dict[str, Any]) ->
 
 
 def _explicit_shape(values: dict[str, Any]) -> tuple[TreeShape, int]:
-    """The PGFT that ``m``, ``w`` and ``p`` say literally, or its left part when ``hosts`` are fewer."""
+    """The PGFT that ``m``, ``w`` and ``p`` say literally, or its left part when ``hosts`` are
+    fewer."""
     m = values["m"]
     if not m:
         raise impossible(NAME, "m", "is missing; w and p need it: children of a switch, leaves first")
@@ -167,18 +174,23 @@ KIND = Kind(
     "Zahavi, D-Mod-K routing for real life fat trees, CCIT report 776, 2010",
     (
         radix_parameter(),
-        Parameter("levels", "whole", "tiers of switches; by default the fewest that hold the hosts, or 2", high=MAX_LEVELS),
+        Parameter(
+            "levels", "whole", "tiers of switches; by default the fewest that hold the hosts, or 2", high=MAX_LEVELS
+        ),
         Parameter("hosts", "whole", "hosts, leaves filled in order; by default as many as fit", high=1 << 40),
-        Parameter("oversubscription", "ratio", "host ports to uplinks at a leaf: 1, 2 or \"2:1\" …", 1.0),
+        Parameter("oversubscription", "ratio", 'host ports to uplinks at a leaf: 1, 2 or "2:1" …', 1.0),
         Parameter("hosts_per_leaf", "whole", "host ports of a leaf; by default what oversubscription gives", high=254),
         Parameter("uplinks", "whole", "uplinks of a leaf; by default what oversubscription gives", high=254),
         Parameter(
-            "parallel", "whole or list", "cables between a switch and each parent (list: leaves first); by default 1 where "
-            "the tree is full, and where it is not as many as spread all uplinks over the fewest parents", high=254,
+            "parallel",
+            "whole or list",
+            "cables between a switch and each parent (list: leaves first); by default 1 where "
+            "the tree is full, and where it is not as many as spread all uplinks over the fewest parents",
+            high=254,
         ),
         Parameter("m", "list", "XGFT instead of radix and levels: children of a switch by level, leaves first"),
         Parameter("w", "list", "XGFT: parents of a node by level (first 1)"),
         Parameter("p", "list", "XGFT: parallel cables to each parent by level (first 1)", high=254),
     ),
     build,
-)  # fmt: skip
+)

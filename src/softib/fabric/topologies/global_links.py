@@ -1,4 +1,5 @@
-"""How the groups of a dragonfly are joined: the arrangement that ``dragonfly`` and ``dragonfly+`` share."""
+"""How the groups of a dragonfly are joined: the arrangement that ``dragonfly`` and ``dragonfly+``
+share."""
 
 from __future__ import annotations
 
@@ -8,12 +9,14 @@ __all__ = ["global_links"]
 
 
 def global_links(groups: int, ports: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Every global cable once as (group, its port, other group, its port), ports counted 0…``ports`` - 1 in a group.
+    """Every global cable once as (group, its port, other group, its port), ports counted
+    0…``ports`` - 1 in a group.
 
-    The consecutive allocation of Camarero, Vallejo and Beivide (TACO 2014), called absolute by Hastings et al. (CLUSTER
-    2015), as figure 5 of Kim et al. (ISCA 2008) has it: the ports of a
-    group go in order to the other groups in order. With fewer groups than ``ports + 1`` every pair gets the same number
-    ``ports // (groups - 1)`` of cables, round by round; what is left over stays free.
+    The consecutive allocation of Camarero, Vallejo and Beivide (TACO 2014), called absolute by
+    Hastings et al. (CLUSTER 2015), as figure 5 of Kim et al. (ISCA 2008) has it: the ports of a
+    group go in order to the other groups in order. With fewer groups than ``ports + 1`` every pair
+    gets the same number ``ports // (groups - 1)`` of cables, round by round; what is left over
+    stays free.
     """
     others = groups - 1
     rounds = ports // others if others > 0 else 0

@@ -26,7 +26,8 @@ GRID_PARAMETERS = (
 
 
 class Grid:
-    """The switches and hosts of a grid; ``coordinates`` is int[switches, dims], the last dimension runs fastest."""
+    """The switches and hosts of a grid; ``coordinates`` is int[switches, dims], the last dimension
+    runs fastest."""
 
     def __init__(
         self, kind: str, values: dict[str, Any], dims: list[int], link_ports: int, names: list[str] | None = None
@@ -37,8 +38,13 @@ class Grid:
         need = hosts + link_ports
         radix = values["radix"] or need
         if need > radix or need > 254:
-            raise impossible(kind, "radix", f": {counted(hosts, 'host')} and {counted(link_ports, 'cable')} need {counted(need, 'port')}; a switch here has "
-                             f"{min(radix, 254)}")  # fmt: skip
+            raise impossible(
+                kind,
+                "radix",
+                f": {counted(hosts, 'host')} and {counted(link_ports, 'cable')} need {counted(need, 'port')}; a "
+                f"switch here has "
+                f"{min(radix, 254)}",
+            )
         self.dims, self.n, self.hosts_each = dims, math.prod(dims), hosts
         check_size(kind, self.n * hosts, self.n, radix)
         self.coordinates = np.stack(np.unravel_index(np.arange(self.n), dims), axis=1)
@@ -58,7 +64,8 @@ class Grid:
 def build_grid(
     kind: str, values: dict[str, Any], dims: list[int], wrap: bool, names: list[str] | None = None
 ) -> Fabric:
-    """A torus (``wrap``) or mesh of ``dims``. Ports: hosts, then for each dimension the cables up, then the cables down.
+    """A torus (``wrap``) or mesh of ``dims``. Ports: hosts, then for each dimension the cables up,
+    then the cables down.
 
     A dimension of 2 has one neighbour, not two: the way around would be the same pair again.
     """

@@ -1,8 +1,9 @@
 """``hyperx``: a grid of switches in which every line is all-to-all.
 
-Ahn, Binkert, Davis, McLaren and Schreiber, "HyperX: topology, routing, and packaging of efficient large-scale networks",
-SC 2009: L dimensions of S_k switches, K_k cables between two switches of a line, T hosts on a switch; switch radix
-T + sum((S_k - 1) K_k), diameter L. A flattened butterfly is the regular one with K = 1.
+Ahn, Binkert, Davis, McLaren and Schreiber, "HyperX: topology, routing, and packaging of efficient
+large-scale networks", SC 2009: L dimensions of S_k switches, K_k cables between two switches of a
+line, T hosts on a switch; switch radix T + sum((S_k - 1) K_k), diameter L. A flattened butterfly is
+the regular one with K = 1.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ NAME = "hyperx"
 
 
 def build(values: dict[str, Any]) -> Fabric:
-    """The HyperX that ``values`` (checked parameters) describe. Ports: hosts, then each dimension's cables by coordinate."""
+    """The HyperX that ``values`` (checked parameters) describe. Ports: hosts, then each dimension's
+    cables by coordinate."""
     dims, given = values["dims"], values["parallel"]
     cables = given if isinstance(given, list) else [given] * len(dims)
     if len(cables) != len(dims):

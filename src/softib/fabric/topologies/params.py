@@ -1,4 +1,5 @@
-"""Parameters of a topology kind as a table: names, defaults, docs, and the checks from which error lines derive."""
+"""Parameters of a topology kind as a table: names, defaults, docs, and the checks from which error
+lines derive."""
 
 from __future__ import annotations
 
@@ -15,8 +16,9 @@ __all__ = ["COMMON", "Kind", "Parameter", "default_radix", "impossible"]
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter. ``form`` is ``whole``, ``list`` (of whole numbers), ``whole or list``, ``ratio``, ``yes/no`` or
-    ``text``. ``default`` None means "worked out"; ``low`` and ``high`` bound every number in it."""
+    """One parameter. ``form`` is ``whole``, ``list`` (of whole numbers), ``whole or list``,
+    ``ratio``, ``yes/no`` or ``text``. ``default`` None means "worked out"; ``low`` and ``high``
+    bound every number in it."""
 
     name: str
     form: str
@@ -36,7 +38,8 @@ class Parameter:
 
 
 def impossible(kind: str, parameter: str, reason: str) -> TopologyError:
-    """The error for a bad ``parameter``; ``error.parameter`` names it, so that a reader finds its line."""
+    """The error for a bad ``parameter``; ``error.parameter`` names it, so that a reader finds its
+    line."""
     error = TopologyError(f"{kind}: {parameter}{'' if reason.startswith(':') else ' '}{reason}")
     error.parameter = parameter  # type: ignore[attr-defined]
     return error
@@ -93,9 +96,13 @@ def _text(p: Parameter, kind: str, value: Any) -> str:
 
 
 _CHECKS: dict[str, Callable[[Parameter, str, Any], Any]] = {
-    "whole": _whole, "list": _wholes, "whole or list": _whole_or_list, "ratio": _ratio, "yes/no": _yes_no,
+    "whole": _whole,
+    "list": _wholes,
+    "whole or list": _whole_or_list,
+    "ratio": _ratio,
+    "yes/no": _yes_no,
     "text": _text,
-}  # fmt: skip
+}
 
 COMMON: tuple[Parameter, ...] = (
     Parameter("name", "text", "name of the fabric; by default the kind"),
@@ -118,9 +125,12 @@ SHARP_GENERATIONS = ("HDR", "NDR", "XDR")
 def radix_parameter(low: int = 2) -> Parameter:
     """The ``radix`` that most kinds take."""
     return Parameter(
-        "radix", "whole", "ports of a switch; by default that of the generation's switch (NDR 64, HDR 40, EDR 36)",
-        low=low, high=MAX_PORTS,
-    )  # fmt: skip
+        "radix",
+        "whole",
+        "ports of a switch; by default that of the generation's switch (NDR 64, HDR 40, EDR 36)",
+        low=low,
+        high=MAX_PORTS,
+    )
 
 
 def default_radix(generation: str) -> int:
@@ -130,7 +140,8 @@ def default_radix(generation: str) -> int:
 
 @dataclass(frozen=True)
 class Kind:
-    """A topology kind: what it is, where its rules come from, its parameters, and the function that builds it."""
+    """A topology kind: what it is, where its rules come from, its parameters, and the function that
+    builds it."""
 
     name: str
     doc: str
@@ -149,7 +160,8 @@ class Kind:
     def checked(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Every parameter by name, checked and with defaults filled in.
 
-        Raises :class:`UnknownName` for a parameter that the kind has not, :class:`TopologyError` for a bad value.
+        Raises :class:`UnknownName` for a parameter that the kind has not, :class:`TopologyError`
+        for a bad value.
         """
         known = [p.name for p in self.all_parameters]
         for name in given:
@@ -163,8 +175,9 @@ class Kind:
                 values[name] = speed_named(values[name]).name
         if values["aggregation_nodes"] and values["generation"] not in SHARP_GENERATIONS:
             raise impossible(
-                self.name, "aggregation_nodes", f": {values['generation']} switches have none; a generation of "
-                f"{', '.join(SHARP_GENERATIONS)} does"
-            )  # fmt: skip
+                self.name,
+                "aggregation_nodes",
+                f": {values['generation']} switches have none; a generation of {', '.join(SHARP_GENERATIONS)} does",
+            )
         values["name"] = values["name"] or self.name
         return values

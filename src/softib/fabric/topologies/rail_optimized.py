@@ -1,12 +1,14 @@
 """``rail-optimized``: the compute fabric of NVIDIA's DGX SuperPOD.
 
-A node has one adapter a rail; adapter r of every node of a scalable unit meets the unit's leaf of rail r. Half of a
-leaf's ports go up, spread evenly over the fewest spines (:func:`~softib.fabric.topologies.tree.evenly_spread`).
+A node has one adapter a rail; adapter r of every node of a scalable unit meets the unit's leaf of
+rail r. Half of a leaf's ports go up, spread evenly over the fewest spines
+(:func:`~softib.fabric.topologies.tree.evenly_spread`).
 
-Source: NVIDIA DGX SuperPOD reference architecture (H100, B200). Its tables give leaves, spines and cables of 1 to 4
-units with 31, 63, 95 and 127 nodes; one slot of the last unit holds UFM. The table of larger systems stays with two
-tiers up to 8 units (64 leaves, 32 spines: all that 64 ports reach) and has a core beyond: 16 units on 128 leaves, 128
-spines, 64 cores; 32 on 256, 256, 128; 64 on 512, 512, 256. There units are full and UFM is elsewhere.
+Source: NVIDIA DGX SuperPOD reference architecture (H100, B200). Its tables give leaves, spines and
+cables of 1 to 4 units with 31, 63, 95 and 127 nodes; one slot of the last unit holds UFM. The table
+of larger systems stays with two tiers up to 8 units (64 leaves, 32 spines: all that 64 ports reach)
+and has a core beyond: 16 units on 128 leaves, 128 spines, 64 cores; 32 on 256, 256, 128; 64 on 512,
+512, 256. There units are full and UFM is elsewhere.
 """
 
 from __future__ import annotations
@@ -34,12 +36,19 @@ def build(values: dict[str, Any]) -> Fabric:
     values = {**values, "radix": values["radix"] or default_radix(values["generation"])}
     radix, rails, nodes = values["radix"], values["rails"], values["nodes"]
     if radix % 2:
-        raise impossible(NAME, "radix", f": {radix} is odd; a leaf gives half its ports to nodes and half to spines, "
-                         f"so {radix - 1} or {radix + 1}")  # fmt: skip
+        raise impossible(
+            NAME,
+            "radix",
+            f": {radix} is odd; a leaf gives half its ports to nodes and half to spines, so {radix - 1} or {radix + 1}",
+        )
     values["nodes_per_unit"] = slots = values["nodes_per_unit"] or radix // 2
     if slots > radix // 2:
-        raise impossible(NAME, "nodes_per_unit", f": {counted(slots, 'node')} {plural(slots, 'does', 'do')} not fit with {radix // 2} uplinks on a "
-                         f"{radix}-port leaf; at most {radix // 2}")  # fmt: skip
+        raise impossible(
+            NAME,
+            "nodes_per_unit",
+            f": {counted(slots, 'node')} {plural(slots, 'does', 'do')} not fit with {radix // 2} uplinks on a "
+            f"{radix}-port leaf; at most {radix // 2}",
+        )
     units = -(-nodes // slots)
     values["ufm"] = _has_ufm(values, units)
     shape = _shape(values, units)
@@ -62,14 +71,19 @@ def _shape(values: dict[str, Any], units: int) -> TreeShape:
     room = int(np.prod(most))
     if leaves > room:
         fits = room // rails * values["nodes_per_unit"]
-        raise impossible(NAME, "nodes", f": {counted(values['nodes'], 'node')} with {rails} rails need {leaves} leaves; {tiers} tiers of "
-                         f"{radix}-port switches take {room}: {f'at most {fits} nodes, or ' if fits else ''}"
-                         f"{'tiers: 3' if tiers == 2 else 'a larger radix'}")  # fmt: skip
+        raise impossible(
+            NAME,
+            "nodes",
+            f": {counted(values['nodes'], 'node')} with {rails} rails need {leaves} leaves; {tiers} tiers of "
+            f"{radix}-port switches take {room}: {f'at most {fits} nodes, or ' if fits else ''}"
+            f"{'tiers: 3' if tiers == 2 else 'a larger radix'}",
+        )
     return grow(radix, half, half, leaves, most, [None] * (tiers - 1))
 
 
 def _has_ufm(values: dict[str, Any], units: int) -> bool:
-    """UFM takes the last slot of the last unit: by default where the reference design does and the slot is free."""
+    """UFM takes the last slot of the last unit: by default where the reference design does and the
+    slot is free."""
     wanted, slots = values["ufm"], values["nodes_per_unit"]
     free = values["nodes"] < units * slots
     enough = values["rails"] >= UFM_HOSTS * UFM_PORTS
@@ -104,7 +118,8 @@ def _add_nodes(b: Blueprint, leaves: np.ndarray, values: dict[str, Any]) -> None
 
 
 def _add_ufm(b: Blueprint, leaves: np.ndarray, units: int, values: dict[str, Any]) -> None:
-    """Two UFM hosts with two ports each in the last slot of the last unit, one port a rail: a leaf has one free port there."""
+    """Two UFM hosts with two ports each in the last slot of the last unit, one port a rail: a leaf
+    has one free port there."""
     rails, slots = values["rails"], values["nodes_per_unit"]
     i = np.arange(UFM_HOSTS * UFM_PORTS)
     names = [f"ufm-{n + 1} mlx5_{p}" for n in range(UFM_HOSTS) for p in range(UFM_PORTS)]
@@ -122,10 +137,19 @@ KIND = Kind(
         Parameter("rails", "whole", "adapters of a node, each on its own rail", 8, high=64),
         radix_parameter(),
         Parameter("nodes_per_unit", "whole", "nodes of a scalable unit; by default half the radix", high=127),
-        Parameter("ufm", "yes/no", "two UFM hosts (4 cables) in the last slot of the last unit; by default where at most 4 "
-                  "units have a slot free"),
-        Parameter("tiers", "whole", "2 = leaf and spine, 3 = with a core; by default 2 as long as the spines reach all leaves",
-                  low=2, high=3),
+        Parameter(
+            "ufm",
+            "yes/no",
+            "two UFM hosts (4 cables) in the last slot of the last unit; by default where at most 4 "
+            "units have a slot free",
+        ),
+        Parameter(
+            "tiers",
+            "whole",
+            "2 = leaf and spine, 3 = with a core; by default 2 as long as the spines reach all leaves",
+            low=2,
+            high=3,
+        ),
     ),
     build,
-)  # fmt: skip
+)

@@ -28,13 +28,14 @@ KINDS: dict[str, Kind] = {
 
 
 def generate(kind: str, **params: Any) -> Fabric:
-    """The fabric of topology ``kind`` with ``params`` (see ``KINDS[kind].all_parameters``), powered on.
+    """The fabric of topology ``kind`` with ``params`` (see ``KINDS[kind].all_parameters``), powered
+    on.
 
-    ``fabric.source.generator`` holds ``kind``, ``params`` with defaults filled in, and the structural truth
-    (:meth:`~softib.fabric.topologies.blueprint.Blueprint.build`).
+    ``fabric.source.generator`` holds ``kind``, ``params`` with defaults filled in, and the
+    structural truth (:meth:`~softib.fabric.topologies.blueprint.Blueprint.build`).
 
-    Raises :class:`UnknownName` for a kind or parameter that does not exist, :class:`TopologyError` for an impossible
-    one, :class:`LimitError` for one that no memory holds.
+    Raises :class:`UnknownName` for a kind or parameter that does not exist, :class:`TopologyError`
+    for an impossible one, :class:`LimitError` for one that no memory holds.
     """
     if kind not in KINDS:
         raise UnknownName("topology kind", str(kind), KINDS)

@@ -1,4 +1,5 @@
-"""The JSON Schema of a fabric.yaml, from the models and parameter tables that check one: editors complete and mark by it."""
+"""The JSON Schema of a fabric.yaml, from the models and parameter tables that check one: editors
+complete and mark by it."""
 
 from __future__ import annotations
 
@@ -12,9 +13,13 @@ __all__ = ["fabric_schema"]
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 TYPES = {
-    "whole": ("integer",), "list": ("array",), "whole or list": ("integer", "array"), "ratio": ("number", "string"),
-    "yes/no": ("boolean",), "text": ("string",),
-}  # fmt: skip
+    "whole": ("integer",),
+    "list": ("array",),
+    "whole or list": ("integer", "array"),
+    "ratio": ("number", "string"),
+    "yes/no": ("boolean",),
+    "text": ("string",),
+}
 """JSON types of each form of a parameter."""
 IMPORT = {"type": "object", "required": ["import"], "properties": {"import": {"type": "string"}}}
 OF_THE_FILE = ("name", "generation")
@@ -22,8 +27,9 @@ OF_THE_FILE = ("name", "generation")
 
 
 def fabric_schema() -> dict[str, Any]:
-    """The schema, draft 2020-12: the same keys, types and bounds as :func:`softib.fabric.topologies.spec.load_fabric_yaml` checks
-    (what depends on several values together, such as a radix that no tree of so many hosts has, only that function knows)."""
+    """The schema, draft 2020-12: the same keys, types and bounds as
+    :func:`softib.fabric.topologies.spec.load_fabric_yaml` checks (what depends on several values
+    together, such as a radix that no tree of so many hosts has, only that function knows)."""
     schema = FabricFile.model_json_schema()
     schema["properties"]["topology"] = {"oneOf": [*map(_kind, KINDS.values()), IMPORT]}
     schema["properties"]["import"] = {"type": "string", "description": "short for topology: {import: FILE}"}

@@ -1,4 +1,5 @@
-"""The fabric file (``fabric.yaml``, DESIGN decision 8): a generator or a dump, cables, subnet manager, faults.
+"""The fabric file (``fabric.yaml``, DESIGN decision 8): a generator or a dump, cables, subnet
+manager, faults.
 
 name: pod
 generation: NDR
@@ -64,13 +65,16 @@ def load_fabric_yaml(
     ibnl_dirs: Sequence[str | Path] = (),
     node_name_map: str | Path | None = None,
 ) -> ReadResult:
-    """The fabric that the file at ``path`` describes, faults planted. The options go to the reader of an imported dump
-    that names none of its own; a ``node_name_map`` names the nodes of a generated fabric too. Names of files in it are relative to its directory (of standard input: the current one).
+    """The fabric that the file at ``path`` describes, faults planted. The options go to the reader
+    of an imported dump that names none of its own; a ``node_name_map`` names the nodes of a
+    generated fabric too. Names of files in it are relative to its directory (of standard input: the
+    current one).
 
-    ``extra`` holds ``sm`` (the options given for the subnet manager; names of files are absolute) and ``faults`` (what
-    was planted). ``problems`` are those of an imported dump.
+    ``extra`` holds ``sm`` (the options given for the subnet manager; names of files are absolute)
+    and ``faults`` (what was planted). ``problems`` are those of an imported dump.
 
-    Raises :class:`InputError` (or a kind of it) in one line with file and line of the key that is wrong.
+    Raises :class:`InputError` (or a kind of it) in one line with file and line of the key that is
+    wrong.
     """
     from softib.fabric.topologies.yaml_lines import load_yaml
 
@@ -128,7 +132,8 @@ def count(fabric: Fabric) -> dict[str, int | None]:
 
 @contextmanager
 def _at(file: Path, lines: Any, path: tuple[str | int, ...]) -> Iterator[None]:
-    """Errors raised inside get file and line of ``path``, or of the parameter below it that they name."""
+    """Errors raised inside get file and line of ``path``, or of the parameter below it that they
+    name."""
     try:
         yield
     except SoftibError as error:

@@ -1,4 +1,5 @@
-"""The fabric file's shape, checked by pydantic. Imported only when a fabric file is read (pydantic takes 0.1 s)."""
+"""The fabric file's shape, checked by pydantic. Imported only when a fabric file is read (pydantic
+takes 0.1 s)."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ class Part(BaseModel):
 
 
 class Cables(Part):
-    """``medium`` auto: the cheapest that reaches; ``length_m`` one number, or one by tier (``leaf-spine: 20``)."""
+    """``medium`` auto: the cheapest that reaches; ``length_m`` one number, or one by tier
+    (``leaf-spine: 20``)."""
 
     medium: StrictStr = Field("auto", description="auto (by length), DAC, ACC, AOC, MMF, SMF or backplane")
     length_m: Metres | dict[StrictStr, Metres] | None = Field(
@@ -29,8 +31,9 @@ class Cables(Part):
 class _Sm(Part):
     """Options of the subnet manager, under OpenSM's names where it has them.
 
-    ``partitions``, ``root_guid_file``, ``cn_guid_file``, ``io_guid_file``, ``torus_config``, ``lfts_file`` are files, relative to the fabric file;
-    ``node`` is the adapter on which the subnet manager runs.
+    ``partitions``, ``root_guid_file``, ``cn_guid_file``, ``io_guid_file``, ``torus_config``,
+    ``lfts_file`` are files, relative to the fabric file; ``node`` is the adapter on which the
+    subnet manager runs.
     """
 
     engine: StrictStr | None = Field(None, description="routing engine by OpenSM's name, or a list of them with commas")
@@ -79,15 +82,34 @@ QOS_KEYS = tuple(
 )
 """OpenSM's names of QoS options; their values are written as in its options file."""
 CC_KEYS = (
-    "cc_key", "cc_max_outstanding_mads", "cc_cct",
-    *(f"cc_sw_cong_setting_{name}" for name in (
-        "control_map", "victim_mask", "credit_mask", "threshold", "packet_size", "credit_starvation_threshold",
-        "credit_starvation_return_delay", "marking_rate",
-    )),
-    *(f"cc_ca_cong_setting_{name}" for name in (
-        "port_control", "control_map", "ccti_timer", "ccti_increase", "trigger_threshold", "ccti_min",
-    )),
-)  # fmt: skip
+    "cc_key",
+    "cc_max_outstanding_mads",
+    "cc_cct",
+    *(
+        f"cc_sw_cong_setting_{name}"
+        for name in (
+            "control_map",
+            "victim_mask",
+            "credit_mask",
+            "threshold",
+            "packet_size",
+            "credit_starvation_threshold",
+            "credit_starvation_return_delay",
+            "marking_rate",
+        )
+    ),
+    *(
+        f"cc_ca_cong_setting_{name}"
+        for name in (
+            "port_control",
+            "control_map",
+            "ccti_timer",
+            "ccti_increase",
+            "trigger_threshold",
+            "ccti_min",
+        )
+    ),
+)
 """Likewise, of congestion control."""
 LINK_KEYS = (
     "m_key",
@@ -133,27 +155,38 @@ class VirtualPorts(Part):
 
 
 class FabricFile(Part):
-    """A whole fabric file. ``topology`` is checked against its kind's parameter table, each fault against its kind."""
+    """A whole fabric file. ``topology`` is checked against its kind's parameter table, each fault
+    against its kind."""
 
     name: StrictStr | None = Field(None, description="name of the fabric; by default that of the kind")
     generation: StrictStr | None = Field(
         None,
-        description="link speed of everything unless said otherwise: SDR, DDR, QDR, FDR10, FDR, EDR, HDR, NDR (default), XDR",
+        description=(
+            "link speed of everything unless said otherwise: SDR, DDR, QDR, FDR10, FDR, EDR, HDR, NDR (default), XDR"
+        ),
     )
     data_vls: Literal[1, 2, 4, 8, 15] | None = Field(
         None,
-        description="data VLs of every port, 1, 2, 4, 8 or 15 (PortInfo VLCap); by default 8, or what an imported file states",
+        description=(
+            "data VLs of every port, 1, 2, 4, 8 or 15 (PortInfo VLCap); by default 8, or what an imported file states"
+        ),
     )
     firmware: Literal["strict", "lenient"] | None = Field(
         None,
-        description="strict: switches show the extended speeds of a port to those alone who set SMSupportExtendedSpeeds; lenient (default): to everybody",
+        description=(
+            "strict: switches show the extended speeds of a port to those alone who set SMSupportExtendedSpeeds; "
+            "lenient (default): to everybody"
+        ),
     )
     topology: dict[str, Any]
     cables: Cables | None = Field(None, description="length and medium of the cables")
     sm: Sm | None = Field(None, description="options of the subnet manager")
     virtual_ports: dict[StrictStr, Annotated[StrictInt, Field(ge=1, le=255)] | VirtualPorts] | None = Field(
         None,
-        description="virtual functions of hosts' ports, by host (* and ? fit any name; the last line that fits counts): a number, or {functions: N, lid_required: true}; by default none",
+        description=(
+            "virtual functions of hosts' ports, by host (* and ? fit any name; the last line that fits counts): a "
+            "number, or {functions: N, lid_required: true}; by default none"
+        ),
     )
     faults: list[dict[str, Any]] = Field([], description="what is planted, in this order")
 

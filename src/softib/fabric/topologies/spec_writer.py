@@ -12,10 +12,11 @@ __all__ = ["spec_text"]
 
 
 def spec_text(fabric: Fabric, given: dict[str, Any] | None = None) -> str:
-    """The text from which :func:`softib.fabric.topologies.spec.load_fabric_yaml` makes ``fabric`` again.
+    """The text from which :func:`softib.fabric.topologies.spec.load_fabric_yaml` makes ``fabric``
+    again.
 
-    ``given`` are the parameters that somebody chose (default: all that the generator used). Raises :class:`InputError` for a
-    fabric that no generator made.
+    ``given`` are the parameters that somebody chose (default: all that the generator used). Raises
+    :class:`InputError` for a fabric that no generator made.
     """
     import yaml
 

@@ -1,5 +1,6 @@
-"""``torus``: a grid of switches with the ends of each line joined: at most sum(floor(d/2)) hops between switches (Dally and
-Towles, Principles and Practices of Interconnection Networks, 2004, chapter 5)."""
+"""``torus``: a grid of switches with the ends of each line joined: at most sum(floor(d/2)) hops
+between switches (Dally and Towles, Principles and Practices of Interconnection Networks, 2004,
+chapter 5)."""
 
 from __future__ import annotations
 

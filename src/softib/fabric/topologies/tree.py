@@ -1,9 +1,10 @@
 """Shapes of fat trees and their wiring: what ``fat-tree`` and ``rail-optimized`` share.
 
-A tree is a PGFT(n; m; w; p) of Zahavi ("D-Mod-K routing providing non-blocking traffic for shift permutations on real
-life fat trees", CCIT report 776, 2010), which is the XGFT of Öhring et al. ("On generalized fat trees", IPPS 1995) with
-parallel cables: a node of tier i has ``m[i]`` children, a node of tier i-1 has ``w[i]`` parents and ``p[i]`` cables to
-each. Tier 0 are the hosts. A k-ary n-tree (Petrini and Vanneschi, IPPS 1997) is m = w = (k, …) with w[1] = 1.
+A tree is a PGFT(n; m; w; p) of Zahavi ("D-Mod-K routing providing non-blocking traffic for shift
+permutations on real life fat trees", CCIT report 776, 2010), which is the XGFT of Öhring et al.
+("On generalized fat trees", IPPS 1995) with parallel cables: a node of tier i has ``m[i]``
+children, a node of tier i-1 has ``w[i]`` parents and ``p[i]`` cables to each. Tier 0 are the hosts.
+A k-ary n-tree (Petrini and Vanneschi, IPPS 1997) is m = w = (k, …) with w[1] = 1.
 """
 
 from __future__ import annotations
@@ -27,10 +28,11 @@ def tier_name(level: int) -> str:
 
 @dataclass(frozen=True)
 class TreeShape:
-    """``m``, ``w``, ``p`` by tier (index 0 = between hosts and leaves); ``leaves`` present, filled from the left.
+    """``m``, ``w``, ``p`` by tier (index 0 = between hosts and leaves); ``leaves`` present, filled
+    from the left.
 
-    ``first_up[t]`` is the portnum of the first uplink of a switch of tier t+1: below it are the ports for children,
-    used or not.
+    ``first_up[t]`` is the portnum of the first uplink of a switch of tier t+1: below it are the
+    ports for children, used or not.
     """
 
     m: tuple[int, ...]
@@ -78,18 +80,21 @@ class TreeShape:
 def evenly_spread(children: int, up: int, down: int) -> int:
     """How many parents: the smallest s >= ceil(children * up / down) that divides ``up``.
 
-    With it every child has the same number ``up // s`` of cables to each parent. It reproduces the spine column of
-    NVIDIA's DGX SuperPOD reference architecture (4, 8, 16, 16 for 8, 16, 24, 32 leaves of 64 ports, 32 up).
+    With it every child has the same number ``up // s`` of cables to each parent. It reproduces the
+    spine column of NVIDIA's DGX SuperPOD reference architecture (4, 8, 16, 16 for 8, 16, 24, 32
+    leaves of 64 ports, 32 up).
     """
     least = max(1, -(-children * up // down))
     return next(s for s in range(least, up + 1) if up % s == 0)
 
 
 def grow(radix: int, h: int, u: int, leaves: int, most: list[int], cables: list[int | None]) -> TreeShape:
-    """The tree over ``leaves`` leaves of ``h`` host ports and ``u`` uplinks, on switches of ``radix`` ports.
+    """The tree over ``leaves`` leaves of ``h`` host ports and ``u`` uplinks, on switches of
+    ``radix`` ports.
 
-    Switches between leaves and top give half their ports each way. ``most`` and ``cables`` go by tier above the
-    leaves: children that a switch may have, and parallel cables to each parent (None: :func:`evenly_spread`).
+    Switches between leaves and top give half their ports each way. ``most`` and ``cables`` go by
+    tier above the leaves: children that a switch may have, and parallel cables to each parent
+    (None: :func:`evenly_spread`).
     """
     m, w, p, first_up = [h], [1], [1], [h + 1]
     units, up = leaves, u
@@ -105,10 +110,12 @@ def grow(radix: int, h: int, u: int, leaves: int, most: list[int], cables: list[
 
 
 def wire_tree(b: Blueprint, shape: TreeShape, radix: int, pod_level: int) -> list[np.ndarray]:
-    """Add the switches of every tier and the cables between tiers; returns node indices by tier, leaves first.
+    """Add the switches of every tier and the cables between tiers; returns node indices by tier,
+    leaves first.
 
-    Child ports ``1…`` carry children in order (parallel cables side by side), uplinks follow from ``first_up``,
-    parents in order. ``pod_level``: the tier whose subtrees are called pods (label ``pod``).
+    Child ports ``1…`` carry children in order (parallel cables side by side), uplinks follow from
+    ``first_up``, parents in order. ``pod_level``: the tier whose subtrees are called pods (label
+    ``pod``).
     """
     tiers: list[np.ndarray] = []
     for t in range(1, shape.levels + 1):
@@ -126,7 +133,8 @@ def _names(level: int, count: int) -> list[str]:
 
 
 def _wire_tier(b: Blueprint, shape: TreeShape, t: int, child: np.ndarray, parent: np.ndarray) -> None:
-    """Cables between tier t-1 and t: the roots at position k of each subtree meet parents k*w … k*w + w - 1."""
+    """Cables between tier t-1 and t: the roots at position k of each subtree meet parents k*w … k*w
+    + w - 1."""
     m, w, p = shape.m[t - 1], shape.w[t - 1], shape.p[t - 1]
     roots = shape.roots(t - 1)
     i = np.arange(len(child))[:, None, None]
@@ -135,5 +143,8 @@ def _wire_tier(b: Blueprint, shape: TreeShape, t: int, child: np.ndarray, parent
     up = (subtree // m) * shape.roots(t) + position * w + j
     b.links(
         f"{tier_name(t - 1)}-{tier_name(t)}",
-        child[i], shape.first_up[t - 2] + j * p + s, parent[up], (subtree % m) * p + s + 1,
-    )  # fmt: skip
+        child[i],
+        shape.first_up[t - 2] + j * p + s,
+        parent[up],
+        (subtree % m) * p + s + 1,
+    )

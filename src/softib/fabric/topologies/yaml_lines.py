@@ -1,7 +1,8 @@
 """YAML as a person writes it, with the line of every key, and without its traps.
 
-Plain scalars follow YAML 1.2: ``2:1`` is text (1.1 reads it as 121), ``1e-9`` is a number (1.1: text), ``on`` and ``no``
-are text. A key given twice, anchors and aliases are errors: a fabric file is small, and nothing in it is guessed.
+Plain scalars follow YAML 1.2: ``2:1`` is text (1.1 reads it as 121), ``1e-9`` is a number (1.1:
+text), ``on`` and ``no`` are text. A key given twice, anchors and aliases are errors: a fabric file
+is small, and nothing in it is guessed.
 """
 
 from __future__ import annotations
@@ -34,15 +35,18 @@ class Lines(dict[Path_, int]):
 
 
 class _Loader(yaml.SafeLoader):
-    """The core schema, with the lines of keys: PyYAML's own parser, whose nodes hold them for plain scalars too."""
+    """The core schema, with the lines of keys: PyYAML's own parser, whose nodes hold them for plain
+    scalars too."""
 
     yaml_implicit_resolvers = CoreSchema.yaml_implicit_resolvers
 
 
 def load_yaml(path: Path, what: str = "fabric file", keys: str = "name: and topology:") -> tuple[dict[str, Any], Lines]:
-    """The mapping in ``path`` and the lines of its keys. ``what`` it is, and ``keys`` that it begins with, are for messages.
+    """The mapping in ``path`` and the lines of its keys. ``what`` it is, and ``keys`` that it
+    begins with, are for messages.
 
-    Raises :class:`UnreadableFile` (no file, not text) or :class:`InputError` (not YAML, not a mapping), with the line.
+    Raises :class:`UnreadableFile` (no file, not text) or :class:`InputError` (not YAML, not a
+    mapping), with the line.
     """
     text = read_text(path, what, MAX_BYTES)
     path = Path(shown_name(path))
@@ -105,5 +109,6 @@ def _check_tag(path: Path, node: yaml.Node) -> None:
     pattern = CORE.get(node.tag)
     if node.tag not in CORE or (pattern and not (isinstance(node, yaml.ScalarNode) and pattern.fullmatch(node.value))):
         raise InputError(
-            f"{path}:{node.start_mark.line + 1}: a fabric file has no tags such as {one_line(node.tag)}; write the value alone"
+            f"{path}:{node.start_mark.line + 1}: a fabric file has no tags such as {one_line(node.tag)}; write the "
+            f"value alone"
         )

@@ -1,9 +1,11 @@
-"""The catalogue of devices: adapters, switches, Ethernet switches and cables, with a source for every figure.
+"""The catalogue of devices: adapters, switches, Ethernet switches and cables, with a source for
+every figure.
 
-The rows are in the TOML files beside this one: ``figure = [value, "source"]``. Checks, simulation, the agents' firmware, the PCI
-tree of ``softib run`` and planning read them; ``docs/devices.md`` lists them and counts what is unknown. A figure that is absent is
-unknown and reads None. The source of a figure that softib needs and no one publishes begins with ``assumed``; a figure that was
-chosen by measurements names their dataset after ``fitted``.
+The rows are in the TOML files beside this one: ``figure = [value, "source"]``. Checks, simulation,
+the agents' firmware, the PCI tree of ``softib run`` and planning read them; ``docs/devices.md``
+lists them and counts what is unknown. A figure that is absent is unknown and reads None. The source
+of a figure that softib needs and no one publishes begins with ``assumed``; a figure that was chosen
+by measurements names their dataset after ``fitted``.
 
 Standard library only: the package's build reads the catalogue before NumPy is installed.
 """
@@ -36,7 +38,8 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Part:
-    """A row of the catalogue. ``sources`` maps each figure that is known to its source; ``FIGURES`` names all figures with their meaning."""
+    """A row of the catalogue. ``sources`` maps each figure that is known to its source; ``FIGURES``
+    names all figures with their meaning."""
 
     FIGURES: ClassVar[Mapping[str, str]] = {}
 
@@ -51,8 +54,9 @@ class Part:
 
 @dataclass(frozen=True)
 class Adapter(Part):
-    """A family of adapters (HCAs). ``generation``: the fastest 4x speed of a port; ``vendor``: today's name of the company; ``device_ids``: NodeInfo.DeviceID; ``typical_of``: the
-    generations that this row stands for where a source names no device."""
+    """A family of adapters (HCAs). ``generation``: the fastest 4x speed of a port; ``vendor``:
+    today's name of the company; ``device_ids``: NodeInfo.DeviceID; ``typical_of``: the generations
+    that this row stands for where a source names no device."""
 
     FIGURES: ClassVar = {
         "ports": "ports of a node (NodeInfo.NumPorts); a port of ConnectX-4 and later is a node of its own",
@@ -154,7 +158,8 @@ class EthernetSwitch(Part):
 
 @dataclass(frozen=True)
 class Cable(Part):
-    """A kind of cable: ``medium`` as :class:`softib.fabric.columns.CableMedium` names it, at a ``generation``."""
+    """A kind of cable: ``medium`` as :class:`softib.fabric.columns.CableMedium` names it, at a
+    ``generation``."""
 
     FIGURES: ClassVar = {"reach_m": "longest cable in metres", "power_w": "W at each end"}
 
@@ -168,7 +173,8 @@ P = TypeVar("P", bound=Part)
 
 
 def _rows(kind: type[P], file: str) -> tuple[P, ...]:
-    """The rows of ``file``. Raises ValueError for a figure without a source, or a field that ``kind`` does not have."""
+    """The rows of ``file``. Raises ValueError for a figure without a source, or a field that
+    ``kind`` does not have."""
     rows = tomllib.loads((Path(__file__).parent / file).read_text(encoding="utf-8"))["part"]
     return tuple(_row(kind, file, row) for row in rows)
 

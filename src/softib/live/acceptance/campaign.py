@@ -1,4 +1,5 @@
-"""An acceptance run: every batch of its plan in turn, into the journal; hosts that fail are left out from then on."""
+"""An acceptance run: every batch of its plan in turn, into the journal; hosts that fail are left
+out from then on."""
 
 from __future__ import annotations
 
@@ -21,12 +22,14 @@ OVERHEAD_S = 30.0
 """Seconds that a program may take beyond :data:`SLOWEST` times what it ought to."""
 SLOWEST = 30.0
 STRIKES = 3
-"""Partners with whom a host may fail before it is left out, though no single failure was its alone."""
+"""Partners with whom a host may fail before it is left out, though no single failure was its alone.
+"""
 
 
 @dataclass(frozen=True)
 class Exchange:
-    """One pair of a batch: rows of the ports, and the octets, iterations and seconds that it ought to take."""
+    """One pair of a batch: rows of the ports, and the octets, iterations and seconds that it ought
+    to take."""
 
     source: int
     target: int
@@ -37,7 +40,8 @@ class Exchange:
 
 @dataclass(frozen=True)
 class Batch:
-    """Pairs that run at once: part ``part`` of round ``round`` of ``test``. ``load``: pairs that send both ways meanwhile, and are not measured."""
+    """Pairs that run at once: part ``part`` of round ``round`` of ``test``. ``load``: pairs that
+    send both ways meanwhile, and are not measured."""
 
     round: int
     test: str
@@ -54,10 +58,16 @@ class Batch:
 
 
 def run_campaign(
-    batches: Sequence[Batch], ports: Sequence[HostPort], launcher: Launcher, journal: Journal, program: str, base_port: int,
+    batches: Sequence[Batch],
+    ports: Sequence[HostPort],
+    launcher: Launcher,
+    journal: Journal,
+    program: str,
+    base_port: int,
     progress: Callable[[int, int, float], None],
-) -> None:  # fmt: skip
-    """Run what the journal has not yet. ``progress`` is called with batches done, all batches, and the seconds that the rest is expected to take."""
+) -> None:
+    """Run what the journal has not yet. ``progress`` is called with batches done, all batches, and
+    the seconds that the rest is expected to take."""
     done = {(e["round"], e["test"], *pair[:2]) for e in journal.entries for pair in e["values"]}
     # Servers of a run that died may still listen on hosts: one that goes on begins behind their ports.
     tcp = exchange_ports(base_port, launcher.name == "local", len(journal.entries) * len(ports) // 2)
@@ -98,7 +108,8 @@ def run_campaign(
 
 
 def _allocation_ended(entry: dict[str, Any]) -> str:
-    """What srun said of an allocation that is no more; "" where there is one. It accuses no host, and nothing more is started."""
+    """What srun said of an allocation that is no more; "" where there is one. It accuses no host,
+    and nothing more is started."""
     reasons = (reason for *_, reason in entry["failures"])
     return next((r for r in reasons if any(x in r.lower() for x in ALLOCATION_ENDED)), "")
 
@@ -108,9 +119,14 @@ def _left(batch: Batch, done: Container[tuple[int, str, int, int]]) -> list[Exch
 
 
 def _unfit(
-    batches: Sequence[Batch], done: Container[tuple[int, str, int, int]], ports: Sequence[HostPort], launcher: Launcher, program: str
-) -> dict[str, str]:  # fmt: skip
-    """Hosts with something left to measure that do not answer, or lack perftest. All nodes of a running fabric are this machine: there the first pairs tell."""
+    batches: Sequence[Batch],
+    done: Container[tuple[int, str, int, int]],
+    ports: Sequence[HostPort],
+    launcher: Launcher,
+    program: str,
+) -> dict[str, str]:
+    """Hosts with something left to measure that do not answer, or lack perftest. All nodes of a
+    running fabric are this machine: there the first pairs tell."""
     rows = {row for b in batches for p in _left(b, done) for row in (p.source, p.target)}
     if launcher.name == "local" or not rows:
         return {}
@@ -119,9 +135,15 @@ def _unfit(
 
 
 def _run(
-    batch: Batch, pairs: Sequence[Exchange], load: Sequence[Exchange], ports: Sequence[HostPort], launcher: Launcher, program: str, tcp: Any,
+    batch: Batch,
+    pairs: Sequence[Exchange],
+    load: Sequence[Exchange],
+    ports: Sequence[HostPort],
+    launcher: Launcher,
+    program: str,
+    tcp: Any,
     entry: dict[str, Any],
-) -> None:  # fmt: skip
+) -> None:
     runs = [Run(program, batch.latency, batch.both, p.size, p.iterations, next(tcp)) for p in pairs]
     limit_s = OVERHEAD_S + SLOWEST * max(p.seconds for p in pairs)
     ends = lambda some: [(ports[p.source], ports[p.target]) for p in some]

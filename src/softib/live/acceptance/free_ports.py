@@ -9,11 +9,13 @@ from collections.abc import Iterator
 __all__ = ["exchange_ports"]
 
 SPAN = 2000
-"""Ports in use one after another, so that one that has just been closed has time to become free (TIME_WAIT)."""
+"""Ports in use one after another, so that one that has just been closed has time to become free
+(TIME_WAIT)."""
 
 
 def exchange_ports(base: int, here: bool, skip: int = 0) -> Iterator[int]:
-    """Ports from ``base`` on, round and round, the first ``skip`` left out; those that are taken on this machine are left out where the servers run ``here``."""
+    """Ports from ``base`` on, round and round, the first ``skip`` left out; those that are taken on
+    this machine are left out where the servers run ``here``."""
     span = min(SPAN, 65536 - base)
     first = skip % span
     while True:

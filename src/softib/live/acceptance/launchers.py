@@ -1,4 +1,5 @@
-"""How a program is started on a host: on a node of a running fabric, by ssh, or by srun inside an allocation."""
+"""How a program is started on a host: on a node of a running fabric, by ssh, or by srun inside an
+allocation."""
 
 from __future__ import annotations
 
@@ -13,27 +14,39 @@ __all__ = ["ALLOCATION_ENDED", "LAUNCHERS", "HostPort", "Launcher", "launcher_na
 
 LAUNCHERS = ("local", "ssh", "srun")
 SSH = (
-    "ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "StrictHostKeyChecking=accept-new",
-    "-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=3",
-)  # fmt: skip
+    "ssh",
+    "-o",
+    "BatchMode=yes",
+    "-o",
+    "ConnectTimeout=10",
+    "-o",
+    "StrictHostKeyChecking=accept-new",
+    "-o",
+    "ServerAliveInterval=15",
+    "-o",
+    "ServerAliveCountMax=3",
+)
 """No question at a terminal, and no waiting for a host that is off, or goes off later."""
 WHILE_CONNECTED = (
     'exec 3<&0; "$@" </dev/null 3<&- & p=$!; (exec >/dev/null 2>&1; read -r _ <&3; kill "$p") & w=$!; '
     'wait "$p"; c=$?; kill "$w" 2>/dev/null; kill -- "-$p" 2>/dev/null; exit "$c"'
 )
-"""Shell: run a program until it ends, or until standard input does: sshd ends no program when its connection breaks (sshd(8) sends SIGHUP where there is a terminal alone).
-``"-$p"`` is the process group that timeout(1) makes: one that is ended while it still forks lets its program go."""
+"""Shell: run a program until it ends, or until standard input does: sshd ends no program when its
+connection breaks (sshd(8) sends SIGHUP where there is a terminal alone). ``"-$p"`` is the process
+group that timeout(1) makes: one that is ended while it still forks lets its program go."""
 SRUN = ("srun", "--overlap", "--nodes=1", "--ntasks=1", "--quiet")
 NOT_REACHED = {"ssh": 255}
 """Exit code of a launcher that did not reach the host (ssh(1): 255)."""
 
 ALLOCATION_ENDED = ("has expired", "invalid job id", "has been revoked", "job/step already completing or completed")
-"""What srun says inside an allocation that was cancelled, or whose time is over (Slurm 22.05): no host's fault."""
+"""What srun says inside an allocation that was cancelled, or whose time is over (Slurm 22.05): no
+host's fault."""
 
 
 @dataclass(frozen=True)
 class HostPort:
-    """A port to measure from: ``node`` (NodeDescription), ``host`` as the launcher knows it, ``device`` ("": the first), ``portnum``."""
+    """A port to measure from: ``node`` (NodeDescription), ``host`` as the launcher knows it,
+    ``device`` ("": the first), ``portnum``."""
 
     node: str
     host: str
@@ -43,15 +56,17 @@ class HostPort:
 
 @dataclass(frozen=True)
 class Launcher:
-    """``name`` of :data:`LAUNCHERS`; ``fabric``: the running fabric of ``local``; ``ssh_config``: ssh's configuration file ("": the user's)."""
+    """``name`` of :data:`LAUNCHERS`; ``fabric``: the running fabric of ``local``; ``ssh_config``:
+    ssh's configuration file ("": the user's)."""
 
     name: str
     fabric: str = ""
     ssh_config: str = ""
 
     def command(self, at: HostPort, program: list[str], limit_s: float) -> list[str]:
-        """The command on this machine that runs ``program`` at ``at``, for at most ``limit_s`` seconds there (timeout(1)). With ssh it also ends when this end's standard
-        input does, which therefore has to be a pipe."""
+        """The command on this machine that runs ``program`` at ``at``, for at most ``limit_s``
+        seconds there (timeout(1)). With ssh it also ends when this end's standard input does, which
+        therefore has to be a pipe."""
         bounded = ["timeout", "-k", "2", f"{limit_s:.0f}", *program]
         if self.name == "ssh":
             configured = ["-F", self.ssh_config] if self.ssh_config else []
@@ -62,7 +77,8 @@ class Launcher:
         return [sys.executable, "-m", "softib", "run", *attached, "--", *bounded]
 
     def address(self, at: HostPort) -> str:
-        """Where a client finds the server on this host: on a running fabric all programs share this machine's addresses."""
+        """Where a client finds the server on this host: on a running fabric all programs share this
+        machine's addresses."""
         return "127.0.0.1" if self.name == "local" else at.host
 
     def device(self, at: HostPort) -> str:
@@ -71,7 +87,8 @@ class Launcher:
 
 
 def launcher_named(name: str, fabric: str = "", ssh_config: str = "") -> Launcher:
-    """Raises :class:`UnknownName` for another one, and :class:`InputError` for a configuration of ssh that cannot be read, or that is not for this launcher."""
+    """Raises :class:`UnknownName` for another one, and :class:`InputError` for a configuration of
+    ssh that cannot be read, or that is not for this launcher."""
     if name not in LAUNCHERS:
         raise UnknownName("launcher", name, LAUNCHERS)
     if ssh_config and name != "ssh":

@@ -14,18 +14,22 @@ __all__ = ["load_run", "run_under_load"]
 LOAD_SIZE = 1 << 16
 """Octets of a message of the load."""
 LOAD_DEPTH = 4
-"""Messages that a program of the load has posted: 256 KiB are more than an XDR link holds in 2 us, and leave little to wait for where links serve whole messages (``--pace``)."""
+"""Messages that a program of the load has posted: 256 KiB are more than an XDR link holds in 2 us,
+and leave little to wait for where links serve whole messages (``--pace``)."""
 ENDLESS = 20_000_000
 """Iterations where perftest permits no duration (``-e``): 1.3 TB each way."""
 SETTLE_S = 1.0
-"""Seconds from the start of the last client of the load until it sends: perftest does not say when it begins."""
+"""Seconds from the start of the last client of the load until it sends: perftest does not say when
+it begins."""
 
 Pairs = Sequence[tuple[HostPort, HostPort]]
 
 
 def load_run(launcher: Launcher, program: str, port: int, limit_s: float) -> Run:
-    """The program of one pair of the load, which sends for at least ``limit_s`` seconds where nobody ends it. On a running fabric, whose programs share this machine's processors, they sleep until a completion
-    comes (perftest has that for SEND alone, and without -D), so that they leave the processors to those who measure."""
+    """The program of one pair of the load, which sends for at least ``limit_s`` seconds where
+    nobody ends it. On a running fabric, whose programs share this machine's processors, they sleep
+    until a completion comes (perftest has that for SEND alone, and without -D), so that they leave
+    the processors to those who measure."""
     depth = ("-t", str(LOAD_DEPTH))
     if launcher.name == "local":
         return Run("send", False, True, LOAD_SIZE, ENDLESS, port, (*depth, "-r", str(16 * LOAD_DEPTH), "-e", "-N"))
@@ -34,10 +38,12 @@ def load_run(launcher: Launcher, program: str, port: int, limit_s: float) -> Run
 
 def run_under_load(
     launcher: Launcher, pairs: Pairs, runs: Sequence[Run], loads: Pairs, load_runs: Sequence[Run], limit_s: float
-) -> tuple[list[Outcome], int]:  # fmt: skip
-    """What became of each of ``pairs``, which run while ``loads`` send, and how many of these still sent at the end.
+) -> tuple[list[Outcome], int]:
+    """What became of each of ``pairs``, which run while ``loads`` send, and how many of these still
+    sent at the end.
 
-    A pair of the load that fails leaves the others alone; where none is left, the pairs have a reason and no value.
+    A pair of the load that fails leaves the others alone; where none is left, the pairs have a
+    reason and no value.
     """
     started: list[PairPrograms] = []
     try:

@@ -16,7 +16,8 @@ __all__ = ["LOOK_S", "REACHED_S", "RETRY_S", "Outcome", "PairPrograms", "run_pai
 LOOK_S = 0.02
 RETRY_S = 0.3
 REACHED_S = 30.0
-"""Seconds that a client goes on trying to reach its server: as long as a launcher may take to start that."""
+"""Seconds that a client goes on trying to reach its server: as long as a launcher may take to start
+that."""
 HOST_FAULTS = (
     "no ib device",
     "no such device",
@@ -30,7 +31,8 @@ HOST_FAULTS = (
 
 @dataclass(frozen=True)
 class Outcome:
-    """``value`` of the pair, or None with ``reason`` and ``end``: 0 the source failed, 1 the target, -1 none of them alone."""
+    """``value`` of the pair, or None with ``reason`` and ``end``: 0 the source failed, 1 the
+    target, -1 none of them alone."""
 
     value: float | None
     end: int = -1
@@ -119,10 +121,12 @@ def _not_listening(output: str) -> bool:
 
 def run_pairs(
     launcher: Launcher, pairs: Sequence[tuple[HostPort, HostPort]], runs: Sequence[Run], limit_s: float
-) -> list[Outcome]:  # fmt: skip
-    """Run all ``pairs`` (source, target) at once, each with its ``Run``; what became of each, in their order.
+) -> list[Outcome]:
+    """Run all ``pairs`` (source, target) at once, each with its ``Run``; what became of each, in
+    their order.
 
-    ``limit_s``: seconds that one program may take. A pair that fails leaves the others alone; nothing goes on when this returns.
+    ``limit_s``: seconds that one program may take. A pair that fails leaves the others alone;
+    nothing goes on when this returns.
     """
     started: list[PairPrograms] = []
     try:

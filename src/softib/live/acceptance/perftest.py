@@ -1,7 +1,7 @@
 """perftest's programs: their arguments, and what they print.
 
-The table for people is read, by the names of its columns: ``--out_json`` of Debian's perftest 4.5 (6.06) writes what no JSON parser reads (keys without
-quotation marks, commas before brackets).
+The table for people is read, by the names of its columns: ``--out_json`` of Debian's perftest 4.5
+(6.06) writes what no JSON parser reads (keys without quotation marks, commas before brackets).
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ _NOISE = re.compile(
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a program of perftest between two ports: ``latency``, ``both`` ways, ``size`` octets, ``iterations`` (0: not said), TCP ``port`` of the exchange; ``more``: further
-    arguments, of both ends."""
+    """One run of a program of perftest between two ports: ``latency``, ``both`` ways, ``size``
+    octets, ``iterations`` (0: not said), TCP ``port`` of the exchange; ``more``: further arguments,
+    of both ends."""
 
     program: str
     latency: bool
@@ -64,7 +65,8 @@ def arguments(run: Run, device: str, portnum: int, server: str | None) -> list[s
 
 
 def parse(output: str, latency: bool) -> float:
-    """Gb/s of payload (both directions together with ``-b``), or microseconds: of the last row of the table. Raises :class:`PeerError` where there is none."""
+    """Gb/s of payload (both directions together with ``-b``), or microseconds: of the last row of
+    the table. Raises :class:`PeerError` where there is none."""
     head: list[str] = []
     value = None
     for line in output.splitlines():
@@ -83,7 +85,8 @@ def parse(output: str, latency: bool) -> float:
 
 
 def reason_of(output: str) -> str:
-    """The line of the output that says most about why it failed: the last that is none of perftest's usual ones."""
+    """The line of the output that says most about why it failed: the last that is none of
+    perftest's usual ones."""
     lines = [line.strip() for line in output.splitlines() if not _NOISE.match(line)]
     wanted = [
         x

@@ -1,4 +1,5 @@
-"""Does every host answer, and is perftest there? Asked of each by itself before pairs are formed, so that what fails here is the host's."""
+"""Does every host answer, and is perftest there? Asked of each by itself before pairs are formed,
+so that what fails here is the host's."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ ARE_THERE = 'for p; do command -v "$p" >/dev/null || { echo "$p: not found; inst
 
 
 def unfit_hosts(launcher: Launcher, ports: Sequence[HostPort], programs: Sequence[str]) -> dict[str, str]:
-    """host → why it cannot measure, of the hosts of ``ports``. Takes no longer than :data:`LIMIT_S` for each :data:`AT_ONCE` of them."""
+    """host → why it cannot measure, of the hosts of ``ports``. Takes no longer than :data:`LIMIT_S`
+    for each :data:`AT_ONCE` of them."""
     waiting = list({p.host: p for p in ports}.values())[::-1]
     begun: list[tuple[HostPort, Program, float]] = []
     unfit: dict[str, str] = {}

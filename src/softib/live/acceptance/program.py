@@ -12,14 +12,16 @@ from typing import IO
 __all__ = ["MISSING", "TIMED_OUT", "Program"]
 
 MISSING = (126, 127)
-"""Exit codes of a shell, env(1) and timeout(1) for a program that is not there or not executable."""
+"""Exit codes of a shell, env(1) and timeout(1) for a program that is not there or not executable.
+"""
 TIMED_OUT = (124, 137)
 """Exit codes of timeout(1)."""
 
 
 class Program:
-    """A process whose output goes to a file (pipes of hundreds of programs fill up while nobody reads). Its standard input is a pipe that closes when :meth:`end` is called, or
-    when this process dies."""
+    """A process whose output goes to a file (pipes of hundreds of programs fill up while nobody
+    reads). Its standard input is a pipe that closes when :meth:`end` is called, or when this
+    process dies."""
 
     def __init__(self, command: list[str]):
         self._file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115

@@ -22,8 +22,9 @@ PATIENCE_S = 30.0
 def ask(instance: Instance, op: str, patience_s: float = PATIENCE_S, **more: Any) -> dict[str, Any]:
     """The daemon's answer to ``{"op": op, …}``.
 
-    Raises :class:`InputError` with the daemon's reason where it refuses (as it does to another version of softib), :class:`SoftibBug` where it met a bug of ours,
-    :class:`PeerError` where it does not answer.
+    Raises :class:`InputError` with the daemon's reason where it refuses (as it does to another
+    version of softib), :class:`SoftibBug` where it met a bug of ours, :class:`PeerError` where it
+    does not answer.
     """
     line = json.dumps({"op": op, "version": VERSION, **more}).encode() + b"\n"
     got = b""
@@ -50,8 +51,8 @@ def ask(instance: Instance, op: str, patience_s: float = PATIENCE_S, **more: Any
 def attach(
     instance: Instance, node: str | None = None, port: int | None = None, rank: int | None = None
 ) -> dict[str, Any]:
-    """The daemon's answer to a program that wants a place. Paths in its ``env`` are below the fabric's directory as it is called here:
-    in a container it may be mounted elsewhere."""
+    """The daemon's answer to a program that wants a place. Paths in its ``env`` are below the
+    fabric's directory as it is called here: in a container it may be mounted elsewhere."""
     attached = ask(instance, "attach", node=node, port=port, rank=rank)
     env = attached["env"]
     theirs = os.path.dirname(env["SOFTIB_UMAD"])
@@ -63,11 +64,13 @@ def attach(
 STOP_S = 15.0
 """How long a daemon that was asked to stop may go on serving."""
 REMOVE_S = 120.0
-"""How long it may take after that to remove its files: thousands (every node that was used has a /sys of its own), and milliseconds each on a busy disk."""
+"""How long it may take after that to remove its files: thousands (every node that was used has a
+/sys of its own), and milliseconds each on a busy disk."""
 
 
 def stop(instance: Instance) -> None:
-    """Ask the daemon to stop, and wait until it is gone. Raises :class:`PeerError` where it still serves after :data:`STOP_S`, or removes files :data:`REMOVE_S` later."""
+    """Ask the daemon to stop, and wait until it is gone. Raises :class:`PeerError` where it still
+    serves after :data:`STOP_S`, or removes files :data:`REMOVE_S` later."""
     ask(instance, "down", STOP_S)
     began = time.monotonic()
     while instance.held():
@@ -76,6 +79,7 @@ def stop(instance: Instance) -> None:
             raise PeerError(f"the daemon of {instance.name!r} was asked to stop and still runs; see 'softib status'")
         if spent > STOP_S + REMOVE_S:
             raise PeerError(
-                f"the daemon of {instance.name!r} has stopped and still removes its files in {instance.folder}; a runtime directory in memory (tmpfs) is faster"
+                f"the daemon of {instance.name!r} has stopped and still removes its files in {instance.folder}; a "
+                f"runtime directory in memory (tmpfs) is faster"
             )
         time.sleep(0.02)

@@ -18,21 +18,26 @@ __all__ = ["ControlServer"]
 
 LONGEST_LINE = 1 << 16
 ANY_VERSION = ("down",)
-"""Operations that another version of softib may ask for too. Requests without a version are of the daemon's own kind."""
+"""Operations that another version of softib may ask for too. Requests without a version are of the
+daemon's own kind."""
 Operation = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 class ControlServer(UnixServer):
     """Listens at ``path`` and answers each line with what ``operations[line["op"]]`` returns.
 
-    An operation's :class:`SoftibError` becomes ``{"error": its line}``; what is no JSON object, or too long, too. What
-    fails otherwise is ours: ``{"error": …, "bug": true}``, and ``report_bug`` is called.
+    An operation's :class:`SoftibError` becomes ``{"error": its line}``; what is no JSON object, or
+    too long, too. What fails otherwise is ours: ``{"error": …, "bug": true}``, and ``report_bug``
+    is called.
     """
 
     def __init__(
-        self, path: Path, selector: selectors.BaseSelector, operations: dict[str, Operation],
+        self,
+        path: Path,
+        selector: selectors.BaseSelector,
+        operations: dict[str, Operation],
         report_bug: ReportBug = raised,
-    ):  # fmt: skip
+    ):
         super().__init__(path, selector)
         self.operations, self.report_bug = operations, report_bug
         self.open: dict[socket.socket, bytearray] = {}
@@ -44,7 +49,8 @@ class ControlServer(UnixServer):
         self.expect(sock)
 
     def accepted_last(self, sock: socket.socket) -> None:
-        """Serve it all the same: with no descriptor left ``softib status`` and ``softib down`` are needed most."""
+        """Serve it all the same: with no descriptor left ``softib status`` and ``softib down`` are
+        needed most."""
         self.accepted(sock)
 
     def listen_to(self, sock: socket.socket) -> None:
@@ -75,8 +81,10 @@ class ControlServer(UnixServer):
             return {"error": f"not understood; a line is a JSON object with op, one of {', '.join(self.operations)}"}
         version = request.pop("version", __version__)
         if version != __version__ and request["op"] not in ANY_VERSION:
-            return {"error": f"this fabric runs under softib {__version__}, and you are softib {version}; use the same, or "
-                    "stop it with 'softib down' and start it again"}  # fmt: skip
+            return {
+                "error": f"this fabric runs under softib {__version__}, and you are softib {version}; use the same, or "
+                "stop it with 'softib down' and start it again"
+            }
         try:
             answer = operation(request)
             json.dumps(answer)

@@ -1,11 +1,12 @@
-"""What ``softib fault`` does to a running fabric, and what follows later: the next flap, the end of a training.
+"""What ``softib fault`` does to a running fabric, and what follows later: the next flap, the end of
+a training.
 
     faults = FaultController(router)
     reply = faults.do({"kind": "flap", "where": "leaf-3[40]", "period_s": 2.0, "count": 5})
     faults.tick(clock_ps())                # each step of the daemon; wait_s() tells when the next is due
 
-Effects are :class:`softib.agents.link_faults.LinkFaults`'; the controller remembers which faults there are and counts the
-epoch.
+Effects are :class:`softib.agents.link_faults.LinkFaults`'; the controller remembers which faults
+there are and counts the epoch.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ from softib.live.mad_router import MadRouter
 __all__ = ["FaultController"]
 
 TRAINING_PS = PS
-"""How long a link polls and trains before it is up again: 1 s, so that whoever looks can see it down."""
+"""How long a link polls and trains before it is up again: 1 s, so that whoever looks can see it
+down."""
 
 
 class FaultController:
@@ -58,7 +60,8 @@ class FaultController:
     # -- orders --
 
     def do(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Carry out ``request``: ``kind`` (one of :data:`~softib.live.faults.options.KINDS`), ``where``, and its options.
+        """Carry out ``request``: ``kind`` (one of :data:`~softib.live.faults.options.KINDS`),
+        ``where``, and its options.
 
         Raises :class:`InputError` in one line where it cannot be; nothing is changed then.
         """
@@ -92,11 +95,21 @@ class FaultController:
 
     def _orders(self) -> dict[str, Callable[[int, dict[str, Any], int], dict[str, Any]]]:
         return {
-            "link-down": self._link_down, "link-up": self._link_up, "flap": self._flap, "ber": self._ber,
-            "attenuation": self._attenuation, "weak-laser": self._weak_laser, "hot-module": self._hot_module,
-            "downgrade": self._downgrade, "slow-port": self._slow_port, "flow-control": self._flow_control, "switch-down": self._switch_down,
-            "switch-up": self._switch_up, "sys-guid": self._sys_guid, "clear": self._clear_place,
-        }  # fmt: skip
+            "link-down": self._link_down,
+            "link-up": self._link_up,
+            "flap": self._flap,
+            "ber": self._ber,
+            "attenuation": self._attenuation,
+            "weak-laser": self._weak_laser,
+            "hot-module": self._hot_module,
+            "downgrade": self._downgrade,
+            "slow-port": self._slow_port,
+            "flow-control": self._flow_control,
+            "switch-down": self._switch_down,
+            "switch-up": self._switch_up,
+            "sys-guid": self._sys_guid,
+            "clear": self._clear_place,
+        }
 
     def _place(self, kind: str, where: str) -> int:
         if kind == "clear" and not where.rstrip().endswith("]"):
@@ -126,7 +139,8 @@ class FaultController:
         return self._link(port)
 
     def _flap_on(self, fault: Fault, due_ps: int, now_ps: int) -> None:
-        """The link goes down; it comes up after ``down_s``, and the next flap is a period after this one."""
+        """The link goes down; it comes up after ``down_s``, and the next flap is a period after
+        this one."""
         count, period_ps, down_ps = flap_times(fault.options)
         if fault.over:
             return
@@ -186,7 +200,8 @@ class FaultController:
         return self._link(port)
 
     def _retrain(self, port: int, now_ps: int, change: Callable[[], None]) -> None:
-        """Down, ``change`` what it trains to, and up again when it has trained (IBA 5.6.4: Polling, Configuration)."""
+        """Down, ``change`` what it trains to, and up again when it has trained (IBA 5.6.4: Polling,
+        Configuration)."""
         was_up = self.faults.is_up(port)
         if was_up:
             self.faults.cut(port, now_ps)
@@ -261,7 +276,8 @@ class FaultController:
         return cleared
 
     def clear_at(self, row: int, now_ps: int) -> list[dict[str, Any]]:
-        """Undo the faults of a port's link (``row`` ≥ 0) or of node -1 - ``row``: its power and all its links."""
+        """Undo the faults of a port's link (``row`` ≥ 0) or of node -1 - ``row``: its power and all
+        its links."""
         return [self._clear(fault, now_ps) for fault in self.known.at(row)]
 
     def _clear_place(self, row: int, options: dict[str, Any], now_ps: int) -> dict[str, Any]:
@@ -295,7 +311,8 @@ class FaultController:
             self._changed(now_ps)
 
     def settle(self, now_ps: int) -> None:
-        """Counters of ports with a fault are right as of now, for whoever reads the mapped arrays and not the PMA."""
+        """Counters of ports with a fault are right as of now, for whoever reads the mapped arrays
+        and not the PMA."""
         ports = self.faults.marked()
         if len(ports):
             peers = self.fabric.port_peer[ports]  # the port that faces a slow one has no fault, and waits

@@ -19,7 +19,8 @@ OF_END = ("slow-port", "flow-control", "attenuation", "weak-laser", "hot-module"
 
 @dataclass
 class Fault:
-    """One fault that is there: ``kind``, the port or node that was named (``row``), its options, since when (ps)."""
+    """One fault that is there: ``kind``, the port or node that was named (``row``), its options,
+    since when (ps)."""
 
     kind: str
     where: str
@@ -32,8 +33,13 @@ class Fault:
     def as_json(self, now_ps: int) -> dict[str, Any]:
         """The fault as replies and ``softib status`` have it."""
         more = {"flaps": self.flaps} if self.kind == "flap" else {}
-        return {"kind": self.kind, "where": self.where, **self.options, **more,
-                "age_s": round((now_ps - self.since_ps) / PS, 3)}  # fmt: skip
+        return {
+            "kind": self.kind,
+            "where": self.where,
+            **self.options,
+            **more,
+            "age_s": round((now_ps - self.since_ps) / PS, 3),
+        }
 
 
 class KnownFaults:

@@ -16,8 +16,10 @@ _PORTS = re.compile(r"\*|\d+(-\d+)?(,\d+(-\d+)?)*")
 
 
 def locations_of(fabric: Fabric, where: str, of_node: bool) -> list[str]:
-    """The places that ``where`` names: itself, or where it has ``*``, ``?`` or several ports all that fit: nodes by the first word of their names (with ``of_node`` or
-    without ports: switches and adapters; ``*`` as ports: those with a cable). Raises :class:`InputError` where nothing fits."""
+    """The places that ``where`` names: itself, or where it has ``*``, ``?`` or several ports all
+    that fit: nodes by the first word of their names (with ``of_node`` or without ports: switches
+    and adapters; ``*`` as ports: those with a cable). Raises :class:`InputError` where nothing
+    fits."""
     name, bracket, rest = where.strip().rpartition("[")
     ports = rest.removesuffix("]") if bracket and rest.endswith("]") else None
     if ports is None:

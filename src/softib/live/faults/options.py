@@ -1,4 +1,5 @@
-"""Kinds of fault of a running fabric in one table: their place, their options, and what is a legal value."""
+"""Kinds of fault of a running fabric in one table: their place, their options, and what is a legal
+value."""
 
 from __future__ import annotations
 
@@ -92,7 +93,8 @@ class Option:
 
 @dataclass(frozen=True)
 class LiveFault:
-    """A kind: what its place is (``of_node``: a node, else a port), its options, those it cannot do without."""
+    """A kind: what its place is (``of_node``: a node, else a port), its options, those it cannot do
+    without."""
 
     doc: str
     place: str = "a port such as leaf-3[40]"
@@ -113,44 +115,73 @@ KINDS: dict[str, LiveFault] = {
             "down_s": Option(_seconds, "seconds that each lasts, less than the period (default: half of it)"),
         },
     ),
-    "ber": LiveFault("the cable makes bit errors; 0 heals it", needed=("ber",),
-                     options={"ber": Option(_ratio, "a raw bit error ratio from 0 to below 1, such as 1e-9")}),
-    "attenuation": LiveFault("light for the port is lost on the way: a dirty connector, a bend; 0 heals it", needed=("db",),
-                             options={"db": Option(_decibels, f"dB of light, from 0 to {MOST_DB:g}")}),
-    "weak-laser": LiveFault("the laser of the port sends less light; 0 heals it", needed=("db",),
-                            options={"db": Option(_decibels, f"dB of light, from 0 to {MOST_DB:g}")}),
-    "hot-module": LiveFault("the module in the port has a temperature", needed=("celsius",),
-                            options={"celsius": Option(_celsius, "degrees Celsius, from -100 to 120")}),
+    "ber": LiveFault(
+        "the cable makes bit errors; 0 heals it",
+        needed=("ber",),
+        options={"ber": Option(_ratio, "a raw bit error ratio from 0 to below 1, such as 1e-9")},
+    ),
+    "attenuation": LiveFault(
+        "light for the port is lost on the way: a dirty connector, a bend; 0 heals it",
+        needed=("db",),
+        options={"db": Option(_decibels, f"dB of light, from 0 to {MOST_DB:g}")},
+    ),
+    "weak-laser": LiveFault(
+        "the laser of the port sends less light; 0 heals it",
+        needed=("db",),
+        options={"db": Option(_decibels, f"dB of light, from 0 to {MOST_DB:g}")},
+    ),
+    "hot-module": LiveFault(
+        "the module in the port has a temperature",
+        needed=("celsius",),
+        options={"celsius": Option(_celsius, "degrees Celsius, from -100 to 120")},
+    ),
     "downgrade": LiveFault(
         "the link trains anew, at most this wide and this fast",
-        options={"width": Option(_count, "lanes: 1, 2, 4, 8 or 12"), "speed": Option(_text, "a generation, such as EDR")},
+        options={
+            "width": Option(_count, "lanes: 1, 2, 4, 8 or 12"),
+            "speed": Option(_text, "a generation, such as EDR"),
+        },
     ),
-    "slow-port": LiveFault("the port drains data VLs slowly; its peer waits, or discards after HOQLife", needed=("gbps",),
-                           options={"gbps": Option(_rate, "Gb/s that it drains, 0 = nothing"),
-                                    "overrun": Option(_flag, "true: it grants credits all the same, and its buffer overruns")}),
-    "flow-control": LiveFault("the port leaves out flow-control packets; its peer's watchdog expires; 0 heals it", needed=("share",),
-                              options={"share": Option(_share, "the share of them that it leaves out, from 0 to 1")}),
+    "slow-port": LiveFault(
+        "the port drains data VLs slowly; its peer waits, or discards after HOQLife",
+        needed=("gbps",),
+        options={
+            "gbps": Option(_rate, "Gb/s that it drains, 0 = nothing"),
+            "overrun": Option(_flag, "true: it grants credits all the same, and its buffer overruns"),
+        },
+    ),
+    "flow-control": LiveFault(
+        "the port leaves out flow-control packets; its peer's watchdog expires; 0 heals it",
+        needed=("share",),
+        options={"share": Option(_share, "the share of them that it leaves out, from 0 to 1")},
+    ),
     "switch-down": LiveFault("a switch loses its power", place="a switch such as leaf-3", of_node=True),
-    "switch-up": LiveFault("it gets its power back, with power-up values", place="a switch such as leaf-3", of_node=True),
+    "switch-up": LiveFault(
+        "it gets its power back, with power-up values", place="a switch such as leaf-3", of_node=True
+    ),
     "sys-guid": LiveFault(
         "a node takes another SystemImageGUID (verb Modify HCA, IBA 11.2.1.3), which trap 145 tells",
-        place="a node such as leaf-3", of_node=True, needed=("guid",),
+        place="a node such as leaf-3",
+        of_node=True,
+        needed=("guid",),
         options={"guid": Option(_guid, "64 bits in hex, not 0, such as 0x0002c90300a1b2c3")},
     ),
     "list": LiveFault("the faults that there are", place=""),
     "clear": LiveFault("mends all faults of a link or a switch, or all there are", place="a port or a node"),
-}  # fmt: skip
+}
 """Kind by name, as ``softib fault`` and the control socket have them."""
 
 
 def _called(option: str) -> str:
-    """As people write it: an option of ``softib fault``, or its RATE; and as the control socket has it."""
+    """As people write it: an option of ``softib fault``, or its RATE; and as the control socket has
+    it."""
     flag = "RATE" if option in RATES else f"--{option.removesuffix('_s')}"
     return flag if flag == f"--{option}" else f"{flag} ({option})"
 
 
 def options_of(kind: str, request: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of ``kind`` in ``request``, checked, with their defaults. Raises :class:`InputError`."""
+    """The options of ``kind`` in ``request``, checked, with their defaults. Raises
+    :class:`InputError`."""
     known = KINDS[kind].options
     given = {k: v for k, v in request.items() if k not in ("op", "kind", "where") and v is not None}
     out = {name: option.default for name, option in known.items() if option.default is not None}

@@ -19,10 +19,11 @@ IbsimBuffers: Any = table(
     "IbsimBuffers",
     ["frames", "replies", "client", "in_heads", "in_vectors", "out_heads", "out_vectors", "heads_at"],
 )
-"""``frames`` uint8[n, 288] what was received, ``replies`` uint8[n, 288] what goes back, ``client`` int64[3] port, number and
-descriptor of the client that is served (:mod:`softib.live.ibsim.kernels`). For the system calls that take many datagrams:
-``…heads`` uint64[n, 8] are ``struct mmsghdr``, ``…vectors`` uint64[n, 2] their ``struct iovec``, ``heads_at`` uint64[2] the
-addresses of both arrays of heads."""
+"""``frames`` uint8[n, 288] what was received, ``replies`` uint8[n, 288] what goes back, ``client``
+int64[3] port, number and descriptor of the client that is served
+(:mod:`softib.live.ibsim.kernels`). For the system calls that take many datagrams: ``…heads``
+uint64[n, 8] are ``struct mmsghdr``, ``…vectors`` uint64[n, 2] their ``struct iovec``, ``heads_at``
+uint64[2] the addresses of both arrays of heads."""
 
 
 def buffers_of(n: int = BATCH) -> Any:
@@ -31,15 +32,21 @@ def buffers_of(n: int = BATCH) -> Any:
     in_heads, in_vectors = _headers(frames)
     out_heads, out_vectors = _headers(replies)
     return IbsimBuffers(
-        frames=frames, replies=replies, client=np.zeros(3, np.int64),
-        in_heads=in_heads, in_vectors=in_vectors, out_heads=out_heads, out_vectors=out_vectors,
+        frames=frames,
+        replies=replies,
+        client=np.zeros(3, np.int64),
+        in_heads=in_heads,
+        in_vectors=in_vectors,
+        out_heads=out_heads,
+        out_vectors=out_vectors,
         heads_at=np.array([in_heads.ctypes.data, out_heads.ctypes.data], np.uint64),
-    )  # fmt: skip
+    )
 
 
 def _headers(frames: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """One message header for each of ``frames``, of its one row: the numbers of an mmsghdr are name, length of the name,
-    iov, iovlen, control, its length, flags, and the bytes that were received."""
+    """One message header for each of ``frames``, of its one row: the numbers of an mmsghdr are
+    name, length of the name, iov, iovlen, control, its length, flags, and the bytes that were
+    received."""
     n = len(frames)
     heads, vectors = np.zeros((n, HEADER_FIELDS), np.uint64), np.zeros((n, VECTOR_FIELDS), np.uint64)
     row = np.arange(n, dtype=np.uint64)

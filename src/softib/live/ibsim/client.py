@@ -18,22 +18,27 @@ from softib.mad.batch import MadBatch
 __all__ = ["MANAGER_CLASSES", "Client"]
 
 MANAGER_CLASSES = (MgmtClass.SUBN_LID, MgmtClass.SUBN_DR, MgmtClass.SUBN_ADM)
-"""Requests that a subnet manager surely takes. OpenSM 3.3.23 registers these, 0x04 and 0x21; the stock library
-dereferences NULL at a MAD of a class that its program did not register, so the other two stay away from it."""
+"""Requests that a subnet manager surely takes. OpenSM 3.3.23 registers these, 0x04 and 0x21; the
+stock library dereferences NULL at a MAD of a class that its program did not register, so the other
+two stay away from it."""
 SERVERS = {b"ibping": 0x32, b"ibsysstat": 0x33}
-"""Programs of infiniband-diags that wait for requests and send nothing first → the vendor class (OpenIB's) of these."""
+"""Programs of infiniband-diags that wait for requests and send nothing first → the vendor class
+(OpenIB's) of these."""
 DONTWAIT = socket.MSG_DONTWAIT
 QUEUE_LIMIT = 4096
-"""Datagrams that wait for one client before the oldest of them are lost, as a full receive queue loses them."""
+"""Datagrams that wait for one client before the oldest of them are lost, as a full receive queue
+loses them."""
 PAUSE_AT = 256
-"""While so many answers wait, no more requests are read: the sender's own queue fills and its writes block."""
+"""While so many answers wait, no more requests are read: the sender's own queue fills and its
+writes block."""
 
 
 class Client:
     """A connected program. ``classes`` (uint8[256]) are the management classes it has sent so far.
 
-    Sending never blocks: what the receiver's queue (10 datagrams, net.unix.max_dgram_qlen) does not take waits in
-    ``queue``. ``closed`` turns True when its socket refuses; ``watched`` are the selector events that the server waits for.
+    Sending never blocks: what the receiver's queue (10 datagrams, net.unix.max_dgram_qlen) does not
+    take waits in ``queue``. ``closed`` turns True when its socket refuses; ``watched`` are the
+    selector events that the server waits for.
     """
 
     waits_forever = True
@@ -52,11 +57,12 @@ class Client:
         self.received = self.sent = self.lost = 0
 
     def takes(self, mad: np.ndarray) -> bool:
-        """True when the program can handle this MAD that it did not ask for, or this answer to its request.
+        """True when the program can handle this MAD that it did not ask for, or this answer to its
+        request.
 
-        A manager gets requests of its classes. Others get answers of classes they have sent, reports they subscribed
-        to, and requests of application classes they have sent; what only managers handle (SMPs, traps, SA requests)
-        would be taken for an answer there.
+        A manager gets requests of its classes. Others get answers of classes they have sent,
+        reports they subscribed to, and requests of application classes they have sent; what only
+        managers handle (SMPs, traps, SA requests) would be taken for an answer there.
         """
         klass, method = int(mad[CLASS_AT]), int(mad[METHOD_AT])
         if method & RESPONSE_BIT or method == Method.TRAP_REPRESS:
@@ -101,7 +107,8 @@ class Client:
             self.sent += 1
 
     def receive(self, frames: np.ndarray) -> int:
-        """Fill ``frames`` (uint8[m, 288]) with what is there; returns how many. Datagrams of another size are dropped."""
+        """Fill ``frames`` (uint8[m, 288]) with what is there; returns how many. Datagrams of
+        another size are dropped."""
         n = 0
         while n < len(frames):
             try:
@@ -117,7 +124,8 @@ class Client:
         return n
 
     def wait_up_to(self, ms: int) -> None:
-        """Set the timeout of receives that wait. (The socket is in blocking mode; everything else says DONTWAIT.)"""
+        """Set the timeout of receives that wait. (The socket is in blocking mode; everything else
+        says DONTWAIT.)"""
         self.sock.setblocking(True)
         self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("@ll", 0, ms * 1000))
 

@@ -1,4 +1,5 @@
-"""The control channel's questions, each answered from the fabric (types of ibsim's ``include/ibsim.h``)."""
+"""The control channel's questions, each answered from the fabric (types of ibsim's
+``include/ibsim.h``)."""
 
 from __future__ import annotations
 
@@ -37,12 +38,14 @@ class IbsimControl:
         }
 
     def answer(self, kind: int, port: int, body: bytes) -> bytes | None:
-        """The body of the answer to question ``kind`` of a client on ``port``; None where it has none."""
+        """The body of the answer to question ``kind`` of a client on ``port``; None where it has
+        none."""
         function = self._answers.get(kind)
         return function(port, body) if function else None
 
     def _ask(self, port: int, attr: int, modifier: int = 0) -> bytes | None:
-        """What the port's own SMA answers to its host (a directed route of no hops; the host knows the M_Key)."""
+        """What the port's own SMA answers to its host (a directed route of no hops; the host knows
+        the M_Key)."""
         batch = MadBatch.zeros(1)
         mad = batch.mad[0]
         mad[: MadHeader.size] = MadHeader.pack(
@@ -64,8 +67,9 @@ class IbsimControl:
     def _node_info(self, port: int, body: bytes) -> bytes | None:
         """NodeInfo, with the NodeGUID that leads the client to the right PortGUID.
 
-        The stock library makes a PortGUID of NodeGUID + portnum; real adapters number theirs otherwise, and OpenSM
-        does not find the port it runs on when the two disagree. MADs carry the true NodeGUID.
+        The stock library makes a PortGUID of NodeGUID + portnum; real adapters number theirs
+        otherwise, and OpenSM does not find the port it runs on when the two disagree. MADs carry
+        the true NodeGUID.
         """
         answer = self._ask(port, SmpAttr.NODE_INFO)
         if answer is None:

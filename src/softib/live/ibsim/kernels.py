@@ -1,5 +1,5 @@
-# mypy: ignore-errors
-"""Datagrams of one client, answered by the fabric's agents, in one call: 288 bytes in, 288 bytes out.
+"""Datagrams of one client, answered by the fabric's agents, in one call: 288 bytes in, 288 bytes
+out.
 
 The layout is :data:`softib.live.ibsim.wire.FRAME`; this file alone reads and writes it for kernels.
 """
@@ -34,7 +34,8 @@ RECEIVED_LENGTH = 7
 
 @kernel(_nrt=False)
 def read_frames(frames, n, q):
-    """The first ``n`` of ``frames`` (uint8[m, 288]) as requests ``q`` (MadColumns). The protocol has neither SL nor P_Key."""
+    """The first ``n`` of ``frames`` (uint8[m, 288]) as requests ``q`` (MadColumns). The protocol
+    has neither SL nor P_Key."""
     for r in range(n):
         f = frames[r]
         q.dlid[r], q.slid[r] = get16(f, DLID_AT), get16(f, SLID_AT)
@@ -70,10 +71,11 @@ def unpromise(f):
 
 @inner
 def receive(f, wait):
-    """Fill ``f.frames`` with what is there; returns how many have the right size, -1 when nothing came.
+    """Fill ``f.frames`` with what is there; returns how many have the right size, -1 when nothing
+    came.
 
-    With ``wait`` one is waited for, for the socket's own timeout, and comes alone: its answer leaves before the next is
-    read, so that its program can work while we do.
+    With ``wait`` one is waited for, for the socket's own timeout, and comes alone: its answer
+    leaves before the next is read, so that its program can work while we do.
     """
     if wait:
         got = recv(f.client[FD], f.in_vectors[0, 0], FRAME_SIZE, MSG_TRUNC)
@@ -93,7 +95,8 @@ def receive(f, wait):
 
 @inner
 def reply(q, a, x, f):
-    """Send the replies of a batch; returns how many the client's queue took, and writes it to ``counts[SENT]``."""
+    """Send the replies of a batch; returns how many the client's queue took, and writes it to
+    ``counts[SENT]``."""
     n = x.counts[REPLIES]
     for k in range(n):
         if x.reply_answer[k] < 0:
@@ -111,11 +114,13 @@ def reply(q, a, x, f):
 
 @kernel(_nrt=False)
 def pump(t, v, q, a, x, f, classes, now, wait, rounds):
-    """Serve the client ``f.client`` without going back to Python between its requests: receive, answer, send.
+    """Serve the client ``f.client`` without going back to Python between its requests: receive,
+    answer, send.
 
-    Two system calls a batch. Ends when nothing came, after ``rounds`` batches, or when the last one needs Python:
-    something to forward, a trap raised, or replies that the client's queue did not take (``counts[SENT]`` of
-    ``counts[REPLIES]`` are sent). ``q``, ``a``, ``x``, ``classes``: see :func:`softib.live.answer_kernels.answer`.
+    Two system calls a batch. Ends when nothing came, after ``rounds`` batches, or when the last one
+    needs Python: something to forward, a trap raised, or replies that the client's queue did not
+    take (``counts[SENT]`` of ``counts[REPLIES]`` are sent). ``q``, ``a``, ``x``, ``classes``: see
+    :func:`softib.live.answer_kernels.answer`.
     """
     counts = x.counts
     for _ in range(rounds):

@@ -6,8 +6,9 @@
     while True:
         loop.step(timeout_s=0.1)
 
-Nothing blocks: a send that a client's queue does not take waits until it does. Every request gets an answer, or comes back
-with status 110, at once: the stock library waits for ever for what is never answered.
+Nothing blocks: a send that a client's queue does not take waits until it does. Every request gets
+an answer, or comes back with status 110, at once: the stock library waits for ever for what is
+never answered.
 """
 
 from __future__ import annotations
@@ -40,22 +41,26 @@ __all__ = ["IbsimServer"]
 CHECK_PS = 10**12
 """How often the server looks whether its clients are alive."""
 PUMP_WAIT_MS = 2
-"""How long a client that has just asked is waited for in the kernel, as long as nobody else wants something."""
+"""How long a client that has just asked is waited for in the kernel, as long as nobody else wants
+something."""
 ROUNDS = 8
 """Batches of one client in a row before the others are served."""
 
 
 class IbsimServer:
-    """Serves the fabric of ``router`` below ``sockets``, as a :class:`~softib.live.event_loop.Peer` of the loop;
-    ``on_change`` is called when clients come or go.
+    """Serves the fabric of ``router`` below ``sockets``, as a :class:`~softib.live.event_loop.Peer`
+    of the loop; ``on_change`` is called when clients come or go.
 
     Raises :class:`InputError` when another server has the name or port.
     """
 
     def __init__(
-        self, router: MadRouter, sockets: ServerSockets, selector: selectors.BaseSelector | None = None,
+        self,
+        router: MadRouter,
+        sockets: ServerSockets,
+        selector: selectors.BaseSelector | None = None,
         on_change: Callable[[], None] = lambda: None,
-    ):  # fmt: skip
+    ):
         self.router, self.sockets, self.on_change = router, sockets, on_change
         self.selector = selector or selectors.DefaultSelector()
         self.finder, self.control_requests = NodeFinder(router.fabric), IbsimControl(router.plane)
@@ -220,8 +225,8 @@ class IbsimServer:
         return ClientInfo(number, info.qp, info.issm, info.node or name.encode())
 
     def _open(self, info: ClientInfo, source: Any) -> tuple[int, socket.socket, Any] | None:
-        """The next free number and its data socket. From 1 on (a TID that nobody stamped has 0), and not
-        used again soon: TIDs on the way carry them."""
+        """The next free number and its data socket. From 1 on (a TID that nobody stamped has 0),
+        and not used again soon: TIDs on the way carry them."""
         last = self.sockets.last_client
         for _ in range(last):
             number, self._next = self._next, self._next % last + 1

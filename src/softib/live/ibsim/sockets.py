@@ -1,10 +1,12 @@
-"""Where the server listens: Linux abstract Unix sockets below a base name, or UDP ports from a base port.
+"""Where the server listens: Linux abstract Unix sockets below a base name, or UDP ports from a base
+port.
 
-Names and numbers are ibsim's (linux-rdma/ibsim, ibsim/ibsim.c): ``BASE:ctl`` and ``BASE:out<client>``; UDP port P for
-control and P + 1 + client for data.
+Names and numbers are ibsim's (linux-rdma/ibsim, ibsim/ibsim.c): ``BASE:ctl`` and
+``BASE:out<client>``; UDP port P for control and P + 1 + client for data.
 
-Every user of the machine can read an abstract name in /proc/net/unix and send to it, so the control socket asks the kernel for
-the sender of each datagram. The server connects a data socket to one program, and the kernel then refuses datagrams of others.
+Every user of the machine can read an abstract name in /proc/net/unix and send to it, so the control
+socket asks the kernel for the sender of each datagram. The server connects a data socket to one
+program, and the kernel then refuses datagrams of others.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ BUFFER_BYTES = 1 << 20
 
 
 def abstract(name: str) -> bytes:
-    """The abstract address of ``name``. The trailing NUL belongs to it: the client binds and connects with it."""
+    """The abstract address of ``name``. The trailing NUL belongs to it: the client binds and
+    connects with it."""
     return b"\0" + name.encode() + b"\0"
 
 
@@ -46,17 +49,19 @@ class ServerSockets(Protocol):
         """The control socket, bound and not blocking."""
 
     def receive(self, control: socket.socket, size: int) -> tuple[bytes, Any, Credentials | None]:
-        """A datagram of the control socket: octets, address, and the sender where the kernel names it. Raises OSError."""
+        """A datagram of the control socket: octets, address, and the sender where the kernel names
+        it. Raises OSError."""
 
     def admits(self, sender: Credentials | None) -> bool:
         """True where this sender is served."""
 
     def data(self, client: int, sender: Any, number: int) -> tuple[socket.socket, Any]:
-        """The data socket of ``client``, bound and connected to the program that sent CONNECT from ``sender`` with
-        ``number``; and that program's address. Raises OSError."""
+        """The data socket of ``client``, bound and connected to the program that sent CONNECT from
+        ``sender`` with ``number``; and that program's address. Raises OSError."""
 
     def is_held(self, peer: Any) -> bool:
-        """False where no program has the address ``peer`` any more: a killed program sends no DISCONNECT."""
+        """False where no program has the address ``peer`` any more: a killed program sends no
+        DISCONNECT."""
 
 
 class UnixSockets:
@@ -89,8 +94,9 @@ class UnixSockets:
         return _connected(socket.AF_UNIX, abstract(f"{self.base}:out{client}"), peer), peer
 
     def is_held(self, peer: Any) -> bool:
-        """See :class:`ServerSockets`. The kernel refuses a connection to a name that nobody holds. A socket of its own asks: the data
-        socket, connected again, would serve any program that took the name of a dead one."""
+        """See :class:`ServerSockets`. The kernel refuses a connection to a name that nobody holds.
+        A socket of its own asks: the data socket, connected again, would serve any program that
+        took the name of a dead one."""
         return _is_bound(peer)
 
 
@@ -105,11 +111,13 @@ def _is_bound(address: bytes) -> bool:
 
 
 def check_reachable(environment: Mapping[str, str]) -> None:
-    """Raise :class:`InputError` where the stock library would wait without end for the server of ``environment``."""
+    """Raise :class:`InputError` where the stock library would wait without end for the server of
+    ``environment``."""
     base = environment.get("IBSIM_SOCKNAME")
     if base is not None and not _is_bound(abstract(f"{base}:ctl")):
         raise InputError(
-            f"@{base}:ctl does not exist in this network namespace, and the stock library knows no other way to the fabric; "
+            f"@{base}:ctl does not exist in this network namespace, and the stock library knows no other way to the "
+            f"fabric; "
             "leave out --stock-preload, or run the program in the network namespace of 'softib up'"
         )
 

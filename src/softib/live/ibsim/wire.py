@@ -1,7 +1,9 @@
-"""The datagrams between ibsim's server and its preload library, declared once (linux-rdma/ibsim, include/ibsim.h).
+"""The datagrams between ibsim's server and its preload library, declared once (linux-rdma/ibsim,
+include/ibsim.h).
 
-Two channels, both of datagrams: *control* (80 octets, native byte order, strictly question and answer) and *data* (288
-octets, big endian, one MAD each). What this speaks is what Debian 12's ``libumad2sim.so`` (ibsim-utils 0.10) speaks.
+Two channels, both of datagrams: *control* (80 octets, native byte order, strictly question and
+answer) and *data* (288 octets, big endian, one MAD each). What this speaks is what Debian 12's
+``libumad2sim.so`` (ibsim-utils 0.10) speaks.
 """
 
 from __future__ import annotations
@@ -20,8 +22,16 @@ from softib.iba.smp import MadHeader
 from softib.mad.batch import MadBatch
 
 __all__ = [
-    "CONTROL_SIZE", "FRAME", "FRAME_SIZE", "MAGIC", "NODE_ID_SIZE", "ClientInfo", "Control", "ControlType", "frames_of",
-]  # fmt: skip
+    "CONTROL_SIZE",
+    "FRAME",
+    "FRAME_SIZE",
+    "MAGIC",
+    "NODE_ID_SIZE",
+    "ClientInfo",
+    "Control",
+    "ControlType",
+    "frames_of",
+]
 
 MAGIC = 0xDEADBEEF
 BODY_SIZE = 64
@@ -32,11 +42,20 @@ CONTROL_SIZE = _HEAD.size + BODY_SIZE
 
 FRAME = np.dtype(
     [
-        ("dlid", ">u2"), ("pad0", ">u2"), ("slid", ">u2"), ("pad1", ">u2"), ("dqp", ">u4"), ("sqp", ">u4"),
-        ("status", ">u4"), ("pad2", ">u4"), ("length", ">u8"), ("mad", np.uint8, (MAD_SIZE,)),
+        ("dlid", ">u2"),
+        ("pad0", ">u2"),
+        ("slid", ">u2"),
+        ("pad1", ">u2"),
+        ("dqp", ">u4"),
+        ("sqp", ">u4"),
+        ("status", ">u4"),
+        ("pad2", ">u4"),
+        ("length", ">u8"),
+        ("mad", np.uint8, (MAD_SIZE,)),
     ]
-)  # fmt: skip
-"""A data datagram. The LIDs are declared as 32 bits and hold the 16 bits in their first two octets."""
+)
+"""A data datagram. The LIDs are declared as 32 bits and hold the 16 bits in their first two octets.
+"""
 FRAME_SIZE = FRAME.itemsize
 
 
@@ -84,7 +103,8 @@ class Control:
 
 @dataclass(frozen=True)
 class ClientInfo:
-    """The body of CONNECT: ``id`` is the pid (UDP: the client's data port), in the answer the client's number."""
+    """The body of CONNECT: ``id`` is the pid (UDP: the client's data port), in the answer the
+    client's number."""
 
     id: int
     qp: int
@@ -104,12 +124,15 @@ class ClientInfo:
 
 PROMISE_AT = DATA_AT + ClassPortInfo.cap_mask2.byte
 LOST = int(CapMask2.ADDITIONAL_EXTENDED_COUNTERS) << 5
-"""The stock library loses the last 32 octets of every MAD, where the 64-bit error counters of PortCountersExtended end. So its clients are not told of
-them: this bit of the word at ``PROMISE_AT`` of PerfMgt ClassPortInfo (CapabilityMask2 stands above RespTimeValue, 5 bits) is taken out of what they receive."""
+"""The stock library loses the last 32 octets of every MAD, where the 64-bit error counters of
+PortCountersExtended end. So its clients are not told of them: this bit of the word at
+``PROMISE_AT`` of PerfMgt ClassPortInfo (CapabilityMask2 stands above RespTimeValue, 5 bits) is
+taken out of what they receive."""
 
 
 def frames_of(batch: MadBatch) -> np.ndarray:
-    """uint8[n, 288]: the datagrams (:data:`FRAME`) that deliver ``batch``; SL and P_Key index are not in them."""
+    """uint8[n, 288]: the datagrams (:data:`FRAME`) that deliver ``batch``; SL and P_Key index are
+    not in them."""
     frames = np.zeros(len(batch), FRAME)
     for name in ("dlid", "slid", "dqp", "sqp", "status", "mad"):
         frames[name] = getattr(batch, name)

@@ -1,8 +1,10 @@
-"""The LIDs of a fabric's ports from one run to the next, in OpenSM's file format (its ``guid2lid`` in OSM_CACHE_DIR).
+"""The LIDs of a fabric's ports from one run to the next, in OpenSM's file format (its ``guid2lid``
+in OSM_CACHE_DIR).
 
 0x0002c903000e0b81 0x0001 0x0001
 
-Of files that other programs or people wrote, the last LID may be absent, a ``#`` begins a comment, and not every port need be there: those that are not get free LIDs.
+Of files that other programs or people wrote, the last LID may be absent, a ``#`` begins a comment,
+and not every port need be there: those that are not get free LIDs.
 """
 
 from __future__ import annotations
@@ -20,8 +22,8 @@ __all__ = ["read_lids", "write_lids"]
 
 
 def read_lids(path: Path) -> Lids:
-    """PortGUID → LIDs; nothing where there is no file. A line that is no such line, or that claims LIDs of an earlier one,
-    is left out: the port gets another LID then."""
+    """PortGUID → LIDs; nothing where there is no file. A line that is no such line, or that claims
+    LIDs of an earlier one, is left out: the port gets another LID then."""
     found: Lids = {}
     taken = bytearray(LID_UCAST_MAX + 1)
     try:

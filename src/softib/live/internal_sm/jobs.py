@@ -1,4 +1,5 @@
-"""Aggregation trees for jobs: what the internal manager's aggregation manager gives to hosts of a running fabric."""
+"""Aggregation trees for jobs: what the internal manager's aggregation manager gives to hosts of a
+running fabric."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ __all__ = ["job_of"]
 
 
 def job_of(sm: SubnetManager, guids: list[int], streaming: bool) -> dict[str, Any]:
-    """The tree for hosts (NodeGUIDs): ``{"tree", "streaming", "top", "nodes", "hosts"}``, aggregation nodes by the name of their switch; ``hosts`` has the one of each host.
+    """The tree for hosts (NodeGUIDs): ``{"tree", "streaming", "top", "nodes", "hosts"}``,
+    aggregation nodes by the name of their switch; ``hosts`` has the one of each host.
 
     Raises :class:`InputError` where there are no trees, or none that fits.
     """
@@ -30,6 +32,9 @@ def job_of(sm: SubnetManager, guids: list[int], streaming: bool) -> dict[str, An
         raise InputError("no aggregation tree has a node in the switch of each of these hosts")
     name = lambda row: db.name(int(graph.switch_node[manager.switch_of[row]]))
     return {
-        "tree": job.tree, "streaming": streaming, "top": name(job.top), "nodes": [name(row) for row in job.nodes.tolist()],
+        "tree": job.tree,
+        "streaming": streaming,
+        "top": name(job.top),
+        "nodes": [name(row) for row in job.nodes.tolist()],
         "hosts": [name(row) for row in job.node_of_host.tolist()],
-    }  # fmt: skip
+    }

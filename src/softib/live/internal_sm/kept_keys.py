@@ -1,7 +1,10 @@
-"""The M_Keys of a fabric's ports from one run to the next, in OpenSM's file formats (its ``guid2mkey`` and ``neighbors`` in OSM_CACHE_DIR).
+"""The M_Keys of a fabric's ports from one run to the next, in OpenSM's file formats (its
+``guid2mkey`` and ``neighbors`` in OSM_CACHE_DIR).
 
-guid2mkey: ``0x0002c903000e0b81 0x00000000deadbeef`` (PortGUID, M_Key); neighbors: ``0x0002c903000e0b81:1 0x0002c9020045f1a8:7`` (PortGUID and
-port number of both ends of a cable). Both lie beside the file of the LIDs, and have its name with ``guid2mkey`` and ``neighbors`` in place of ``guid2lid``.
+guid2mkey: ``0x0002c903000e0b81 0x00000000deadbeef`` (PortGUID, M_Key); neighbors:
+``0x0002c903000e0b81:1 0x0002c9020045f1a8:7`` (PortGUID and port number of both ends of a cable).
+Both lie beside the file of the LIDs, and have its name with ``guid2mkey`` and ``neighbors`` in
+place of ``guid2lid``.
 """
 
 from __future__ import annotations
@@ -22,7 +25,8 @@ GUIDS, PORTS = range(1, 1 << 64), range(255)
 
 
 def read_keys(lids: Path, mkeys: MKeys) -> None:
-    """Enter what the files beside ``lids`` say; nothing where there are none. A line that is no such line is left out."""
+    """Enter what the files beside ``lids`` say; nothing where there are none. A line that is no
+    such line is left out."""
     held = {}
     for a, b in _pairs(_neighbour_file(lids, KEYS)):
         with contextlib.suppress(ValueError):
@@ -36,8 +40,8 @@ def read_keys(lids: Path, mkeys: MKeys) -> None:
 
 
 def write_keys(lids: Path, mkeys: MKeys) -> None:
-    """Replace the files, which the owner alone may read, where a port of the subnet has a key, or had one. A place that cannot be written is no
-    reason to stop managing."""
+    """Replace the files, which the owner alone may read, where a port of the subnet has a key, or
+    had one. A place that cannot be written is no reason to stop managing."""
     path = _neighbour_file(lids, KEYS)
     if not (mkeys.in_play or path.exists()):
         return

@@ -1,4 +1,5 @@
-"""Our subnet manager inside the daemon: it sits on a port like a program, and speaks nothing but MADs."""
+"""Our subnet manager inside the daemon: it sits on a port like a program, and speaks nothing but
+MADs."""
 
 from __future__ import annotations
 
@@ -33,11 +34,12 @@ SLICE_PS = 20_000_000_000
 
 
 class InternalManager:
-    """A station (see :class:`softib.live.mad_router.Station`) whose program is :class:`SubnetManager`.
+    """A station (see :class:`softib.live.mad_router.Station`) whose program is
+    :class:`SubnetManager`.
 
-    It answers SMInfo and SA requests, and takes traps. ``payload`` gives the whole of an RMPP message while its first
-    octets are delivered (None: it is no longer than a MAD). ``lids`` is the file that keeps the LIDs of ports from one run
-    to the next (None: nothing is kept).
+    It answers SMInfo and SA requests, and takes traps. ``payload`` gives the whole of an RMPP
+    message while its first octets are delivered (None: it is no longer than a MAD). ``lids`` is the
+    file that keeps the LIDs of ports from one run to the next (None: nothing is kept).
     """
 
     number = MANAGER_NUMBER
@@ -62,7 +64,8 @@ class InternalManager:
         router.join(self)
 
     def takes(self, mad: np.ndarray) -> bool:
-        """Get and Set of SMInfo, traps, SA requests, answers to what it reported, and other managers' records."""
+        """Get and Set of SMInfo, traps, SA requests, answers to what it reported, and other
+        managers' records."""
         klass, method, attr = int(mad[CLASS_AT]), int(mad[METHOD_AT]), int(MadHeader.attr_id.get(mad))
         if klass in (MgmtClass.SUBN_ADM, MgmtClass.SM_REPLICA):
             return True
@@ -98,9 +101,10 @@ class InternalManager:
         self._swept = self.sm.sweeps
 
     def _look_at_port(self) -> None:
-        """Its own link came back: sweep. No trap tells it: those of the switch at the other end found no way while the link
-        was down, and are repeated ever more rarely; and a sweep meanwhile saw no switch that could be asked again. The
-        host's driver knows (event "port active", IBA 11.6.3.3)."""
+        """Its own link came back: sweep. No trap tells it: those of the switch at the other end
+        found no way while the link was down, and are repeated ever more rarely; and a sweep
+        meanwhile saw no switch that could be asked again. The host's driver knows (event "port
+        active", IBA 11.6.3.3)."""
         up = self._port_info[STATE_AT] & 0xF > PortState.DOWN  # at each turn of the daemon: no array for it
         if up and not self._was_up:
             self.sweep()
@@ -114,7 +118,8 @@ class InternalManager:
         return max(0.0, (self._deadline_ps - now_ps) / 1e12)
 
     def run(self, clock: object, now_ps: int) -> None:
-        """Step the manager until it has to wait, or its slice is over. ``clock`` gives the time in ps."""
+        """Step the manager until it has to wait, or its slice is over. ``clock`` gives the time in
+        ps."""
         assert callable(clock)
         end_ps = now_ps + SLICE_PS
         while now_ps < end_ps:
@@ -143,7 +148,7 @@ def _at_home(config: SmConfig) -> SmConfig:
 
 
 def _stamp(outbox: MadBatch) -> None:
-    """Put the manager's number into the TIDs of requests: programs that answer them are heard then. A TrapRepress carries
-    the trap's own."""
+    """Put the manager's number into the TIDs of requests: programs that answer them are heard then.
+    A TrapRepress carries the trap's own."""
     asks = (outbox.mad[:, METHOD_AT] < RESPONSE_BIT) & (outbox.mad[:, METHOD_AT] != Method.TRAP_REPRESS)
     outbox.mad[asks, TID_AT], outbox.mad[asks, TID_AT + 1] = MANAGER_NUMBER >> 8, MANAGER_NUMBER & 0xFF

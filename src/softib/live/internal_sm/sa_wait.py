@@ -1,4 +1,5 @@
-"""How long clients' queries of the subnet administration wait at the manager: from their delivery to the moment in which the answer leaves."""
+"""How long clients' queries of the subnet administration wait at the manager: from their delivery
+to the moment in which the answer leaves."""
 
 from __future__ import annotations
 
@@ -52,7 +53,8 @@ class SaWait:
                 self.sum_s += seconds
 
     def status(self, now_ps: int) -> dict[str, Any]:
-        """``buckets``: bound in s → queries that waited no longer (cumulated; ``inf``: all), ``sum_s``, ``oldest_s``: how long the oldest one that has no answer has waited."""
+        """``buckets``: bound in s → queries that waited no longer (cumulated; ``inf``: all),
+        ``sum_s``, ``oldest_s``: how long the oldest one that has no answer has waited."""
         if self._since and now_ps - min(self._since.values()) > FORGOTTEN_PS:
             self._since = {name: at for name, at in self._since.items() if now_ps - at <= FORGOTTEN_PS}
         seen = np.cumsum(self.buckets).tolist()

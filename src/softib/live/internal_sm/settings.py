@@ -1,4 +1,5 @@
-"""The internal manager's settings: from the options of ``softib up``, a file of OpenSM's options, and the fabric's file.
+"""The internal manager's settings: from the options of ``softib up``, a file of OpenSM's options,
+and the fabric's file.
 
 The files are read again on ``softib sm reload`` and SIGHUP.
 """
@@ -27,9 +28,10 @@ SWEEP_INTERVAL_PS = 10 * 10**12
 
 @dataclass(frozen=True)
 class ManagerSettings:
-    """``given``: fields of :class:`SmConfig` that the command line fixes, and names of GUID files under OpenSM's names.
-    ``options``: path of OpenSM's options file; ``partitions``: of partitions.conf (else what the options name, else the fabric's).
-    ``fallback``: the ``sm:`` section of the fabric's own file."""
+    """``given``: fields of :class:`SmConfig` that the command line fixes, and names of GUID files
+    under OpenSM's names. ``options``: path of OpenSM's options file; ``partitions``: of
+    partitions.conf (else what the options name, else the fabric's). ``fallback``: the ``sm:``
+    section of the fabric's own file."""
 
     given: dict[str, Any] = field(default_factory=dict)
     options: str | None = None
@@ -38,8 +40,9 @@ class ManagerSettings:
     note: Callable[[str], None] = lambda text: None
 
     def read(self) -> SmConfig:
-        """The manager's settings as the files say now. Raises :class:`~softib.errors.SoftibError` with one line where one
-        cannot be read or says what is not possible, or what would have no effect."""
+        """The manager's settings as the files say now. Raises :class:`~softib.errors.SoftibError`
+        with one line where one cannot be read or says what is not possible, or what would have no
+        effect."""
         check_keys(self.fallback)
         check_engine_keys(self.fallback)
         found: dict[str, Any] = {}
@@ -79,7 +82,8 @@ class ManagerSettings:
         return config_of({k: v for k, v in fields.items() if k not in ROUTE_KEYS})
 
     def _without_effect(self, found: dict[str, Any]) -> None:
-        """Take out of ``found`` what OpenSM does not look at: tables of QoS without ``qos TRUE``, settings of congestion control without theirs."""
+        """Take out of ``found`` what OpenSM does not look at: tables of QoS without ``qos TRUE``,
+        settings of congestion control without theirs."""
         for switch, options in (("qos", QOS_OPTIONS), ("congestion_control", CC_OPTIONS)):
             if found.get(switch, self.fallback.get(switch)):
                 continue
@@ -94,7 +98,8 @@ class ManagerSettings:
         engines = str(stated.get("engine", section.get("engine", ""))).split(",")
         if self.options is not None and "torus-2QoS" in engines and not stated.get("qos", section.get("qos")):
             self.note(
-                f"{self.options}: OpenSM 3.3.23 refuses torus-2QoS without qos TRUE and goes on with the next engine, or minhop; softib routes with it"
+                f"{self.options}: OpenSM 3.3.23 refuses torus-2QoS without qos TRUE and goes on with the next "
+                f"engine, or minhop; softib routes with it"
             )
 
 

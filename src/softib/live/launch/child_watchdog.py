@@ -1,4 +1,5 @@
-"""Programs whose fabric died: the stock preload library waits for ever for a dead daemon, so they are ended."""
+"""Programs whose fabric died: the stock preload library waits for ever for a dead daemon, so they
+are ended."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ GRACE_S = 5.0
 
 
 def living(instance: Instance) -> Callable[[], bool]:
-    """A function that is true as long as the daemon that has ``instance`` now lives (not another one of the name)."""
+    """A function that is true as long as the daemon that has ``instance`` now lives (not another
+    one of the name)."""
 
     def mark() -> int | None:
         with contextlib.suppress(OSError):
@@ -38,8 +40,8 @@ def wait_with(
     look: Callable[[], None] = lambda: None,
     every_s: float = LOOK_S,
 ) -> int:
-    """The child's exit code. It and what it started are terminated where they outlive ``alive``, with one line. ``look`` is
-    called every ``every_s`` seconds."""
+    """The child's exit code. It and what it started are terminated where they outlive ``alive``,
+    with one line. ``look`` is called every ``every_s`` seconds."""
     while True:
         with contextlib.suppress(subprocess.TimeoutExpired):
             return child.wait(every_s)

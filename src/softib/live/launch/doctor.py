@@ -1,4 +1,5 @@
-"""What of this machine can run what: one line each, and what would mend it. Looks, changes nothing, needs no root."""
+"""What of this machine can run what: one line each, and what would mend it. Looks, changes nothing,
+needs no root."""
 
 from __future__ import annotations
 
@@ -33,21 +34,25 @@ STOCK = {
 }
 """Stock programs by what they are for, and the Debian packages that bring them."""
 SYSTEM_LIBRARIES = {
-    "libibumad.so.3": "libibumad3", "libibmad.so.5": "libibmad5", "libibverbs.so.1": "libibverbs1",
+    "libibumad.so.3": "libibumad3",
+    "libibmad.so.5": "libibmad5",
+    "libibverbs.so.1": "libibverbs1",
     "librdmacm.so.1": "librdmacm1",
-}  # fmt: skip
+}
 """What stock programs are linked against."""
 LIBRARIES = {"polars": "tables", "networkx": "notebook", "torch": "torch"}
 """Optional Python libraries, and the extra that installs each."""
 ROOM = 256 << 20
-"""Bytes of /dev/shm below which a running fabric of some hundred hosts finds no room for its programs' memory."""
+"""Bytes of /dev/shm below which a running fabric of some hundred hosts finds no room for its
+programs' memory."""
 FILES = 1024
 HUGE = Path("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages")
 
 
 @dataclass(frozen=True)
 class Check:
-    """``state`` is ``ok``, ``missing`` (softib cannot run what it is for) or ``absent`` (one thing less); ``mend`` says what to do."""
+    """``state`` is ``ok``, ``missing`` (softib cannot run what it is for) or ``absent`` (one thing
+    less); ``mend`` says what to do."""
 
     name: str
     state: str
@@ -98,7 +103,8 @@ def _libraries() -> Iterator[Check]:
 
 
 def _loads(path: Path) -> str:
-    """Why the library does not load, in a process of its own (it defines calls of libc); empty where it does."""
+    """Why the library does not load, in a process of its own (it defines calls of libc); empty
+    where it does."""
     code = "import ctypes, sys; ctypes.CDLL(sys.argv[1])"
     done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True)
     return (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1] if done.returncode else ""
@@ -131,8 +137,12 @@ def _shared_memory() -> Iterator[Check]:
     shm = Path("/dev/shm")
     good = shm.is_dir() and os.access(shm, os.W_OK)
     free = shutil.disk_usage(shm).free if good else 0
-    yield _made("/dev/shm", good and free >= ROOM, f"{free >> 20} MiB free for running fabrics and registered memory",
-                f"give it {ROOM >> 20} MiB or more (docker run --shm-size=1g; mount -o remount,size=1g /dev/shm)")  # fmt: skip
+    yield _made(
+        "/dev/shm",
+        good and free >= ROOM,
+        f"{free >> 20} MiB free for running fabrics and registered memory",
+        f"give it {ROOM >> 20} MiB or more (docker run --shm-size=1g; mount -o remount,size=1g /dev/shm)",
+    )
 
 
 def _files() -> Iterator[Check]:
@@ -143,8 +153,12 @@ def _files() -> Iterator[Check]:
 def _namespaces() -> Iterator[Check]:
     unshare = shutil.which("unshare")
     done = unshare and subprocess.run([unshare, "-Urm", "true"], capture_output=True).returncode == 0
-    yield _made("user namespaces", bool(done), "softib run --ns: static and Go programs such as node_exporter",
-                "sysctl kernel.unprivileged_userns_clone=1 (or user.max_user_namespaces > 0), or run as root")  # fmt: skip
+    yield _made(
+        "user namespaces",
+        bool(done),
+        "softib run --ns: static and Go programs such as node_exporter",
+        "sysctl kernel.unprivileged_userns_clone=1 (or user.max_user_namespaces > 0), or run as root",
+    )
 
 
 def _huge_pages() -> Iterator[Check]:
@@ -152,8 +166,12 @@ def _huge_pages() -> Iterator[Check]:
         count = int(HUGE.read_text())
     except (OSError, ValueError):
         count = 0
-    yield _made("huge pages", count > 0, f"{count} of 2 MiB, for programs that set MLX_QP_ALLOC_TYPE=HUGE and its kin",
-                "sysctl vm.nr_hugepages=256")  # fmt: skip
+    yield _made(
+        "huge pages",
+        count > 0,
+        f"{count} of 2 MiB, for programs that set MLX_QP_ALLOC_TYPE=HUGE and its kin",
+        "sysctl vm.nr_hugepages=256",
+    )
 
 
 def _system_libraries() -> Iterator[Check]:

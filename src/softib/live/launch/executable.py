@@ -1,4 +1,5 @@
-"""What kind of program this is, as far as it decides whether a preload library reaches it (the ELF specification)."""
+"""What kind of program this is, as far as it decides whether a preload library reaches it (the ELF
+specification)."""
 
 from __future__ import annotations
 
@@ -14,15 +15,24 @@ ELF_MAGIC = b"\x7fELF"
 HEAD = 4096
 PT_INTERP, PT_NOTE = 3, 4
 MACHINES = {
-    3: "x86", 8: "MIPS", 20: "PowerPC", 21: "PowerPC64", 22: "S390", 40: "ARM", 62: "x86-64", 183: "AArch64",
-    243: "RISC-V", 258: "LoongArch",
-}  # fmt: skip
+    3: "x86",
+    8: "MIPS",
+    20: "PowerPC",
+    21: "PowerPC64",
+    22: "S390",
+    40: "ARM",
+    62: "x86-64",
+    183: "AArch64",
+    243: "RISC-V",
+    258: "LoongArch",
+}
 
 
 @dataclass(frozen=True)
 class Executable:
-    """``bits`` and ``machine`` (e_machine) of an ELF file; ``static``: no loader, so nothing is preloaded; ``go``: it
-    makes its system calls itself; ``privileged``: set-user-ID, where the loader ignores LD_PRELOAD."""
+    """``bits`` and ``machine`` (e_machine) of an ELF file; ``static``: no loader, so nothing is
+    preloaded; ``go``: it makes its system calls itself; ``privileged``: set-user-ID, where the
+    loader ignores LD_PRELOAD."""
 
     path: Path
     bits: int
@@ -47,7 +57,8 @@ class Executable:
 
 
 def look_at(path: Path, depth: int = 4) -> Executable | None:
-    """The ELF program that runs when ``path`` is executed (a script's interpreter); None where that is unknown."""
+    """The ELF program that runs when ``path`` is executed (a script's interpreter); None where that
+    is unknown."""
     try:
         with path.open("rb") as file:
             head = file.read(HEAD)
@@ -65,9 +76,13 @@ def look_at(path: Path, depth: int = 4) -> Executable | None:
     notes = [head[at : at + size] for kind, at, size in segments if kind == PT_NOTE]
     privileged = bool(mode.st_mode & (stat.S_ISUID | stat.S_ISGID)) and os.geteuid() != mode.st_uid
     return Executable(
-        path, 64 if wide else 32, struct.unpack_from(f"{end}H", head, 18)[0],
-        bool(segments) and all(kind != PT_INTERP for kind, _, _ in segments), any(_is_go(n, end) for n in notes), privileged,
-    )  # fmt: skip
+        path,
+        64 if wide else 32,
+        struct.unpack_from(f"{end}H", head, 18)[0],
+        bool(segments) and all(kind != PT_INTERP for kind, _, _ in segments),
+        any(_is_go(n, end) for n in notes),
+        privileged,
+    )
 
 
 def _segments(head: bytes, end: str, wide: bool) -> list[tuple[int, int, int]]:
@@ -83,7 +98,11 @@ def _segments(head: bytes, end: str, wide: bool) -> list[tuple[int, int, int]]:
         if at + each > len(head) or each < (56 if wide else 32):
             break
         if wide:
-            kind, offset, size = *struct.unpack_from(f"{end}I", head, at), *struct.unpack_from(f"{end}Q", head, at + 8), *struct.unpack_from(f"{end}Q", head, at + 32)  # fmt: skip
+            kind, offset, size = (
+                *struct.unpack_from(f"{end}I", head, at),
+                *struct.unpack_from(f"{end}Q", head, at + 8),
+                *struct.unpack_from(f"{end}Q", head, at + 32),
+            )
         else:
             kind, offset, size = (
                 *struct.unpack_from(f"{end}II", head, at),

@@ -1,5 +1,6 @@
-"""Which rank of a parallel job this process is. A launcher (mpirun, mpiexec, srun, torchrun) starts ``softib run`` once for each rank and says in the
-environment which it is. Nothing else is imported here: every ``softib run`` asks."""
+"""Which rank of a parallel job this process is. A launcher (mpirun, mpiexec, srun, torchrun) starts
+``softib run`` once for each rank and says in the environment which it is. Nothing else is imported
+here: every ``softib run`` asks."""
 
 from __future__ import annotations
 
@@ -9,10 +10,15 @@ from dataclasses import dataclass
 __all__ = ["RANK_VARIABLES", "Job", "job_of"]
 
 RANK_VARIABLES = (
-    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), ("PMIX_RANK", "PMIX_SIZE"), ("PMI_RANK", "PMI_SIZE"),
-    ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"), ("SLURM_PROCID", "SLURM_NTASKS"), ("RANK", "WORLD_SIZE"),
-)  # fmt: skip
-"""Where OpenMPI, PMIx, MPICH's hydra, MVAPICH, Slurm and torchrun pass rank and size. The first that is there counts."""
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("PMIX_RANK", "PMIX_SIZE"),
+    ("PMI_RANK", "PMI_SIZE"),
+    ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"),
+    ("SLURM_PROCID", "SLURM_NTASKS"),
+    ("RANK", "WORLD_SIZE"),
+)
+"""Where OpenMPI, PMIx, MPICH's hydra, MVAPICH, Slurm and torchrun pass rank and size. The first
+that is there counts."""
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,9 @@
-"""A mount namespace in which ``/sys/class/infiniband`` is a fabric's: for programs that no preload library reaches.
+"""A mount namespace in which ``/sys/class/infiniband`` is a fabric's: for programs that no preload
+library reaches.
 
-sysfs lets nobody make a directory, and a machine without adapters has no ``/sys/class/infiniband``. So ``/sys/class``
-becomes a small file system of its own whose directories are the machine's, and beside them the fabric's. Source of the
-calls: namespaces(7), user_namespaces(7), mount(2).
+sysfs lets nobody make a directory, and a machine without adapters has no ``/sys/class/infiniband``.
+So ``/sys/class`` becomes a small file system of its own whose directories are the machine's, and
+beside them the fabric's. Source of the calls: namespaces(7), user_namespaces(7), mount(2).
 """
 
 from __future__ import annotations
@@ -89,8 +90,8 @@ def _enter(tree: Path) -> None:
 
 
 def entering(tree: Path, error_fd: int) -> Callable[[], None]:
-    """What a child calls before it becomes the program: its ``/sys/class`` shows ``tree``. The text of an error goes to the
-    descriptor ``error_fd``, and the child ends (with ``OSError``)."""
+    """What a child calls before it becomes the program: its ``/sys/class`` shows ``tree``. The text
+    of an error goes to the descriptor ``error_fd``, and the child ends (with ``OSError``)."""
 
     def enter() -> None:
         try:

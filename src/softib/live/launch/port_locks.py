@@ -1,11 +1,13 @@
-"""Which programs use which port: one that wants its ports for itself (``softib run --exclusive``), and all the others.
+"""Which programs use which port: one that wants its ports for itself (``softib run --exclusive``),
+and all the others.
 
-Several programs share a port, as on a host: that is the rule. One that must be alone (a second subnet manager, a test that
-counts every packet) takes its ports with flock(2), alone or not at all; everybody else takes them together. The kernel gives them
-back however ``softib run`` ends, so nothing is left behind and the daemon keeps no list.
+Several programs share a port, as on a host: that is the rule. One that must be alone (a second
+subnet manager, a test that counts every packet) takes its ports with flock(2), alone or not at all;
+everybody else takes them together. The kernel gives them back however ``softib run`` ends, so
+nothing is left behind and the daemon keeps no list.
 
-ibsim knows one such case too: it refuses a client that connects as a manager where a manager sits already
-(:meth:`softib.live.ibsim.server.IbsimServer`).
+ibsim knows one such case too: it refuses a client that connects as a manager where a manager sits
+already (:meth:`softib.live.ibsim.server.IbsimServer`).
 """
 
 from __future__ import annotations
@@ -31,10 +33,11 @@ Clients = Callable[[], list[dict[str, Any]]]
 def port_locks(
     folder: Path, attached: dict[str, Any], clients: Clients, program: str, alone: bool
 ) -> Iterator[list[int]]:
-    """Use the ports of ``attached`` (the daemon's reply to ``attach``) as long as the block lasts; the descriptors that are held for them.
+    """Use the ports of ``attached`` (the daemon's reply to ``attach``) as long as the block lasts;
+    the descriptors that are held for them.
 
-    ``clients`` is called only to name who is there. Raises :class:`InputError` in one line where somebody is
-    alone there, or where ``alone`` is wanted and somebody is there.
+    ``clients`` is called only to name who is there. Raises :class:`InputError` in one line where
+    somebody is alone there, or where ``alone`` is wanted and somebody is there.
     """
     if alone and attached["manager"]:
         raise InputError(
@@ -71,7 +74,8 @@ def _lock(path: Path, name: str, clients: Clients, program: str, alone: bool) ->
 
 
 def _who(name: str, clients: Clients, owner: str) -> str:
-    """Who uses port ``name``: the program that is alone there, else those that have devices open there."""
+    """Who uses port ``name``: the program that is alone there, else those that have devices open
+    there."""
     if owner:
         return f"{owner} sits there alone (softib run --exclusive)"
     here = sorted({int(c["pid"]) for c in clients() if f"{c['node']}[{c['portnum']}]" == name})

@@ -1,4 +1,5 @@
-"""Programs under a preload library, ours or the stock one: where it is, what it needs, and what it leaves."""
+"""Programs under a preload library, ours or the stock one: where it is, what it needs, and what it
+leaves."""
 
 from __future__ import annotations
 
@@ -23,13 +24,16 @@ from softib.preload.build import LIBRARY, MPI_LIBRARY, OPENED_AS, WAIT, why_no_u
 __all__ = ["PRELOADS", "Manner", "built_libraries", "find_program", "run_attached", "stock_library", "umad_library"]
 
 PRELOADS = (LIBRARY, LIBRARY.with_name("libsoftib-verbs.so"))
-"""What a program is started with, in this order. Each looks for its own variables in the environment and does nothing
-without them. The first must have been built; another that was not is left out."""
+"""What a program is started with, in this order. Each looks for its own variables in the
+environment and does nothing without them. The first must have been built; another that was not is
+left out."""
 
 PATTERNS = (
-    "/usr/lib/*/umad2sim/libumad2sim.so*", "/usr/lib64/umad2sim/libumad2sim.so*", "/usr/lib/umad2sim/libumad2sim.so*",
+    "/usr/lib/*/umad2sim/libumad2sim.so*",
+    "/usr/lib64/umad2sim/libumad2sim.so*",
+    "/usr/lib/umad2sim/libumad2sim.so*",
     "/usr/local/lib*/umad2sim/libumad2sim.so*",
-)  # fmt: skip
+)
 LOOK_S = 0.25
 """How often it is looked where the programs under the stock library are."""
 
@@ -43,24 +47,28 @@ def stock_library() -> Path:
 
 
 def umad_library() -> Path:
-    """``libsoftib-umad.so``, compiled when the package was installed. Raises :class:`InputError` where it was not."""
+    """``libsoftib-umad.so``, compiled when the package was installed. Raises :class:`InputError`
+    where it was not."""
     if LIBRARY.is_file():
         return LIBRARY
     raise InputError(f"{why_no_umad()}, or use --stock-preload")
 
 
 def built_libraries() -> list[Path]:
-    """Every library of :data:`PRELOADS` that is built. Raises :class:`InputError` as :func:`umad_library`."""
+    """Every library of :data:`PRELOADS` that is built. Raises :class:`InputError` as
+    :func:`umad_library`."""
     more: tuple[Path, ...] = PRELOADS[1:]
     return [umad_library(), *(library for library in more if library.is_file())]
 
 
 @dataclass(frozen=True)
 class Manner:
-    """How a program is run: under the ``stock`` library instead of ours; in a mount ``namespace`` whose /sys/class is the
-    view's; ``refresh`` is called every ``every_s`` seconds while it runs (None: never). ``alive`` tells whether the fabric
-    is up: programs under the stock library wait for ever when it is not (under ours they read an error). ``held``: nothing is due when the
-    program has ended but closing these descriptors, so this process may become ``softib-wait``, which needs a thirtieth of its memory."""
+    """How a program is run: under the ``stock`` library instead of ours; in a mount ``namespace``
+    whose /sys/class is the view's; ``refresh`` is called every ``every_s`` seconds while it runs
+    (None: never). ``alive`` tells whether the fabric is up: programs under the stock library wait
+    for ever when it is not (under ours they read an error). ``held``: nothing is due when the
+    program has ended but closing these descriptors, so this process may become ``softib-wait``,
+    which needs a thirtieth of its memory."""
 
     stock: bool = False
     namespace: bool = False
@@ -74,7 +82,8 @@ PLAIN = Manner()
 
 
 SBIN = ("/usr/local/sbin", "/usr/sbin", "/sbin")
-"""Where distributions keep opensm and infiniband-diags, which everybody may run here; a plain user's PATH lacks them."""
+"""Where distributions keep opensm and infiniband-diags, which everybody may run here; a plain
+user's PATH lacks them."""
 
 
 def search_path() -> str:
@@ -92,12 +101,13 @@ def find_program(name: str) -> str:
 
 
 def run_attached(program: str, command: Sequence[str], env: dict[str, str], manner: Manner = PLAIN) -> int:
-    """Run ``program`` with the arguments ``command`` in this directory with ``env`` and our libraries, or the stock one; returns its exit code (128 +
-    signal).
+    """Run ``program`` with the arguments ``command`` in this directory with ``env`` and our
+    libraries, or the stock one; returns its exit code (128 + signal).
 
-    The stock library makes ``./sys-<pid>`` in the current directory of each program and removes it at exit; those that
-    killed programs left are removed here, and programs that wait under it for a dead daemon are ended. Raises :class:`InputError` where the program does not exist, is of another
-    architecture than the library, or where namespaces are not permitted.
+    The stock library makes ``./sys-<pid>`` in the current directory of each program and removes it
+    at exit; those that killed programs left are removed here, and programs that wait under it for a
+    dead daemon are ended. Raises :class:`InputError` where the program does not exist, is of
+    another architecture than the library, or where namespaces are not permitted.
     """
     if manner.stock and not os.access(".", os.W_OK):
         raise InputError(
@@ -129,8 +139,9 @@ def run_attached(program: str, command: Sequence[str], env: dict[str, str], mann
 
 
 def _preload(program: Path, manner: Manner, recorded: bool) -> dict[str, str]:
-    """LD_PRELOAD for ``program``, and LD_LIBRARY_PATH for what opens ``libibverbs.so`` under this name. A namespace reaches foreign programs too,
-    which a library would only confuse. Of a program that is ``recorded`` the collectives of MPI are, too."""
+    """LD_PRELOAD for ``program``, and LD_LIBRARY_PATH for what opens ``libibverbs.so`` under this
+    name. A namespace reaches foreign programs too, which a library would only confuse. Of a program
+    that is ``recorded`` the collectives of MPI are, too."""
     libraries = [stock_library()] if manner.stock else built_libraries()
     if recorded and not manner.stock and MPI_LIBRARY.is_file():
         libraries.append(MPI_LIBRARY)
@@ -140,12 +151,15 @@ def _preload(program: Path, manner: Manner, recorded: bool) -> dict[str, str]:
             if manner.namespace:
                 return {}
             raise InputError(
-                f"{program} is a {there.kind} program, {libraries[0].name} is {here.kind}: it cannot be loaded into it; "
+                f"{program} is a {there.kind} program, {libraries[0].name} is {here.kind}: it cannot be loaded into "
+                f"it; "
                 f"run a {here.kind} build, or use --ns for what it reads in /sys/class/infiniband"
             )
         if there.deaf and not manner.namespace:
-            print(f"softib: {program} {there.deaf}: it does not see the fabric; --ns shows it /sys/class/infiniband",
-                  file=sys.stderr)  # fmt: skip
+            print(
+                f"softib: {program} {there.deaf}: it does not see the fabric; --ns shows it /sys/class/infiniband",
+                file=sys.stderr,
+            )
     env = {"LD_PRELOAD": " ".join(filter(None, (*map(str, libraries), os.environ.get("LD_PRELOAD", ""))))}
     if not manner.stock and OPENED_AS.is_file():
         folders = [f for f in os.environ.get("LD_LIBRARY_PATH", "").split(":") if f and f != str(OPENED_AS.parent)]
@@ -154,8 +168,8 @@ def _preload(program: Path, manner: Manner, recorded: bool) -> dict[str, str]:
 
 
 def _without_verbs(program: Path, manner: Manner) -> dict[str, str]:
-    """Without ``libsoftib-verbs.so`` libibverbs silently finds no devices. This prints why where the program is linked to
-    libibverbs, else by ``libsoftib-umad.so`` when something loads it."""
+    """Without ``libsoftib-verbs.so`` libibverbs silently finds no devices. This prints why where
+    the program is linked to libibverbs, else by ``libsoftib-umad.so`` when something loads it."""
     why = "" if manner.stock or manner.namespace else why_no_verbs()
     if not why:
         return {}
@@ -182,7 +196,8 @@ def _start(program: str, command: Sequence[str], env: dict[str, str], manner: Ma
     except subprocess.SubprocessError:
         reason = os.read(error_out, 1024).decode(errors="replace") if enter else "its start failed"
         raise InputError(
-            f"this machine permits no mount namespace ({reason}); run as root, enable unprivileged user namespaces, or give "
+            f"this machine permits no mount namespace ({reason}); run as root, enable unprivileged user namespaces, "
+            f"or give "
             f"programs the path $SOFTIB_VIEW/sys (softib run --sysfs)"
         ) from None
     finally:
@@ -191,7 +206,8 @@ def _start(program: str, command: Sequence[str], env: dict[str, str], manner: Ma
 
 
 def _become_waiter(child: int, command: Sequence[str], held: Sequence[int]) -> None:
-    """Go on as ``softib-wait``, where it is built. It has no environment: what is preloaded is for the program."""
+    """Go on as ``softib-wait``, where it is built. It has no environment: what is preloaded is for
+    the program."""
     if not os.access(WAIT, os.X_OK):
         return
     sys.stdout.flush()
@@ -203,7 +219,8 @@ def _become_waiter(child: int, command: Sequence[str], held: Sequence[int]) -> N
 
 
 def _wait(child: subprocess.Popen[bytes], manner: Manner, stale: StaleDirs | None) -> int:
-    """Exit code of ``child``; meanwhile the view is refreshed, and the folders of stock programs are noticed."""
+    """Exit code of ``child``; meanwhile the view is refreshed, and the folders of stock programs
+    are noticed."""
     if stale is not None:
         return wait_with(child, manner.alive, stale.look, LOOK_S)
     if manner.every_s is not None:

@@ -1,4 +1,5 @@
-"""Ranks of a parallel job on nodes of the fabric: ``mpirun -np 2 softib run -- ./program`` puts each on a host of its own."""
+"""Ranks of a parallel job on nodes of the fabric: ``mpirun -np 2 softib run -- ./program`` puts
+each on a host of its own."""
 
 from __future__ import annotations
 
@@ -24,8 +25,9 @@ class Ranks:
     def of(self, node: str, rank: int | None) -> tuple[str, int | None]:
         """``--node`` for this rank, and the row of the host instead where none was named.
 
-        ``node`` is one name for all ranks, or several with commas: rank r has the r-th, and begins again behind the last.
-        Without a name it is the r-th host. Raises :class:`InputError`: several names and no rank, or no host.
+        ``node`` is one name for all ranks, or several with commas: rank r has the r-th, and begins
+        again behind the last. Without a name it is the r-th host. Raises :class:`InputError`:
+        several names and no rank, or no host.
         """
         if node:
             names = [node] if "," not in node or self._known(node) else [n.strip() for n in node.split(",")]
@@ -33,7 +35,8 @@ class Ranks:
                 raise InputError(f"--node {node}: an empty name between commas")
             if len(names) > 1 and rank is None:
                 raise InputError(
-                    f"--node {node}: several nodes are for ranks, and no launcher (mpirun, srun, torchrun) says which one "
+                    f"--node {node}: several nodes are for ranks, and no launcher (mpirun, srun, torchrun) says "
+                    f"which one "
                     "this is; name one node, or start 'mpirun -np N softib run --node A,B -- CMD'"
                 )
             return names[(rank or 0) % len(names)], None

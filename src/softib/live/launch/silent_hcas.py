@@ -18,16 +18,18 @@ NEEDED = re.compile(rb"\0lib(?:ucp|uct|fabric)\.so[.0-9]*\0")
 ASKING = {"-h", "--help", "-V", "--version", "-v"}
 MAX_PROGRAM = 64 << 20
 NOTHING = 4096
-"""Octets below which nothing of an application was moved: a path query and a connection's handshake of rdma_cm are less."""
+"""Octets below which nothing of an application was moved: a path query and a connection's handshake
+of rdma_cm are less."""
 CHOOSING = ("UCX_TLS", "OMPI_MCA_pml", "FI_PROVIDER", "MPIR_CVAR_NOLOCAL", "I_MPI_FABRICS")
 """Variables that choose a library's transports (:mod:`softib.live.launch.tuning`)."""
 QUIET = "SOFTIB_QUIET"
 
 
 def communicates(program: Path, command: Sequence[str], environment: Mapping[str, str]) -> bool:
-    """Is this a program that one starts to move data between nodes: rank 0 of a job of several, a launcher of ranks that does not
-    attach them itself, or a program linked with UCX or libfabric? Others may well have nothing to send, and their silence is no
-    news; so is that of ``ucx_info``, and of ``--help``."""
+    """Is this a program that one starts to move data between nodes: rank 0 of a job of several, a
+    launcher of ranks that does not attach them itself, or a program linked with UCX or libfabric?
+    Others may well have nothing to send, and their silence is no news; so is that of ``ucx_info``,
+    and of ``--help``."""
     job = job_of(environment)
     if job is not None:
         return job.rank == 0 and job.size > 1
@@ -41,8 +43,8 @@ def communicates(program: Path, command: Sequence[str], environment: Mapping[str
 
 
 class Watch:
-    """Counts what the ports of ``view`` send and receive between :meth:`begin` and :meth:`line`. ``refresh`` makes the view's
-    files true."""
+    """Counts what the ports of ``view`` send and receive between :meth:`begin` and :meth:`line`.
+    ``refresh`` makes the view's files true."""
 
     def __init__(self, view: Path, refresh: Callable[[], None]):
         self.view, self.refresh, self.before = view, refresh, 0
@@ -66,7 +68,10 @@ class Watch:
         else:
             why = f"it sent {'no more' if moved else 'nothing'}, or over shared memory or TCP"
         beyond = f" beyond {moved:,} bytes, such as connections take" if moved else ""
-        return f"{who} moved nothing over the HCAs{beyond}: {why}; docs/verbs.md has recipes (SOFTIB_QUIET=1: no such line)"
+        return (
+            f"{who} moved nothing over the HCAs{beyond}: {why}; docs/verbs.md has recipes (SOFTIB_QUIET=1: no such "
+            f"line)"
+        )
 
     def _octets(self) -> int:
         """Data of all ports of the view, both ways."""

@@ -1,7 +1,8 @@
-"""Folders that programs under the stock library leave behind: ``sys-<pid>`` in the current directory of each.
+"""Folders that programs under the stock library leave behind: ``sys-<pid>`` in the current
+directory of each.
 
-The library removes its folder at exit; a program that is killed leaves it. Whoever runs programs looks from time to time
-where they are, and removes the folders of the dead at the end.
+The library removes its folder at exit; a program that is killed leaves it. Whoever runs programs
+looks from time to time where they are, and removes the folders of the dead at the end.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ CLOCK_SLACK_S = 2.0
 
 
 class StaleDirs:
-    """Remembers where the descendants of this process work. :meth:`look` while they run, :meth:`sweep` at the end."""
+    """Remembers where the descendants of this process work. :meth:`look` while they run,
+    :meth:`sweep` at the end."""
 
     def __init__(self) -> None:
         self.began = time.time() - CLOCK_SLACK_S

@@ -1,6 +1,8 @@
-"""Addresses of rdma_cm: each CA port owns one IPv4 address in 127.64.0.0/10, which anybody may bind without root.
+"""Addresses of rdma_cm: each CA port owns one IPv4 address in 127.64.0.0/10, which anybody may bind
+without root.
 
-Socket addresses are octets: ``struct sockaddr_in``, ``sockaddr_in6`` and librdmacm's ``sockaddr_ib``.
+Socket addresses are octets: ``struct sockaddr_in``, ``sockaddr_in6`` and librdmacm's
+``sockaddr_ib``.
 """
 
 from __future__ import annotations
@@ -24,13 +26,15 @@ NETWORK, BITS = 127 << 24 | 64 << 16, 22
 """127.64.0.0/10: 2^22 addresses, all of them the loopback's."""
 LOOPBACK = 127 << 24 | 1
 UDP_SIGNATURE = 0x4001
-"""MGIDs of rdma_cm's IPv4 groups: IPoIB's with 0x4001 in the place of its signature 0x401B (RFC 4391; Linux cma.c)."""
+"""MGIDs of rdma_cm's IPv4 groups: IPoIB's with 0x4001 in the place of its signature 0x401B (RFC
+4391; Linux cma.c)."""
 _IB = struct.Struct("=HHI16sQQQ")
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """``host`` is an IPv4 address, a GID (AF_IB), or None for any. ``sid``, ``mask`` and ``pkey`` are AF_IB's."""
+    """``host`` is an IPv4 address, a GID (AF_IB), or None for any. ``sid``, ``mask`` and ``pkey``
+    are AF_IB's."""
 
     family: int
     host: int | bytes | None
@@ -64,7 +68,8 @@ class Address:
 
 
 def parse(octets: bytes) -> Address | None:
-    """The address; None where it is none that means something here (an IPv6 address other than "any" and mapped IPv4)."""
+    """The address; None where it is none that means something here (an IPv6 address other than
+    "any" and mapped IPv4)."""
     octets = octets.ljust(_IB.size, b"\0")
     family, port = struct.unpack_from("=HH", octets)
     port = socket.ntohs(port)
@@ -92,7 +97,8 @@ def dotted(ip: int) -> str:
 
 
 def group_id(address: Address, pkey: int) -> bytes:
-    """MGID of a multicast address, link-local, in partition ``pkey`` (RFC 4391 with rdma_cm's signature)."""
+    """MGID of a multicast address, link-local, in partition ``pkey`` (RFC 4391 with rdma_cm's
+    signature)."""
     if isinstance(address.host, bytes):
         return address.host
     assert address.host is not None
@@ -153,7 +159,8 @@ class Addresses:
         return int(self.fabric.pkeys[self.fabric.pkey_base[port]])
 
     def pkey_index(self, port: int, pkey: int) -> int | None:
-        """Where ``pkey`` stands in the table, full membership first (the low 15 bits decide); None: nowhere."""
+        """Where ``pkey`` stands in the table, full membership first (the low 15 bits decide); None:
+        nowhere."""
         table = self.pkeys_of(port)
         for wanted in (pkey | 0x8000, pkey & 0x7FFF):
             if wanted & 0x7FFF and wanted in table:
@@ -161,7 +168,8 @@ class Addresses:
         return None
 
     def named(self, address: Address, ports: tuple[int, ...]) -> tuple[int, ...]:
-        """Those of a host's ``ports`` that ``address`` means: "any" is all, the loopback's the first active."""
+        """Those of a host's ``ports`` that ``address`` means: "any" is all, the loopback's the
+        first active."""
         if address.host is None:
             return ports
         if address.host == LOOPBACK:

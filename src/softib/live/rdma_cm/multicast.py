@@ -1,4 +1,5 @@
-"""Multicast groups that programs join through rdma_cm: a port joins once, however many of its programs join (IBA 15.2.5.17)."""
+"""Multicast groups that programs join through rdma_cm: a port joins once, however many of its
+programs join (IBA 15.2.5.17)."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ FULL = 1
 
 
 class Groups:
-    """Memberships by the id that stands for each. ``report`` is called with MULTICAST_JOIN and MULTICAST_ERROR."""
+    """Memberships by the id that stands for each. ``report`` is called with MULTICAST_JOIN and
+    MULTICAST_ERROR."""
 
     def __init__(
         self, addresses: Addresses, sa: SaClient, report: Callable[[Endpoint, Event, int, dict[str, Any]], None]
@@ -34,7 +36,8 @@ class Groups:
         self._parents: dict[Endpoint, Endpoint] = {}
 
     def join(self, e: Endpoint, parent: Endpoint, address: Address | None, state: int) -> None:
-        """``e`` becomes the membership of ``parent`` in the group at ``address``; state 1 full, 8 send-only."""
+        """``e`` becomes the membership of ``parent`` in the group at ``address``; state 1 full, 8
+        send-only."""
         e.listener = None
         e.port, e.sgid = parent.port, parent.sgid
         self._parents[e] = parent

@@ -1,6 +1,8 @@
-"""Queries of the hosts' kernels to the subnet administrator, by MAD from their own ports: paths and multicast groups.
+"""Queries of the hosts' kernels to the subnet administrator, by MAD from their own ports: paths and
+multicast groups.
 
-The answer may come from the daemon's subnet manager or from a stock one on some port: this client cannot tell.
+The answer may come from the daemon's subnet manager or from a stock one on some port: this client
+cannot tell.
 """
 
 from __future__ import annotations
@@ -39,8 +41,9 @@ class Query:
 
 
 class SaClient:
-    """Sans I/O: ``send(port, mad)`` carries a MAD to the SA that ``port`` knows (False: it knows none); answers come by
-    :meth:`answer`. ``number(port)`` gives the upper 16 bits of a TID of that port."""
+    """Sans I/O: ``send(port, mad)`` carries a MAD to the SA that ``port`` knows (False: it knows
+    none); answers come by :meth:`answer`. ``number(port)`` gives the upper 16 bits of a TID of that
+    port."""
 
     def __init__(self, send: Callable[[int, bytes], bool], number: Callable[[int], int]):
         self._send, self._number = send, number
@@ -50,19 +53,26 @@ class SaClient:
         self.now_ps = 0
 
     def path(self, port: int, sgid: bytes, dgid: bytes, pkey: int, timeout_ms: int, done: Done) -> None:
-        """A reversible path from ``sgid`` (of ``port``) to ``dgid``; ``pkey`` 0: in any partition that both share."""
+        """A reversible path from ``sgid`` (of ``port``) to ``dgid``; ``pkey`` 0: in any partition
+        that both share."""
         fields = {"sgid": sgid, "dgid": dgid, "reversible": 1, "numb_path": 1} | ({"pkey": pkey} if pkey else {})
         self._query(port, SaMethod.GET, PathRecord, fields, timeout_ms, done)
 
     def join(
         self, port: int, gid: bytes, mgid: bytes, qkey: int, pkey: int, state: int, timeout_ms: int, done: Done
     ) -> None:
-        """``gid`` of ``port`` becomes a member of ``mgid``, which is created where it does not exist yet: the fields are
-        those that a creation must name (IBA 15.2.5.17)."""
+        """``gid`` of ``port`` becomes a member of ``mgid``, which is created where it does not
+        exist yet: the fields are those that a creation must name (IBA 15.2.5.17)."""
         fields = {
-            "mgid": mgid, "port_gid": gid, "qkey": qkey, "tclass": 0, "pkey": pkey, "sl": 0, "flow_label": 0,
+            "mgid": mgid,
+            "port_gid": gid,
+            "qkey": qkey,
+            "tclass": 0,
+            "pkey": pkey,
+            "sl": 0,
+            "flow_label": 0,
             "join_state": state,
-        }  # fmt: skip
+        }
         self._query(port, SaMethod.SET, MCMemberRecord, fields, timeout_ms, done)
 
     def leave(self, port: int, gid: bytes, mgid: bytes, state: int, timeout_ms: int) -> None:
@@ -76,9 +86,14 @@ class SaClient:
         self._serial = (self._serial + 1) & 0xFFFFFFFF
         tid = self._number(port) << 48 | self._serial
         head = codec(SaHeader).pack(
-            base_version=1, mgmt_class=MgmtClass.SUBN_ADM, class_version=CLASS_VERSION, method=method, tid=tid,
-            attr_id=record.attr, comp_mask=mask_of(record, *fields),
-        )  # fmt: skip
+            base_version=1,
+            mgmt_class=MgmtClass.SUBN_ADM,
+            class_version=CLASS_VERSION,
+            method=method,
+            tid=tid,
+            attr_id=record.attr,
+            comp_mask=mask_of(record, *fields),
+        )
         mad = (head + codec(record).pack(**fields)).ljust(MAD_SIZE, b"\0")
         query = Query(port, mad, done, max(timeout_ms, TRIES) * MS_PS // TRIES)
         self.waiting[tid] = query

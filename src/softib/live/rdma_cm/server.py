@@ -1,7 +1,8 @@
-"""Serves programs under ``libsoftib-verbs.so``: the daemon's side is what the kernel's rdma_cm is on each host.
+"""Serves programs under ``libsoftib-verbs.so``: the daemon's side is what the kernel's rdma_cm is
+on each host.
 
-Messages of communication management travel over the fabric as MADs (class 0x07, QP1), by LID and P_Key; queries go to
-whatever subnet administrator the port knows.
+Messages of communication management travel over the fabric as MADs (class 0x07, QP1), by LID and
+P_Key; queries go to whatever subnet administrator the port knows.
 """
 
 from __future__ import annotations
@@ -40,17 +41,33 @@ LONGEST = 2048
 ROUNDS = 32
 """Requests of one process in a row before the others have the loop."""
 OPS = (
-    "DESTROY", "BIND", "RESOLVE_ADDR", "RESOLVE_ROUTE", "LISTEN", "CONNECT", "ACCEPT", "READY", "REJECT", "DISCONNECT",
-    "NOTIFY", "JOIN", "LEAVE", "MIGRATE", "POST", "SET_PATH",
-)  # fmt: skip
+    "DESTROY",
+    "BIND",
+    "RESOLVE_ADDR",
+    "RESOLVE_ROUTE",
+    "LISTEN",
+    "CONNECT",
+    "ACCEPT",
+    "READY",
+    "REJECT",
+    "DISCONNECT",
+    "NOTIFY",
+    "JOIN",
+    "LEAVE",
+    "MIGRATE",
+    "POST",
+    "SET_PATH",
+)
 LAST_NUMBER, FIRST_NUMBER = 0xFFFE, 0x8000
 EVENTS, EVENTS_OF_ID = 1024, 16
-"""Unread events of a process, and more of them for each of its ids: beyond, requests that could add one fail with ENOMEM."""
+"""Unread events of a process, and more of them for each of its ids: beyond, requests that could add
+one fail with ENOMEM."""
 WITHOUT_EVENTS = ("DESTROY", "LEAVE", "MIGRATE")
 
 
 class Channel:
-    """An open rdma_cm device of a program. Events that its socket does not take now wait, and count for its process."""
+    """An open rdma_cm device of a program. Events that its socket does not take now wait, and count
+    for its process."""
 
     def __init__(self, number: int, sock: socket.socket, process: Process, selector: selectors.BaseSelector):
         self.number, self.sock, self.process = number, sock, process
@@ -75,8 +92,8 @@ class Channel:
 
 
 class Process:
-    """A program: the ports that it sees, its ids and channels by number, and how many events it has not read (beyond those in
-    its sockets)."""
+    """A program: the ports that it sees, its ids and channels by number, and how many events it has
+    not read (beyond those in its sockets)."""
 
     def __init__(self, number: int, sock: socket.socket, ports: tuple[int, ...]):
         self.number, self.sock, self.ports = number, sock, ports
@@ -121,9 +138,14 @@ class RdmaCmServer(SeqpacketServer):
     """Listens in ``folder`` (``rdma_cm``). :meth:`tick` must be called when :meth:`wait_s` is over."""
 
     def __init__(
-        self, router: MadRouter, folder: Path, selector: selectors.BaseSelector, views: Views,
-        timing: Timing = TIMING, unread: Unread = nothing_unread,
-    ):  # fmt: skip
+        self,
+        router: MadRouter,
+        folder: Path,
+        selector: selectors.BaseSelector,
+        views: Views,
+        timing: Timing = TIMING,
+        unread: Unread = nothing_unread,
+    ):
         super().__init__(folder / "rdma_cm", selector)
         self.router, self.views = router, views
         self.addresses = Addresses(router.fabric)

@@ -35,7 +35,8 @@ class Services:
         self._next = 0
 
     def bind(self, e: Endpoint) -> int:
-        """Bind ``e`` to its service and source address; a service without a port gets one. Returns an errno, 0 = done."""
+        """Bind ``e`` to its service and source address; a service without a port gets one. Returns
+        an errno, 0 = done."""
         named = e.service_id & 0xFFFF
         if e.service_mask != ALL:
             for port in e.ports:
@@ -61,7 +62,8 @@ class Services:
         return None
 
     def _conflict(self, e: Endpoint, reuse: bool) -> int:
-        """Does an id with the same service exclude ``e``? The rules of ``cma_check_port`` (Linux cma.c)."""
+        """Does an id with the same service exclude ``e``? The rules of ``cma_check_port`` (Linux
+        cma.c)."""
         for port in e.ports:
             for other in self._bound.get((port, e.service_id), ()):
                 shared = reuse and other.flags & REUSE and other.state is not State.LISTEN
@@ -75,7 +77,8 @@ class Services:
         return self._conflict(e, reuse=False) if e.flags & REUSE else 0
 
     def listener(self, port: int, service_id: int) -> Endpoint | None:
-        """The id that takes requests for ``service_id`` at ``port``. Requests come from IPv4 or AF_IB addresses."""
+        """The id that takes requests for ``service_id`` at ``port``. Requests come from IPv4 or
+        AF_IB addresses."""
         for e in self._bound.get((port, service_id), ()):
             address = parse(e.source)
             if e.state is State.LISTEN and address and not (address.family == socket.AF_INET6 and _af_only(e, address)):
@@ -94,7 +97,8 @@ class Services:
 
 
 def _af_only(e: Endpoint, address: Address) -> bool:
-    """Is ``e`` bound to addresses of its own family alone? IPv4 is unless the program says otherwise, IPv6 is not."""
+    """Is ``e`` bound to addresses of its own family alone? IPv4 is unless the program says
+    otherwise, IPv6 is not."""
     return bool(e.flags & AF_ONLY) if e.flags & AF_GIVEN else address.family == socket.AF_INET
 
 

@@ -1,4 +1,5 @@
-"""The commands of programs to rdma_cm, carried out as their host's kernel would (Linux drivers/infiniband/core/cma.c)."""
+"""The commands of programs to rdma_cm, carried out as their host's kernel would (Linux
+drivers/infiniband/core/cma.c)."""
 
 from __future__ import annotations
 
@@ -39,27 +40,44 @@ class Owner(Protocol):
 
 
 class Ucma:
-    """Carries out requests (``softib_cm_ask``). ``post(endpoint, fields)`` sends an event to the program of an id."""
+    """Carries out requests (``softib_cm_ask``). ``post(endpoint, fields)`` sends an event to the
+    program of an id."""
 
     def __init__(
-        self, addresses: Addresses, sa: SaClient, post: Callable[[Endpoint, dict[str, Any]], None],
-        timing: Timing = TIMING, unread: Unread = nothing_unread,
-    ):  # fmt: skip
+        self,
+        addresses: Addresses,
+        sa: SaClient,
+        post: Callable[[Endpoint, dict[str, Any]], None],
+        timing: Timing = TIMING,
+        unread: Unread = nothing_unread,
+    ):
         self.addresses, self.sa, self.post = addresses, sa, post
         self.services = Services()
         f = addresses.fabric
         self.connections = Connections(
-            self.services.listener, self._new_child, self._report, lambda port: int(f.node_guid[f.port_node[port]]),
-            timing, unread,
-        )  # fmt: skip
+            self.services.listener,
+            self._new_child,
+            self._report,
+            lambda port: int(f.node_guid[f.port_node[port]]),
+            timing,
+            unread,
+        )
         self.cm = CommunicationManager(self.connections)
         self.groups = Groups(addresses, sa, self._report)
         self._on: dict[str, Callable[[Endpoint, Any], int]] = {
-            "BIND": self._bind, "RESOLVE_ADDR": self._resolve_addr, "RESOLVE_ROUTE": self._resolve_route,
-            "LISTEN": self._listen, "CONNECT": self._connect, "ACCEPT": self._accept, "READY": self._ready,
-            "REJECT": self._reject, "DISCONNECT": self._disconnect, "NOTIFY": self._notify, "JOIN": self._join,
+            "BIND": self._bind,
+            "RESOLVE_ADDR": self._resolve_addr,
+            "RESOLVE_ROUTE": self._resolve_route,
+            "LISTEN": self._listen,
+            "CONNECT": self._connect,
+            "ACCEPT": self._accept,
+            "READY": self._ready,
+            "REJECT": self._reject,
+            "DISCONNECT": self._disconnect,
+            "NOTIFY": self._notify,
+            "JOIN": self._join,
             "SET_PATH": self._set_path,
-        }  # fmt: skip
+        }
 
     def run(self, owner: Owner, op: str, q: Any) -> tuple[int, Endpoint | None]:
         """Do ``op``; returns an errno (0 = done) and the id that it was about."""
@@ -103,14 +121,21 @@ class Ucma:
         guid = int(f.node_guid[f.port_node[e.port]]).to_bytes(8, "big")
         pkey = e.path.pkey if e.path else e.wanted_pkey or a.first_pkey(e.port)
         fields |= {
-            "devices": 1, "node_guid": int.from_bytes(guid, sys.byteorder), "portnum": int(f.port_num[e.port]),
-            "pkey": pkey, "pkey_index": a.pkey_index(e.port, pkey) or 0, "sgid": e.sgid, "dgid": e.dgid,
-        }  # fmt: skip
+            "devices": 1,
+            "node_guid": int.from_bytes(guid, sys.byteorder),
+            "portnum": int(f.port_num[e.port]),
+            "pkey": pkey,
+            "pkey_index": a.pkey_index(e.port, pkey) or 0,
+            "sgid": e.sgid,
+            "dgid": e.dgid,
+        }
         if e.path:
             fields |= {
-                "paths": 1, "path": e.path.octets, "is_global": int(e.path.hop_limit > 1 or e.dgid[0] == 0xFF),
+                "paths": 1,
+                "path": e.path.octets,
+                "is_global": int(e.path.hop_limit > 1 or e.dgid[0] == 0xFF),
                 "path_bits": (e.path.slid - a.lid_of(e.port)) & 0x7F,
-            }  # fmt: skip
+            }
         return fields
 
     def _report(self, e: Endpoint, event: Event, status: int, message: dict[str, Any]) -> None:
@@ -130,7 +155,8 @@ class Ucma:
         return e
 
     def _introduce(self, e: Endpoint, message: dict[str, Any]) -> None:
-        """Addresses of a request: those in the CMA's header, or the GIDs where the listener is bound to one."""
+        """Addresses of a request: those in the CMA's header, or the GIDs where the listener is
+        bound to one."""
         assert e.listener is not None
         e.service_id = message["service_id"]
         e.sgid = self.addresses.gid_of(e.port)
@@ -271,9 +297,19 @@ class Ucma:
 
     def _param(self, q: Any) -> Param:
         return Param(
-            q.qpn, q.qkey, q.psn, q.srq, q.responder_resources, q.initiator_depth, q.flow_control, q.retry_count,
-            q.rnr_retry_count, q.private_data[: q.private_length], q.ece_vendor, q.ece_options,
-        )  # fmt: skip
+            q.qpn,
+            q.qkey,
+            q.psn,
+            q.srq,
+            q.responder_resources,
+            q.initiator_depth,
+            q.flow_control,
+            q.retry_count,
+            q.rnr_retry_count,
+            q.private_data[: q.private_length],
+            q.ece_vendor,
+            q.ece_options,
+        )
 
     def _connect(self, e: Endpoint, q: Any) -> int:
         target, source = parse(e.target), parse(e.source)

@@ -1,9 +1,10 @@
 """Completions that a program has not taken yet, as the daemon finds them in the file ``verbs``.
 
-On hardware the end of a connection is slower than the data before it: a DREQ passes two kernels, tens of microseconds at
-least behind the last packet, whose completion is in the queue by then. A program that polls its completion queue, finds
-nothing, and then waits for events can depend on that. Here the DREQ of a sender that ends at once overtakes a receiver
-that waits for a busy processor.
+On hardware the end of a connection is slower than the data before it: a DREQ passes two kernels,
+tens of microseconds at least behind the last packet, whose completion is in the queue by then. A
+program that polls its completion queue, finds nothing, and then waits for events can depend on
+that. Here the DREQ of a sender that ends at once overtakes a receiver that waits for a busy
+processor.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ PLACE = (1 << 48) - 1
 
 
 class UnreadCompletions:
-    """An :data:`~softib.cm.connections.Unread` for the queue pairs of a running fabric. What programs have scribbled there is not believed: at worst
-    an answer is wrong."""
+    """An :data:`~softib.cm.connections.Unread` for the queue pairs of a running fabric. What
+    programs have scribbled there is not believed: at worst an answer is wrong."""
 
     def __init__(self, memory: SharedHeap):
         self.memory = memory

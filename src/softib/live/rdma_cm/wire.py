@@ -1,4 +1,5 @@
-"""The messages between the rdma_cm device of libsoftib-verbs.so and the daemon (``preload/verbs/cm/wire.h``)."""
+"""The messages between the rdma_cm device of libsoftib-verbs.so and the daemon
+(``preload/verbs/cm/wire.h``)."""
 
 from __future__ import annotations
 

@@ -15,7 +15,8 @@ PATIENCE_S = 10.0
 
 
 def path_sl(instance: Instance, slid: int, dlid: int) -> int:
-    """SL of the path between two LIDs. Raises :class:`PeerError` where no administration answers, or it knows no path."""
+    """SL of the path between two LIDs. Raises :class:`PeerError` where no administration answers,
+    or it knows no path."""
     attached = attach(instance)
     lid, sl = manager_of(instance)
     with SaTables(attached, lid, sl, PATIENCE_S) as sa:

@@ -1,4 +1,5 @@
-"""The SLs of some paths of a running fabric, as its subnet administration reports them (IBA 15.2.5.16)."""
+"""The SLs of some paths of a running fabric, as its subnet administration reports them (IBA
+15.2.5.16)."""
 
 from __future__ import annotations
 
@@ -18,19 +19,21 @@ __all__ = ["MOST_RECORDS", "NO_RECORD", "PATIENCE_S", "pair_sls"]
 
 NO_RECORD = -1
 RECORDS_A_QUERY = 400
-"""Records of a long answer that take as long as a query of one: 0.74 us each beside 0.3 ms (docs/figures.md)."""
+"""Records of a long answer that take as long as a query of one: 0.74 us each beside 0.3 ms
+(docs/figures.md)."""
 MOST_RECORDS = 40_000_000
-"""All paths of 6,300 end ports, which our own manager answers in half a minute. OpenSM makes some 30,000 to 100,000 a second: there
-:data:`PATIENCE_S` ends it."""
+"""All paths of 6,300 end ports, which our own manager answers in half a minute. OpenSM makes some
+30,000 to 100,000 a second: there :data:`PATIENCE_S` ends it."""
 PATIENCE_S = 180.0
 
 
 def pair_sls(instance: Instance, slid: np.ndarray, dlid: np.ndarray) -> np.ndarray:
-    """SL (int16) of the path from each LID of ``slid`` to that of ``dlid``, :data:`NO_RECORD` where the administration has none. One query a
-    source (SubnAdmGetTable by SLID) where that is less work than one a pair (SubnAdmGet).
+    """SL (int16) of the path from each LID of ``slid`` to that of ``dlid``, :data:`NO_RECORD` where
+    the administration has none. One query a source (SubnAdmGetTable by SLID) where that is less
+    work than one a pair (SubnAdmGet).
 
-    Raises :class:`PeerError`, one line: no manager, none that answers within :data:`PATIENCE_S`, more than :data:`MOST_RECORDS`,
-    and where it has no path at all.
+    Raises :class:`PeerError`, one line: no manager, none that answers within :data:`PATIENCE_S`,
+    more than :data:`MOST_RECORDS`, and where it has no path at all.
     """
     sources, row = np.unique(np.asarray(slid, np.int64), return_inverse=True)
     ends = int(np.asarray(dlid).max(initial=0))  # LIDs are dense: about as many records a source
@@ -38,7 +41,8 @@ def pair_sls(instance: Instance, slid: np.ndarray, dlid: np.ndarray) -> np.ndarr
     records = len(sources) * ends if by_source else RECORDS_A_QUERY * len(slid)
     if records > MOST_RECORDS:
         raise PeerError(
-            f"{counted(len(slid), 'path')} of {counted(len(sources), 'port')} {plural(len(sources), 'is', 'are')} too many to ask for"
+            f"{counted(len(slid), 'path')} of {counted(len(sources), 'port')} {plural(len(sources), 'is', 'are')} "
+            f"too many to ask for"
         )
     found = np.full(len(slid), NO_RECORD, np.int16)
     attached, (lid, sl) = attach(instance), manager_of(instance)

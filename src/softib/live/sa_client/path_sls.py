@@ -1,4 +1,5 @@
-"""The SLs of all paths of a running fabric, as its subnet administration reports them (IBA 15.2.5.16)."""
+"""The SLs of all paths of a running fabric, as its subnet administration reports them (IBA
+15.2.5.16)."""
 
 from __future__ import annotations
 
@@ -21,17 +22,19 @@ from softib.routing.proof.credit_loops import NO_PATH
 __all__ = ["MOST_PAIRS", "PATIENCE_S", "manager_of", "path_sls"]
 
 MOST_PAIRS = 4_000_000
-"""A PathRecord is 64 octets, and OpenSM makes some 30,000 to 100,000 of them a second: 2,000 hosts are asked in a minute or
-two."""
+"""A PathRecord is 64 octets, and OpenSM makes some 30,000 to 100,000 of them a second: 2,000 hosts
+are asked in a minute or two."""
 PATIENCE_S = 180.0
 
 
 def path_sls(instance: Instance, graph: SwitchGraph, progress: Callable[[str], None] = lambda text: None) -> np.ndarray:
-    """uint8[ends, ends]: the SL from each CA port (row) to each end port (column) of ``graph``, :data:`NO_PATH` where the SA
-    reports none. One query a source (GetTable by SLID), several at once.
+    """uint8[ends, ends]: the SL from each CA port (row) to each end port (column) of ``graph``,
+    :data:`NO_PATH` where the SA reports none. One query a source (GetTable by SLID), several at
+    once.
 
-    Raises :class:`PeerError` in one line: more than :data:`MOST_PAIRS` pairs, no manager, or one that does not answer within
-    :data:`PATIENCE_S`; and where one pair has paths of several SLs (LMC), which a matrix cannot hold.
+    Raises :class:`PeerError` in one line: more than :data:`MOST_PAIRS` pairs, no manager, or one
+    that does not answer within :data:`PATIENCE_S`; and where one pair has paths of several SLs
+    (LMC), which a matrix cannot hold.
     """
     sources = np.flatnonzero(~graph.end_is_switch)
     pairs = len(sources) * len(graph.end_lid)
@@ -64,8 +67,9 @@ def path_sls(instance: Instance, graph: SwitchGraph, progress: Callable[[str], N
 
 
 def manager_of(instance: Instance) -> tuple[int, int]:
-    """LID and SL of the master, as the default host's PortInfo says. Raises :class:`PeerError` where none has been there, or where it has left: no port
-    with that LID says IsSM any more, so a question would wait for its timeout."""
+    """LID and SL of the master, as the default host's PortInfo says. Raises :class:`PeerError`
+    where none has been there, or where it has left: no port with that LID says IsSM any more, so a
+    question would wait for its timeout."""
     from softib.live.shared_fabric import SharedFabric
 
     fabric = SharedFabric.snapshot(instance.shared_fabric)

@@ -1,7 +1,8 @@
-"""Asks the subnet administration of a running fabric for tables of records, as a program on one of its hosts would.
+"""Asks the subnet administration of a running fabric for tables of records, as a program on one of
+its hosts would.
 
-The master answers: the daemon's manager or a stock one. Nothing but MADs goes there, through the same
-socket as those of ``libsoftib-umad.so``; RMPP messages arrive whole.
+The master answers: the daemon's manager or a stock one. Nothing but MADs goes there, through the
+same socket as those of ``libsoftib-umad.so``; RMPP messages arrive whole.
 """
 
 from __future__ import annotations
@@ -35,10 +36,11 @@ CLASS_VERSION = 2
 
 
 class SaTables:
-    """A umad device of the host that ``attached`` (the daemon's reply to ``attach``) describes, opened for one agent.
+    """A umad device of the host that ``attached`` (the daemon's reply to ``attach``) describes,
+    opened for one agent.
 
-    ``lid`` and ``sl`` are those of the subnet manager, as the host's PortInfo says. A context manager. Raises
-    :class:`PeerError` where the device cannot be opened.
+    ``lid`` and ``sl`` are those of the subnet manager, as the host's PortInfo says. A context
+    manager. Raises :class:`PeerError` where the device cannot be opened.
     """
 
     def __init__(self, attached: dict[str, Any], lid: int, sl: int = 0, patience_s: float = 120.0):
@@ -47,9 +49,14 @@ class SaTables:
         self._serial = 0
         self.sock, handle = request(server, op=constant("OPEN"), view=view.encode(), path=b"0")
         sock, self.agent = request(
-            server, op=constant("REGISTER"), handle=handle, qpn=1, mgmt_class=MgmtClass.SUBN_ADM,
-            mgmt_class_version=CLASS_VERSION, rmpp_version=1,
-        )  # fmt: skip
+            server,
+            op=constant("REGISTER"),
+            handle=handle,
+            qpn=1,
+            mgmt_class=MgmtClass.SUBN_ADM,
+            mgmt_class_version=CLASS_VERSION,
+            rmpp_version=1,
+        )
         sock.close()
 
     def __enter__(self) -> SaTables:
@@ -61,10 +68,12 @@ class SaTables:
     def tables(
         self, record: type[Structure], queries: Sequence[dict[str, Any]], *, one: bool = False
     ) -> Iterator[tuple[int, np.ndarray]]:
-        """SubnAdmGetTable of each query (component → value): its number and uint8[records, record.size], as answers come. ``one``: SubnAdmGet, for
-        queries of which each has one record, or none.
+        """SubnAdmGetTable of each query (component → value): its number and uint8[records,
+        record.size], as answers come. ``one``: SubnAdmGet, for queries of which each has one
+        record, or none.
 
-        Raises :class:`PeerError` where the administration refuses, does not answer, or takes longer than its time.
+        Raises :class:`PeerError` where the administration refuses, does not answer, or takes longer
+        than its time.
         """
         method, window = (SaMethod.GET, GETS) if one else (SaMethod.GET_TABLE, WINDOW)
         waiting: dict[int, int] = {}
@@ -87,9 +96,15 @@ class SaTables:
         head["lid"], head["sl"] = _big(self.lid, 2), self.sl
         mad = np.zeros(MAD_SIZE, np.uint8)
         mad[:SA_DATA] = SaHeader.pack(
-            base_version=1, mgmt_class=MgmtClass.SUBN_ADM, class_version=CLASS_VERSION, method=method,
-            tid=self._serial, attr_id=record.attr, rmpp_version=int(method == SaMethod.GET_TABLE), comp_mask=mask_of(record, *fields),
-        )  # fmt: skip
+            base_version=1,
+            mgmt_class=MgmtClass.SUBN_ADM,
+            class_version=CLASS_VERSION,
+            method=method,
+            tid=self._serial,
+            attr_id=record.attr,
+            rmpp_version=int(method == SaMethod.GET_TABLE),
+            comp_mask=mask_of(record, *fields),
+        )
         mad[SA_DATA : SA_DATA + record.size] = record.pack(**fields)
         self.sock.sendall(head.tobytes() + mad.tobytes())
         return self._serial

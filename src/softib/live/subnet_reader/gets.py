@@ -1,4 +1,5 @@
-"""Reads a subnet with Gets alone: discovery, then forwarding, P_Key and SL2VL tables, and who is subnet manager."""
+"""Reads a subnet with Gets alone: discovery, then forwarding, P_Key and SL2VL tables, and who is
+subnet manager."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ from softib.sm.sweep.sorted_answers import by_attribute
 __all__ = ["Progress", "Subnet", "read_nodes", "read_subnet"]
 
 SL2VL_MOST = 50_000
-"""Tables from input to output port of all switches; with more the SL2VL tables are left out (one Get each)."""
+"""Tables from input to output port of all switches; with more the SL2VL tables are left out (one
+Get each)."""
 ENTRIES_A_SWITCH = 1 << 16
 Progress = Callable[[str, int, int], None]
 """Called with (what is read, nodes found, MADs sent)."""
@@ -35,8 +37,9 @@ Lost = Callable[[int, np.ndarray, str], None]
 
 @dataclass
 class Subnet:
-    """What was read. ``lft`` uint8[switches, LIDs] in the order of ``switches`` (nodes of ``db``); ``pkeys``: (port row, first entry,
-    block); ``sl2vl``: (output port row, input portnum, 8 octets); ``others``: SMInfo by port row; ``mads`` sent."""
+    """What was read. ``lft`` uint8[switches, LIDs] in the order of ``switches`` (nodes of ``db``);
+    ``pkeys``: (port row, first entry, block); ``sl2vl``: (output port row, input portnum, 8
+    octets); ``others``: SMInfo by port row; ``mads`` sent."""
 
     db: Database = field(default_factory=Database)
     report: SweepReport = field(default_factory=SweepReport)
@@ -171,7 +174,8 @@ class _Reader:
 def read_subnet(
     wire: MadWire, config: SmConfig | None = None, progress: Progress = lambda what, nodes, mads: None
 ) -> Subnet:
-    """Everything that Gets find from the port behind ``wire``. Silent devices are lines of ``report.problems``."""
+    """Everything that Gets find from the port behind ``wire``. Silent devices are lines of
+    ``report.problems``."""
     reader = _Reader(wire, config or SmConfig(), progress)
     reader.nodes()
     if reader.subnet.db.sm_port >= 0:

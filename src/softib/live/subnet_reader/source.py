@@ -22,15 +22,18 @@ __all__ = ["PREFIX", "fabric_of", "read", "read_wire"]
 
 PREFIX = "umad:"
 PROGRAMMED, BARE = "running", "umad"
-"""Formats: a subnet that a manager programmed (its tables are judged as they are), and one that none did."""
+"""Formats: a subnet that a manager programmed (its tables are judged as they are), and one that
+none did."""
 RECORDS = frozenset({"lids", "lmcs", "states", "speeds", "capabilities", "sm", "unlinked"})
 MLIDS = 1024
 
 
 def read(source: str, progress: Progress = lambda what, nodes, mads: None) -> ReadResult:
-    """The subnet of ``umad:DEVICE`` (``umad:`` alone: the first port that is up). Nothing but Gets is sent.
+    """The subnet of ``umad:DEVICE`` (``umad:`` alone: the first port that is up). Nothing but Gets
+    is sent.
 
-    Raises :class:`InputError` where there is no such device, :class:`MadTimeout` where the port itself does not answer.
+    Raises :class:`InputError` where there is no such device, :class:`MadTimeout` where the port
+    itself does not answer.
     """
     device = find_device(source.removeprefix(PREFIX) or None)
     port = UmadPort(device, ASKS)
@@ -43,7 +46,8 @@ def read(source: str, progress: Progress = lambda what, nodes, mads: None) -> Re
 def read_wire(
     wire: MadWire, source: str, progress: Progress = lambda what, nodes, mads: None, device: str = ""
 ) -> ReadResult:
-    """The subnet behind an open ``wire``, under the name ``source``. Raises :class:`MadTimeout` where the own port does not answer."""
+    """The subnet behind an open ``wire``, under the name ``source``. Raises :class:`MadTimeout`
+    where the own port does not answer."""
     subnet = read_subnet(wire, None, progress)
     if subnet.db.sm_port < 0:
         why = "; ".join(subnet.report.problems[:3]) or "its link is down"
@@ -55,7 +59,8 @@ def read_wire(
 
 
 def fabric_of(subnet: Subnet, name: str) -> Fabric:
-    """The arrays of what was read; nodes by NodeGUID, so that they do not depend on the order of answers."""
+    """The arrays of what was read; nodes by NodeGUID, so that they do not depend on the order of
+    answers."""
     db = subnet.db
     order = np.argsort(db.node_guid, kind="stable")
     node_at = np.empty(db.n_nodes, np.int64)
@@ -63,9 +68,18 @@ def fabric_of(subnet: Subnet, name: str) -> Fabric:
     b = FabricBuilder(name, mlids=MLIDS)
     partitions = np.asarray(NodeInfo.partition_cap.get(db.node_info))[order]
     enforced = np.where(db.is_switch, SwitchInfo.partition_enforcement_cap.get(db.switch_info), 0)[order]
-    b.nodes(db.n_nodes, db.node_type[order], db.node_nports[order], node_guid=db.node_guid[order], sys_guid=db.sys_guid[order],
-            vendor_id=db.vendor_id[order], device_id=db.device_id[order], revision=db.revision[order], pkey_cap=partitions,
-            external_pkey_cap=enforced)  # fmt: skip
+    b.nodes(
+        db.n_nodes,
+        db.node_type[order],
+        db.node_nports[order],
+        node_guid=db.node_guid[order],
+        sys_guid=db.sys_guid[order],
+        vendor_id=db.vendor_id[order],
+        device_id=db.device_id[order],
+        revision=db.revision[order],
+        pkey_cap=partitions,
+        external_pkey_cap=enforced,
+    )
     rows = np.flatnonzero(db.port_peer >= 0)
     peers = db.port_peer[rows]
     one = rows <= peers
@@ -108,10 +122,15 @@ def _tables(f: Fabric, subnet: Subnet, node_at: np.ndarray, port_at: np.ndarray)
 def _managers(subnet: Subnet, node_at: np.ndarray) -> list[dict[str, object]]:
     db = subnet.db
     return [
-        {"node": int(node_at[db.port_node[p]]), "portnum": int(db.port_num[p]), "priority": int(SMInfo.priority.get(info)),
-         "guid": int(SMInfo.guid.get(info)), "state": _state(int(SMInfo.sm_state.get(info)))}
+        {
+            "node": int(node_at[db.port_node[p]]),
+            "portnum": int(db.port_num[p]),
+            "priority": int(SMInfo.priority.get(info)),
+            "guid": int(SMInfo.guid.get(info)),
+            "state": _state(int(SMInfo.sm_state.get(info))),
+        }
         for p, info in sorted(subnet.others.items())
-    ]  # fmt: skip
+    ]
 
 
 def _state(value: int) -> str:

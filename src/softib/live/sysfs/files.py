@@ -1,7 +1,9 @@
-"""What ``/sys/class/infiniband`` shows of a port, line by line as a kernel writes it, read from the fabric's arrays.
+"""What ``/sys/class/infiniband`` shows of a port, line by line as a kernel writes it, read from the
+fabric's arrays.
 
-Sources: the kernel's ABI (Documentation/ABI/stable/sysfs-class-infiniband). Rates are what its table makes of the active
-speed and width; error counters end at the width of their PortCounters field (IBA 16.1.3.5), data and packets at 64 bits.
+Sources: the kernel's ABI (Documentation/ABI/stable/sysfs-class-infiniband). Rates are what its
+table makes of the active speed and width; error counters end at the width of their PortCounters
+field (IBA 16.1.3.5), data and packets at 64 bits.
 """
 
 from __future__ import annotations
@@ -22,21 +24,31 @@ __all__ = ["COUNTER_FILES", "DEVICE_FILES", "PORT_FILES", "active_speed", "gid_t
 
 SPEED_NAMES = {NodeType.CA: "CA", NodeType.SWITCH: "switch", NodeType.ROUTER: "router"}
 PHYS_NAMES = {
-    PhysState.NO_CHANGE: "<unknown>", PhysState.SLEEP: "Sleep", PhysState.POLLING: "Polling",
-    PhysState.DISABLED: "Disabled", PhysState.TRAINING: "PortConfigurationTraining", PhysState.LINK_UP: "LinkUp",
-    PhysState.LINK_ERROR_RECOVERY: "LinkErrorRecovery", PhysState.PHY_TEST: "Phy Test",
-}  # fmt: skip
+    PhysState.NO_CHANGE: "<unknown>",
+    PhysState.SLEEP: "Sleep",
+    PhysState.POLLING: "Polling",
+    PhysState.DISABLED: "Disabled",
+    PhysState.TRAINING: "PortConfigurationTraining",
+    PhysState.LINK_UP: "LinkUp",
+    PhysState.LINK_ERROR_RECOVERY: "LinkErrorRecovery",
+    PhysState.PHY_TEST: "Phy Test",
+}
 STATE_NAMES = {
-    PortState.NO_CHANGE: "NOP", PortState.DOWN: "DOWN", PortState.INIT: "INIT", PortState.ARMED: "ARMED",
+    PortState.NO_CHANGE: "NOP",
+    PortState.DOWN: "DOWN",
+    PortState.INIT: "INIT",
+    PortState.ARMED: "ARMED",
     PortState.ACTIVE: "ACTIVE",
-}  # fmt: skip
+}
 FIRMWARE = "{}.{}.{:04}".format(*(int(n) for n in __version__.split(".")[:3]))
-"""What the devices' vendor agent (General Info) calls the firmware's version: softib's own, as mlx5 writes it."""
+"""What the devices' vendor agent (General Info) calls the firmware's version: softib's own, as mlx5
+writes it."""
 PSID_TEXT = PSID.tobytes().rstrip(b"\0").decode()
 """The agent's PSID (General Info)."""
 LIFESPAN_MS = "10"
-"""How old a hardware counter may be: mlx5's default. It stands alone in ``hw_counters``: events of transports are counted
-by nobody yet, and a zero would be a lie. node_exporter wants the directory where a device is called mlx5_*."""
+"""How old a hardware counter may be: mlx5's default. It stands alone in ``hw_counters``: events of
+transports are counted by nobody yet, and a zero would be a lie. node_exporter wants the directory
+where a device is called mlx5_*."""
 
 Text = Callable[[Fabric, int], str]
 
@@ -54,7 +66,8 @@ def active_speed(f: Fabric, port: int) -> LinkSpeed:
 
 
 def rate_text(f: Fabric, port: int) -> str:
-    """``400 Gb/sec (4X NDR)``; SDR by its name too, as every kernel has it that knows of NDR (5.13 and later)."""
+    """``400 Gb/sec (4X NDR)``; SDR by its name too, as every kernel has it that knows of NDR (5.13
+    and later)."""
     speed = active_speed(f, port)
     lanes = LANES_BY_BIT.get(int(PortInfo.link_width_active.get(f.port_info[port])), 1)
     tenths = speed.kernel_rate * lanes
@@ -122,7 +135,8 @@ COUNTER_FILES = (
     ("multicast_xmit_packets", "port_multicast_xmit_pkts", 64),
     ("multicast_rcv_packets", "port_multicast_rcv_pkts", 64),
 )
-"""File below ``counters/``, column of ``Fabric.counters``, bits at whose largest value the file stops."""
+"""File below ``counters/``, column of ``Fabric.counters``, bits at whose largest value the file
+stops."""
 
 PORT_FILES: dict[str, Text] = {
     "lid": _field("lid", "{:#x}"),
@@ -137,7 +151,8 @@ PORT_FILES: dict[str, Text] = {
     "hw_counters/lifespan": lambda f, port: LIFESPAN_MS,
     **{f"counters/{name}": _counter(column, bits) for name, column, bits in COUNTER_FILES},
 }
-"""File of a port → its line for a port's row. ``gids`` and ``pkeys`` depend on the port's tables: :func:`table_files`."""
+"""File of a port → its line for a port's row. ``gids`` and ``pkeys`` depend on the port's tables:
+:func:`table_files`."""
 
 
 def table_files(f: Fabric, port: int) -> dict[str, Text]:

@@ -1,9 +1,11 @@
-"""What a host calls its adapters: programs write ``/sys/class/infiniband/DEVICE/node_desc``, as rdma-ndd of rdma-core does.
+"""What a host calls its adapters: programs write ``/sys/class/infiniband/DEVICE/node_desc``, as
+rdma-ndd of rdma-core does.
 
-A kernel gives the text to the driver; mlx5's gives it to the firmware, which reports it as NodeDescription from then on and raises
-trap 144 with NodeDescriptionChange on the adapter's ports (IBA 14.2.5.1; ``mlx5_ib_modify_device`` of Linux: "pass node
-desc to FW, so it can generate a 144 trap"). Here the daemon watches the file of every view (inotify(7)), however it was reached:
-through a preload library, a namespace, or the tree's path.
+A kernel gives the text to the driver; mlx5's gives it to the firmware, which reports it as
+NodeDescription from then on and raises trap 144 with NodeDescriptionChange on the adapter's ports
+(IBA 14.2.5.1; ``mlx5_ib_modify_device`` of Linux: "pass node desc to FW, so it can generate a 144
+trap"). Here the daemon watches the file of every view (inotify(7)), however it was reached: through
+a preload library, a namespace, or the tree's path.
 """
 
 from __future__ import annotations
@@ -28,8 +30,8 @@ ROOM = 64
 
 
 class Descriptions:
-    """Takes over what programs write into ``node_desc`` of any of ``views``. Where the kernel gives no inotify instance, one
-    line says so, and nothing is taken over."""
+    """Takes over what programs write into ``node_desc`` of any of ``views``. Where the kernel gives
+    no inotify instance, one line says so, and nothing is taken over."""
 
     def __init__(self, router: MadRouter, views: Views, selector: selectors.BaseSelector):
         self.router, self.views, self.selector = router, views, selector
@@ -73,8 +75,8 @@ class Descriptions:
             self.router.report_bug(f"taking over {NODE_DESC} of {device.name}")
 
     def take(self, view: View, device: Device) -> None:
-        """What stands in the file is the node's description from now on, without a newline at its end; an empty file
-        changes nothing. The file says what is true afterwards."""
+        """What stands in the file is the node's description from now on, without a newline at its
+        end; an empty file changes nothing. The file says what is true afterwards."""
         try:
             with open(view.path_of(device), "rb") as file:
                 text = file.read(ROOM + 1)

@@ -1,11 +1,14 @@
-"""Where an adapter sits on its host's PCI bus: the directory of ``/sys/devices`` that programs find it by.
+"""Where an adapter sits on its host's PCI bus: the directory of ``/sys/devices`` that programs find
+it by.
 
-UCX, NCCL and hwloc follow ``/sys/class/infiniband/mlx5_0`` (a link, as on every kernel) to its PCI function and read there what it
-is, how fast its instance is and which processors are near. Sources: the kernel's ABI (Documentation/ABI/testing/sysfs-bus-pci,
-stable/sysfs-class-infiniband), the PCI ID list, PCI Code and ID Assignment (class 02 07).
+UCX, NCCL and hwloc follow ``/sys/class/infiniband/mlx5_0`` (a link, as on every kernel) to its PCI
+function and read there what it is, how fast its instance is and which processors are near. Sources:
+the kernel's ABI (Documentation/ABI/testing/sysfs-bus-pci, stable/sysfs-class-infiniband), the PCI
+ID list, PCI Code and ID Assignment (class 02 07).
 
-A host's adapters get a root port each: function ``0000:11:00.0`` behind ``0000:10:00.0`` of root bus 10, then 20, and so on; from the
-sixteenth on in the next domain. No processor is nearer to one than another: ``numa_node`` is -1, as a kernel says it then.
+A host's adapters get a root port each: function ``0000:11:00.0`` behind ``0000:10:00.0`` of root
+bus 10, then 20, and so on; from the sixteenth on in the next domain. No processor is nearer to one
+than another: ``numa_node`` is -1, as a kernel says it then.
 """
 
 from __future__ import annotations
@@ -26,7 +29,8 @@ __all__ = ["PCI_FILES", "pci_folder", "pci_name"]
 Text = Callable[[Fabric, int], str]
 
 VENDORS = {0x0002C9: 0x15B3, 0x001175: 0x1077}
-"""NodeInfo's VendorID (an OUI) → PCI vendor: Mellanox, QLogic. Of others nothing is known; adapters are called mlx5 then, too."""
+"""NodeInfo's VendorID (an OUI) → PCI vendor: Mellanox, QLogic. Of others nothing is known; adapters
+are called mlx5 then, too."""
 CLASS_INFINIBAND = 0x020700
 ROOTS = 15
 """Root buses of a domain that have adapters: 10, 20, … f0."""
@@ -36,7 +40,8 @@ GIGATRANSFERS = {1: "2.5", 2: "5.0", 3: "8.0", 4: "16.0", 5: "32.0", 6: "64.0"}
 
 
 def _adapter(f: Fabric, node: int) -> Adapter:
-    """The node's part, or the one that stands for what its first port supports (QDR at least) where the catalogue does not know its interface."""
+    """The node's part, or the one that stands for what its first port supports (QDR at least) where
+    the catalogue does not know its interface."""
     part = DEVICES.get(int(f.device_id[node]))
     if isinstance(part, Adapter) and part.pcie_generation and part.pcie_lanes:
         return part

@@ -1,7 +1,9 @@
-"""What a program sees of the fabric: the HCAs of one host, as directories like a kernel's and as umad devices.
+"""What a program sees of the fabric: the HCAs of one host, as directories like a kernel's and as
+umad devices.
 
-The tree below a view's folder (``sys/class/infiniband``, ``sys/class/infiniband_mad``, ``dev/infiniband``) is real: any
-way to read a directory works on it. Files are written when the view is made, and again when a program opens one.
+The tree below a view's folder (``sys/class/infiniband``, ``sys/class/infiniband_mad``,
+``dev/infiniband``) is real: any way to read a directory works on it. Files are written when the
+view is made, and again when a program opens one.
 """
 
 from __future__ import annotations
@@ -27,13 +29,14 @@ UVERBS_ABI = 6
 CLASS = "sys/class/infiniband"
 NODE_DESC = "node_desc"
 TABLES = ("pkeys", "gids")
-"""The one file that programs write (:mod:`softib.live.sysfs.node_desc`). It stays the same file, so that a namespace can show it
-writable in a tree that is not."""
+"""The one file that programs write (:mod:`softib.live.sysfs.node_desc`). It stays the same file, so
+that a namespace can show it writable in a tree that is not."""
 
 
 @dataclass(frozen=True)
 class Device:
-    """An adapter: its name on the host, its node, those of its portnums that are shown, and its slot, the number among the host's."""
+    """An adapter: its name on the host, its node, those of its portnums that are shown, and its
+    slot, the number among the host's."""
 
     name: str
     node: int
@@ -42,7 +45,8 @@ class Device:
 
     @property
     def folder(self) -> str:
-        """Its directory below the view's folder; ``/sys/class/infiniband`` has a link to it, as on every kernel."""
+        """Its directory below the view's folder; ``/sys/class/infiniband`` has a link to it, as on
+        every kernel."""
         return f"{pci_folder(self.slot)}/infiniband/{self.name}"
 
 
@@ -60,8 +64,8 @@ def devices_of(f: Fabric, nodes: list[int], portnum: int | None) -> list[Device]
 
 
 def _fill(path: str, octets: bytes) -> None:
-    """``path`` holds ``octets``. A view has hundreds of files, and what open() and pathlib add to the system calls is as much
-    again."""
+    """``path`` holds ``octets``. A view has hundreds of files, and what open() and pathlib add to
+    the system calls is as much again."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
         os.write(fd, octets)
@@ -72,7 +76,8 @@ def _fill(path: str, octets: bytes) -> None:
 
 @dataclass
 class View:
-    """The ``devices`` that a program sees, below ``folder``. ``umads`` are the port rows of umad0, umad1, …"""
+    """The ``devices`` that a program sees, below ``folder``. ``umads`` are the port rows of umad0,
+    umad1, …"""
 
     name: str
     folder: Path
@@ -134,8 +139,9 @@ class View:
         return self.umads[umad] if 0 <= umad < len(self.umads) else None
 
     def refresh(self, path: str) -> None:
-        """Make the file ``path`` (below the folder) say what is true now; what is none of ours is left alone. Of a table (``pkeys``, ``gids``) all
-        entries: a program that reads one reads the others next, and ``preload/umad/refresh.c`` does not ask for these."""
+        """Make the file ``path`` (below the folder) say what is true now; what is none of ours is
+        left alone. Of a table (``pkeys``, ``gids``) all entries: a program that reads one reads the
+        others next, and ``preload/umad/refresh.c`` does not ask for these."""
         path = path if path in self._lines else "/".join(p for p in path.split("/") if p not in ("", "."))
         for device in self.devices:  # by the link's other end, as who is in the directory names it
             if path.startswith(f"{device.folder}/"):
@@ -188,7 +194,8 @@ class View:
         self._write(path)
 
     def write(self) -> None:
-        """Every file, whatever was there. Nobody looks yet and everybody else waits meanwhile, so nothing is renamed."""
+        """Every file, whatever was there. Nobody looks yet and everybody else waits meanwhile, so
+        nothing is renamed."""
         self._shown.clear()
         shutil.rmtree(self.folder, ignore_errors=True)
         for device in self.devices:
@@ -231,8 +238,8 @@ class Views:
     def show(self, named: str, port: int, alone: bool = False) -> View:
         """The view of ``softib run --node NAMED``, which leads to ``port``.
 
-        A host's name (or none) shows the host; an adapter's own name or GUID shows that adapter; ``name:portnum``, and a
-        ``port`` that was named too (``alone``), that port.
+        A host's name (or none) shows the host; an adapter's own name or GUID shows that adapter;
+        ``name:portnum``, and a ``port`` that was named too (``alone``), that port.
         """
         node = int(self.fabric.port_node[port])
         if not alone and named in ("", self.fabric.node_name(node).split(" ")[0]):

@@ -1,6 +1,8 @@
-"""Who takes what on a port: the registrations of user_mad agents, and the rules a kernel has for them.
+"""Who takes what on a port: the registrations of user_mad agents, and the rules a kernel has for
+them.
 
-Sources: the kernel's ABI (Documentation/infiniband/user_mad.rst) and IBA 13.4.4 (class numbers), 13.6 (RMPP).
+Sources: the kernel's ABI (Documentation/infiniband/user_mad.rst) and IBA 13.4.4 (class numbers),
+13.6 (RMPP).
 """
 
 from __future__ import annotations
@@ -31,8 +33,8 @@ def has_rmpp(mgmt_class: int) -> bool:
 
 @dataclass(frozen=True)
 class Agent:
-    """One registration. ``methods`` are the bits of unsolicited methods it takes; ``kernel_rmpp``: it gets RMPP messages
-    whole."""
+    """One registration. ``methods`` are the bits of unsolicited methods it takes; ``kernel_rmpp``:
+    it gets RMPP messages whole."""
 
     qpn: int
     mgmt_class: int
@@ -58,7 +60,8 @@ class Agent:
 
 
 class AgentTable:
-    """The agents of one open file, by number. ``columns`` uint8[3, 32] are for the kernels: ``qp``, ``kernel_rmpp``, ``known``."""
+    """The agents of one open file, by number. ``columns`` uint8[3, 32] are for the kernels: ``qp``,
+    ``kernel_rmpp``, ``known``."""
 
     def __init__(self) -> None:
         self.agents: dict[int, Agent] = {}

@@ -1,7 +1,7 @@
 """One open umad device of a program under our preload library: what a kernel keeps for it.
 
-Its descriptor in the program is a connection to the daemon, which therefore knows at once when the program closes it or
-dies.
+Its descriptor in the program is a connection to the daemon, which therefore knows at once when the
+program closes it or dies.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ TRAP_REPRESS = int(Method.TRAP_REPRESS)
 """The answer to a trap has no response bit; a kernel takes it for one all the same."""
 TIMED_OUT = errno.ETIMEDOUT
 QUEUE_LIMIT = 200_000
-"""Messages that wait for a program that does not read; the kernel's own bound (it drops what comes after)."""
+"""Messages that wait for a program that does not read; the kernel's own bound (it drops what comes
+after)."""
 
 
 @dataclass(frozen=True)
@@ -54,9 +55,9 @@ class RmppPayload:
 
 @dataclass(frozen=True)
 class Ancillary:
-    """What comes with the message of a program that is being handled: the program's ``port`` (None: no program sent it),
-    the rest of an RMPP message, and what the header says of a GRH at the receiver (``forward_route``) and on an agent's
-    answer (``return_route``), 24 octets each."""
+    """What comes with the message of a program that is being handled: the program's ``port`` (None:
+    no program sent it), the rest of an RMPP message, and what the header says of a GRH at the
+    receiver (``forward_route``) and on an agent's answer (``return_route``), 24 octets each."""
 
     port: int | None = None
     payload: RmppPayload | None = None
@@ -66,7 +67,8 @@ class Ancillary:
 
 @dataclass
 class Pending:
-    """A request that waits for its answer: the message as it was written, and how often it may still be sent."""
+    """A request that waits for its answer: the message as it was written, and how often it may
+    still be sent."""
 
     message: bytes
     payload: RmppPayload | None
@@ -81,16 +83,23 @@ def tid_of(mad: np.ndarray) -> int:
 
 
 class UmadFile:
-    """A station (see :class:`softib.live.mad_router.Station`) behind ``sock``. ``queue`` holds what the socket did not
-    take yet; ``pending`` the requests that nobody has answered yet, by TID. ``ancillary()`` gives what comes with the
-    message that is being handled."""
+    """A station (see :class:`softib.live.mad_router.Station`) behind ``sock``. ``queue`` holds what
+    the socket did not take yet; ``pending`` the requests that nobody has answered yet, by TID.
+    ``ancillary()`` gives what comes with the message that is being handled."""
 
     issm = False
 
     def __init__(
-        self, fabric: Fabric, number: int, port: int, sock: socket.socket, name: str, pid: int,
-        selector: selectors.BaseSelector, ancillary: Callable[[], Ancillary],
-    ):  # fmt: skip
+        self,
+        fabric: Fabric,
+        number: int,
+        port: int,
+        sock: socket.socket,
+        name: str,
+        pid: int,
+        selector: selectors.BaseSelector,
+        ancillary: Callable[[], Ancillary],
+    ):
         self.number, self.port, self.sock, self.name, self.pid = number, port, sock, name, pid
         self.fabric, self.ancillary = fabric, ancillary
         self.hung_up = False
@@ -204,12 +213,14 @@ class UmadFile:
 
 
 def _answers(mad: np.ndarray) -> bool:
-    """Is it the answer to something that a program sent? A TrapRepress answers its trap, as the kernel has it."""
+    """Is it the answer to something that a program sent? A TrapRepress answers its trap, as the
+    kernel has it."""
     return bool(mad[METHOD_AT] & RESPONSE_BIT) or int(mad[METHOD_AT]) == Method.TRAP_REPRESS
 
 
 class IssmFile:
-    """An open issm device: as long as it is open, its port has IsSM set. It takes nothing; a umad file does."""
+    """An open issm device: as long as it is open, its port has IsSM set. It takes nothing; a umad
+    file does."""
 
     issm = True
     queue: tuple[()] = ()

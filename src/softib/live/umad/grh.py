@@ -1,7 +1,9 @@
-"""Global routes (GRH) and P_Key indices of MADs between umad devices, as a host's driver shows them (IBA 8.3, 13.5.4).
+"""Global routes (GRH) and P_Key indices of MADs between umad devices, as a host's driver shows them
+(IBA 8.3, 13.5.4).
 
-A receiver finds in the header what the packet's GRH said, seen from its side: the sender's GID, and which of the receiver's GIDs
-the packet was for. A GRH for a GID that the port at the DLID does not have is dropped there (IBA 9.6.1.2.3).
+A receiver finds in the header what the packet's GRH said, seen from its side: the sender's GID, and
+which of the receiver's GIDs the packet was for. A GRH for a GID that the port at the DLID does not
+have is dropped there (IBA 9.6.1.2.3).
 """
 
 from __future__ import annotations
@@ -51,8 +53,9 @@ def _index_of(f: Fabric, port: int, gid: bytes) -> int | None:
 
 
 def routes_of(f: Fabric, port: int, message: np.ndarray) -> tuple[Route | None, Route | None]:
-    """What the header says of the route of ``message``, which a program on ``port`` wrote with a GRH: (where it arrives,
-    on an agent's answer to it). (None, None): nobody there has that GID. SMPs have no GRH (IBA 14.2.1.1): zeros.
+    """What the header says of the route of ``message``, which a program on ``port`` wrote with a
+    GRH: (where it arrives, on an agent's answer to it). (None, None): nobody there has that GID.
+    SMPs have no GRH (IBA 14.2.1.1): zeros.
     """
     if not message[QPN].any():
         return bytes(24), bytes(24)
@@ -66,7 +69,8 @@ def routes_of(f: Fabric, port: int, message: np.ndarray) -> tuple[Route | None, 
 
 
 def pkey_index_at(f: Fabric, here: int, index: int, there: int) -> int:
-    """Index in the table of port ``there`` of the partition that stands at ``index`` of port ``here``; 0 where it is not."""
+    """Index in the table of port ``there`` of the partition that stands at ``index`` of port
+    ``here``; 0 where it is not."""
     n = int(f.pkey_cap[there])
     if index >= int(f.pkey_cap[here]):
         return 0

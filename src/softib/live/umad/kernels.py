@@ -1,8 +1,8 @@
-# mypy: ignore-errors
 """umad messages (64 bytes of the kernel's header, 256 of MAD) to and from the router's columns.
 
-Header: agent at 0, status 4, timeout_ms 8, length 16, QP 20 (big endian), Q_Key 24, LID 28 (big endian), SL 30,
-grh_present 32, P_Key index 56. Integers that are not big endian are the machine's; the kernel sees them as dwords (4 bytes).
+Header: agent at 0, status 4, timeout_ms 8, length 16, QP 20 (big endian), Q_Key 24, LID 28 (big
+endian), SL 30, grh_present 32, P_Key index 56. Integers that are not big endian are the machine's;
+the kernel sees them as dwords (4 bytes).
 """
 
 from softib.agents.kernels.big_endian import get16, get32, put16, put32
@@ -13,16 +13,24 @@ from softib.jit import External, kernel
 from softib.live.answer_kernels import FORWARDS, RECEIVED, REPLIES, SENT, answer
 
 RESPONSE_BIT, TRAP_REPRESS, MAD_SIZE, PERMISSIVE = (
-    c.RESPONSE_BIT, int(c.Method.TRAP_REPRESS), c.MAD_SIZE, c.LID_PERMISSIVE,
-)  # fmt: skip
+    c.RESPONSE_BIT,
+    int(c.Method.TRAP_REPRESS),
+    c.MAD_SIZE,
+    c.LID_PERMISSIVE,
+)
 SUBN_ADM, DEVICE_ADM, BIS = int(c.MgmtClass.SUBN_ADM), int(c.MgmtClass.DEV_ADM), int(c.MgmtClass.BIS)
 VENDOR2_FIRST, VENDOR2_END = c.VENDOR2_CLASSES.start, c.VENDOR2_CLASSES.stop
 RMPP_DATA, RMPP_ACTIVE, RMPP_LAST, RMPP_FIRST = (
-    int(RmppType.DATA), int(RmppFlag.ACTIVE), int(RmppFlag.LAST), int(RmppFlag.FIRST),
-)  # fmt: skip
+    int(RmppType.DATA),
+    int(RmppFlag.ACTIVE),
+    int(RmppFlag.LAST),
+    int(RmppFlag.FIRST),
+)
 RMPP_TYPE_AT, RMPP_FLAGS_AT, RMPP_LENGTH_AT = (
-    RMPP_HEADER + RmppHeader.type.byte, RMPP_HEADER + RmppHeader.flags.byte, RMPP_HEADER + RmppHeader.length.byte,
-)  # fmt: skip
+    RMPP_HEADER + RmppHeader.type.byte,
+    RMPP_HEADER + RmppHeader.flags.byte,
+    RMPP_HEADER + RmppHeader.length.byte,
+)
 RMPP_END = RMPP_HEADER + RmppHeader.size
 WELL_KNOWN_QKEY = 0x80010000
 HEAD_SIZE = 64
@@ -33,11 +41,11 @@ AGENT_AT = TID_AT + 3
 
 @kernel(_nrt=False)
 def read_messages(messages, dwords, sizes, n, agent_qp, q, awaits):
-    """The first ``n`` of ``messages`` (uint8[m, 320], ``dwords`` the same bytes as uint32[m, 80]) as requests ``q``
-    (:data:`~softib.mad.batch.MadColumns`).
+    """The first ``n`` of ``messages`` (uint8[m, 320], ``dwords`` the same bytes as uint32[m, 80])
+    as requests ``q`` (:data:`~softib.mad.batch.MadColumns`).
 
-    ``sizes`` are the bytes that came. The agent goes into the TID (bits 32-47), where the router lets it be.
-    ``awaits`` says which rows are requests whose sender waits for an answer.
+    ``sizes`` are the bytes that came. The agent goes into the TID (bits 32-47), where the router
+    lets it be. ``awaits`` says which rows are requests whose sender waits for an answer.
     """
     for r in range(n):
         m, mad = messages[r], q.mad[r]
@@ -60,9 +68,11 @@ def read_messages(messages, dwords, sizes, n, agent_qp, q, awaits):
 
 @kernel(_nrt=False)
 def write_messages(mad, slid, sqp, sl, pkey_index, status, kernel_rmpp, messages, dwords):
-    """MADs and columns of a batch as ``messages`` to a program; responses name the agent of their TID.
+    """MADs and columns of a batch as ``messages`` to a program; responses name the agent of their
+    TID.
 
-    ``kernel_rmpp`` (uint8[32]) says for which agents a last RMPP segment has the length that its header tells.
+    ``kernel_rmpp`` (uint8[32]) says for which agents a last RMPP segment has the length that its
+    header tells.
     """
     for r in range(len(mad)):
         m, f = messages[r], mad[r]
@@ -94,12 +104,14 @@ recv = External("recv", "intp", "int32", "uintp", "uintp", "int32")
 send = External("send", "intp", "int32", "uintp", "uintp", "int32")
 MSG_TRUNC, MSG_DONTWAIT, MSG_NOSIGNAL = 0x20, 0x40, 0x4000
 PORT, NUMBER, FD, FLAGS = range(4)
-"""What ``file`` of the buffers holds: of the open device that is served, and the flags of its receives."""
+"""What ``file`` of the buffers holds: of the open device that is served, and the flags of its
+receives."""
 QP, KERNEL_RMPP, KNOWN = range(3)
 """Rows of the agents' table."""
 IDLE, CLOSED, SPECIAL, LEFT = range(4)
-"""How :func:`umad_pump` ends: nothing more came; the program closed the file; the message in row 0 is one for Python
-(with a GRH, or the announcement of an RMPP message); the rest of the message in row 0 is Python's."""
+"""How :func:`umad_pump` ends: nothing more came; the program closed the file; the message in row 0
+is one for Python (with a GRH, or the announcement of an RMPP message); the rest of the message in
+row 0 is Python's."""
 
 
 @kernel(_nrt=False)
@@ -107,9 +119,9 @@ def umad_pump(t, v, q, a, x, u, agents, classes, now, rounds):
     """Serve one open umad device ``u.file`` without going back to Python between its requests.
 
     As :func:`softib.live.ibsim.kernels.pump`, for the messages of our library. ``u``:
-    :data:`softib.live.umad.buffers.UmadBuffers`; ``agents`` uint8[3, 32]: :class:`softib.live.umad.agents.AgentTable`. What
-    comes for an agent that is not registered is dropped. Returns one of IDLE, CLOSED, SPECIAL, LEFT; ``x.counts`` are to be
-    finished.
+    :data:`softib.live.umad.buffers.UmadBuffers`; ``agents`` uint8[3, 32]:
+    :class:`softib.live.umad.agents.AgentTable`. What comes for an agent that is not registered is
+    dropped. Returns one of IDLE, CLOSED, SPECIAL, LEFT; ``x.counts`` are to be finished.
     """
     counts, fd = x.counts, u.file[FD]
     for _ in range(rounds):
@@ -130,8 +142,9 @@ def umad_pump(t, v, q, a, x, u, agents, classes, now, rounds):
         answer(t, v, q, a, x, u.file[PORT], u.file[NUMBER], now, 1, classes)
         answered = counts[REPLIES] and x.reply_answer[0] >= 0
         if answered:
-            write_messages(a.mad[:1], a.slid, a.sqp, a.sl, a.pkey_index, a.status, agents[KERNEL_RMPP], u.answers,
-                           u.answer_dwords)  # fmt: skip
+            write_messages(
+                a.mad[:1], a.slid, a.sqp, a.sl, a.pkey_index, a.status, agents[KERNEL_RMPP], u.answers, u.answer_dwords
+            )
             if send(fd, u.addresses[1], MESSAGE_SIZE, MSG_DONTWAIT | MSG_NOSIGNAL) < 0:
                 return LEFT
             counts[SENT] = 1

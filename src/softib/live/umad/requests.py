@@ -1,7 +1,8 @@
 """What programs write to their umad devices: it is answered, forwarded, or kept until it times out.
 
-Most of it never reaches Python: :func:`softib.live.umad.kernels.umad_pump` receives, answers and sends while one program
-sends. What it leaves (RMPP messages, GRHs, requests that nobody answered at once) is handled here.
+Most of it never reaches Python: :func:`softib.live.umad.kernels.umad_pump` receives, answers and
+sends while one program sends. What it leaves (RMPP messages, GRHs, requests that nobody answered at
+once) is handled here.
 """
 
 from __future__ import annotations
@@ -37,8 +38,9 @@ NOTHING = Ancillary()
 
 
 class UmadRequests:
-    """Reads the open ``files`` (by number) and keeps the requests' timers. :meth:`tick` must be called when :meth:`wait_s`
-    is over. ``ancillary`` comes with the message that is being handled."""
+    """Reads the open ``files`` (by number) and keeps the requests' timers. :meth:`tick` must be
+    called when :meth:`wait_s` is over. ``ancillary`` comes with the message that is being handled.
+    """
 
     def __init__(self, router: MadRouter, files: Mapping[int, object]):
         self.router, self.files = router, files
@@ -64,11 +66,24 @@ class UmadRequests:
 
     def _umad_pump(self, agents: np.ndarray, classes: np.ndarray, now_ps: int, rounds: int) -> int:
         r = self.router
-        return int(umad_pump(r.plane.tables, r.cells, r.requests, r.answers, r.exchange, self._buffers, agents, classes, now_ps,
-                             rounds))  # fmt: skip
+        return int(
+            umad_pump(
+                r.plane.tables,
+                r.cells,
+                r.requests,
+                r.answers,
+                r.exchange,
+                self._buffers,
+                agents,
+                classes,
+                now_ps,
+                rounds,
+            )
+        )
 
     def adopt(self, file: UmadFile) -> None:
-        """Receives of this file's socket may wait for a moment, in the kernel; everything else says DONTWAIT."""
+        """Receives of this file's socket may wait for a moment, in the kernel; everything else says
+        DONTWAIT."""
         file.sock.setblocking(True)
         wait = struct.pack("@ll", 0, PUMP_WAIT_MS * 1000)
         file.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, wait)
@@ -99,8 +114,9 @@ class UmadRequests:
         router = self.router
         now_ps = clock_ps()
         router.counts[:] = 0
-        # A manager's issm file is a station too, but sends nothing: stock OpenSM is alone with it. (A bring-up of 20,594 MADs:
-        # 13 steps of the loop instead of 163, and 6.7 us of CPU a MAD instead of 7.3.)
+        # A manager's issm file is a station too, but sends nothing: stock OpenSM is alone with it.
+        # (A bring-up of 20,594 MADs: 13 steps of the loop instead of 163, and 6.7 us of CPU a MAD
+        # instead of 7.3.)
         others = any(s is not file and not isinstance(s, IssmFile) for s in router.stations.values())
         flags = 0 if router.alone else socket.MSG_DONTWAIT
         self._buffers.file[:] = file.port, file.number, file.sock.fileno(), flags
@@ -116,7 +132,8 @@ class UmadRequests:
         return ended
 
     def _special(self, file: UmadFile, row: int, size: int, payload: RmppPayload | None) -> bool:
-        """Handle the message in ``row`` if it is one that goes alone, and before it those in the rows before."""
+        """Handle the message in ``row`` if it is one that goes alone, and before it those in the
+        rows before."""
         if payload is None and self._in_dwords[row, 4] > MESSAGE_SIZE:
             file.announced += 1  # the next one has the whole message beside it: see umad.h
             return False
@@ -132,7 +149,8 @@ class UmadRequests:
         return True
 
     def _receive(self, file: UmadFile, row: int) -> tuple[int, RmppPayload | None]:
-        """Octets of the next message, now in ``row``; -1 when there is none. The caller drops the payload."""
+        """Octets of the next message, now in ``row``; -1 when there is none. The caller drops the
+        payload."""
         flags = socket.MSG_CMSG_CLOEXEC | socket.MSG_DONTWAIT
         try:
             size, control, _, _ = file.sock.recvmsg_into([self._rows[row]], ANCILLARY_SIZE, flags)

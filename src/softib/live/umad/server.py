@@ -1,8 +1,9 @@
-"""Serves programs under ``libsoftib-umad.so``: the daemon's side is what the kernel's user_mad driver is on a host.
+"""Serves programs under ``libsoftib-umad.so``: the daemon's side is what the kernel's user_mad
+driver is on a host.
 
-Every umad device that a program opens is a connection to a SOCK_SEQPACKET socket in the fabric's directory
-(``preload/umad/umad.h``). Files and registrations are kept here; what is written to them is the business of
-:mod:`softib.live.umad.requests`.
+Every umad device that a program opens is a connection to a SOCK_SEQPACKET socket in the fabric's
+directory (``preload/umad/umad.h``). Files and registrations are kept here; what is written to them
+is the business of :mod:`softib.live.umad.requests`.
 """
 
 from __future__ import annotations
@@ -41,13 +42,16 @@ FIRST_NUMBER, LAST_NUMBER = 0x8000, 0xFFFE
 
 
 class UmadServer(SeqpacketServer):
-    """Listens in ``folder`` (``umad``; the views' trees are below ``hosts``). :meth:`tick` must be called when
-    :meth:`wait_s` is over."""
+    """Listens in ``folder`` (``umad``; the views' trees are below ``hosts``). :meth:`tick` must be
+    called when :meth:`wait_s` is over."""
 
     def __init__(
-        self, router: MadRouter, folder: Path, selector: selectors.BaseSelector,
+        self,
+        router: MadRouter,
+        folder: Path,
+        selector: selectors.BaseSelector,
         on_change: Callable[[], None] = lambda: None,
-    ):  # fmt: skip
+    ):
         super().__init__(folder / "umad", selector)
         self.router, self.on_change = router, on_change
         self.views = Views(router.fabric, folder / "hosts")
@@ -135,9 +139,13 @@ class UmadServer(SeqpacketServer):
         low, high = request["method_mask"].tolist()
         klass, rmpp = int(request["mgmt_class"]), int(request["rmpp_version"])
         agent = Agent(
-            int(request["qpn"]), klass, int(request["mgmt_class_version"]), low | high << 64,
-            int(request["oui"]) if klass in VENDOR2_CLASSES else 0, bool(rmpp) and not request["user_rmpp"],
-        )  # fmt: skip
+            int(request["qpn"]),
+            klass,
+            int(request["mgmt_class_version"]),
+            low | high << 64,
+            int(request["oui"]) if klass in VENDOR2_CLASSES else 0,
+            bool(rmpp) and not request["user_rmpp"],
+        )
         here = [f for f in self.files.values() if isinstance(f, UmadFile) and f.port == file.port]
         return *file.table.add(agent, rmpp, (a for f in here for a in f.table.agents.values())), None
 
@@ -158,7 +166,7 @@ class UmadServer(SeqpacketServer):
             return 0, number, IssmFile(number, port, sock, name, pid)
         file = UmadFile(
             self.router.fabric, number, port, sock, name, pid, self.selector, lambda: self.requests.ancillary
-        )  # fmt: skip
+        )
         return 0, number, file
 
     def _number(self) -> int | None:

@@ -1,4 +1,5 @@
-"""The ABI of the kernel's user_mad devices, version 5 (Documentation/infiniband/user_mad.rst, ``rdma/ib_user_mad.h``)."""
+"""The ABI of the kernel's user_mad devices, version 5 (Documentation/infiniband/user_mad.rst,
+``rdma/ib_user_mad.h``)."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ __all__ = [
     "REGISTER_AGENT",
     "registered_id",
     "registration",
-]  # fmt: skip
+]
 
 ABI_VERSION = 5
 """The only version that libibumad takes (since 2005)."""
@@ -24,12 +25,28 @@ REGISTER_AGENT = 0xC01C1B01
 """``_IOWR(RDMA_IOCTL_MAGIC, 1, struct ib_user_mad_reg_req)``"""
 ENABLE_PKEY = 0x1B03
 """``_IO(RDMA_IOCTL_MAGIC, 3)``: from now on the header has the index of the P_Key."""
-HEAD = np.dtype([
-    ("id", "=u4"), ("status", "=u4"), ("timeout_ms", "=u4"), ("retries", "=u4"), ("length", "=u4"), ("qpn", ">u4"),
-    ("qkey", ">u4"), ("lid", ">u2"), ("sl", "u1"), ("path_bits", "u1"), ("grh_present", "u1"), ("gid_index", "u1"),
-    ("hop_limit", "u1"), ("traffic_class", "u1"), ("gid", "u1", 16), ("flow_label", ">u4"), ("pkey_index", "=u2"),
-    ("reserved", "u1", 6),
-])  # fmt: skip
+HEAD = np.dtype(
+    [
+        ("id", "=u4"),
+        ("status", "=u4"),
+        ("timeout_ms", "=u4"),
+        ("retries", "=u4"),
+        ("length", "=u4"),
+        ("qpn", ">u4"),
+        ("qkey", ">u4"),
+        ("lid", ">u2"),
+        ("sl", "u1"),
+        ("path_bits", "u1"),
+        ("grh_present", "u1"),
+        ("gid_index", "u1"),
+        ("hop_limit", "u1"),
+        ("traffic_class", "u1"),
+        ("gid", "u1", 16),
+        ("flow_label", ">u4"),
+        ("pkey_index", "=u2"),
+        ("reserved", "u1", 6),
+    ]
+)
 """``struct ib_user_mad_hdr``; ``length`` counts the header and the MAD."""
 HEAD_SIZE, OLD_HEAD_SIZE = HEAD.itemsize, 56
 """Octets before the MAD, with and without :data:`ENABLE_PKEY`."""
@@ -39,7 +56,8 @@ _REGISTRATION = struct.Struct("=I16s8B")
 
 
 def registration(mgmt_class: int, version: int, methods: int, rmpp_version: int) -> bytearray:
-    """``struct ib_user_mad_reg_req``: ``methods`` is the mask of unsolicited methods that the agent takes (bit n: method n)."""
+    """``struct ib_user_mad_reg_req``: ``methods`` is the mask of unsolicited methods that the agent
+    takes (bit n: method n)."""
     qpn = 0 if mgmt_class in (0x01, 0x81) else 1
     mask = methods.to_bytes(16, "little") if np.little_endian else _longs(methods)
     return bytearray(_REGISTRATION.pack(0, mask, qpn, mgmt_class, version, 0, 0, 0, rmpp_version, 0))

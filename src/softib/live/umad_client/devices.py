@@ -19,8 +19,9 @@ GUID_WORD = re.compile(r"0x[0-9a-fA-F]{1,16}$")
 
 @dataclass(frozen=True)
 class UmadDevice:
-    """One port of an HCA: ``name`` (umad0), ``issm`` (issm0, "" where there is none), ``ca`` (mlx5_0), ``portnum``, ``guid``
-    (PortGUID, 0 unknown), ``state`` (PortState, 0 unknown) and ``node_desc``."""
+    """One port of an HCA: ``name`` (umad0), ``issm`` (issm0, "" where there is none), ``ca``
+    (mlx5_0), ``portnum``, ``guid`` (PortGUID, 0 unknown), ``state`` (PortState, 0 unknown) and
+    ``node_desc``."""
 
     name: str
     issm: str
@@ -51,7 +52,8 @@ def port_state(ca: str, portnum: int) -> int:
 
 
 def devices() -> list[UmadDevice]:
-    """All ports with a umad device whose link layer is InfiniBand. Raises :class:`InputError` for a kernel of another ABI."""
+    """All ports with a umad device whose link layer is InfiniBand. Raises :class:`InputError` for a
+    kernel of another ABI."""
     version = read_text(f"{MAD_CLASS}/abi_version")
     if version and version != str(ABI_VERSION):
         raise InputError(f"the kernel's user_mad has ABI {version}; softib speaks {ABI_VERSION}")
@@ -79,15 +81,17 @@ def _device(name: str, place: tuple[str, str], issm: str) -> UmadDevice | None:
 
 
 def find_device(wanted: str | None = None, guid: int | None = None) -> UmadDevice:
-    """The device named ``wanted``: ``umad0``, its path, ``mlx5_0`` (its first port), ``mlx5_0:1`` or ``mlx5_0/1``, or a PortGUID;
-    or the one with PortGUID ``guid``. None: the first that is ACTIVE, else the first with a link, else the first.
+    """The device named ``wanted``: ``umad0``, its path, ``mlx5_0`` (its first port), ``mlx5_0:1``
+    or ``mlx5_0/1``, or a PortGUID; or the one with PortGUID ``guid``. None: the first that is
+    ACTIVE, else the first with a link, else the first.
 
     Raises :class:`InputError` that lists what there is.
     """
     all_of = devices()
     if not all_of:
         raise InputError(
-            f"this machine has no umad device ({MAD_CLASS} is empty): load ib_umad, or start under 'softib run --' or ibsim's "
+            f"this machine has no umad device ({MAD_CLASS} is empty): load ib_umad, or start under 'softib run --' "
+            f"or ibsim's "
             "libumad2sim.so"
         )
     if wanted and GUID_WORD.match(wanted):

@@ -1,4 +1,5 @@
-"""A umad device of a host of a running fabric, opened from outside: the messages of ``libsoftib-umad.so`` without the library."""
+"""A umad device of a host of a running fabric, opened from outside: the messages of
+``libsoftib-umad.so`` without the library."""
 
 from __future__ import annotations
 
@@ -25,19 +26,26 @@ from softib.mad.batch import MadBatch, mad_columns
 __all__ = ["FabricPort"]
 
 LOCAL_WINDOW = 96
-"""Requests on the wire at a time: their answers fit into the socket's buffer (212,992 octets hold about 270 of them)."""
+"""Requests on the wire at a time: their answers fit into the socket's buffer (212,992 octets hold
+about 270 of them)."""
 PATIENCE_MS = 20
 """How long nothing comes until requests on the wire are no longer waited for."""
 
 
 class FabricPort(UmadPort):
-    """As :class:`UmadPort`, on ``node`` (default: the first host) of the running fabric ``instance``. Nothing needs to be preloaded, so a
-    process may have several. Raises :class:`InputError` for a node, :class:`PeerError` where the daemon does not serve it."""
+    """As :class:`UmadPort`, on ``node`` (default: the first host) of the running fabric
+    ``instance``. Nothing needs to be preloaded, so a process may have several. Raises
+    :class:`InputError` for a node, :class:`PeerError` where the daemon does not serve it."""
 
     def __init__(
-        self, instance: Instance, node: str | None = None, classes: Mapping[int, int] = ASKS, *, timeout_ms: int = 180,
+        self,
+        instance: Instance,
+        node: str | None = None,
+        classes: Mapping[int, int] = ASKS,
+        *,
+        timeout_ms: int = 180,
         window: int = LOCAL_WINDOW,
-    ):  # fmt: skip
+    ):
         attached = attach(instance, node)
         server, view = attached["env"]["SOFTIB_UMAD"], os.path.basename(attached["env"]["SOFTIB_VIEW"])
         self.device = UmadDevice("umad0", "", attached["name"], int(attached["portnum"]), 0, 0, attached["name"])
@@ -49,10 +57,14 @@ class FabricPort(UmadPort):
         try:
             for mgmt_class, methods in classes.items():
                 sock, agent = request(
-                    server, op=constant("REGISTER"), handle=handle, qpn=0 if mgmt_class in (0x01, 0x81) else 1,
-                    mgmt_class=mgmt_class, mgmt_class_version=CLASS_VERSION.get(mgmt_class, 1),
+                    server,
+                    op=constant("REGISTER"),
+                    handle=handle,
+                    qpn=0 if mgmt_class in (0x01, 0x81) else 1,
+                    mgmt_class=mgmt_class,
+                    mgmt_class_version=CLASS_VERSION.get(mgmt_class, 1),
                     method_mask=[methods & (1 << 64) - 1, methods >> 64],
-                )  # fmt: skip
+                )
                 sock.close()
                 self._agents[mgmt_class] = agent
         except PeerError:
@@ -67,7 +79,8 @@ class FabricPort(UmadPort):
         """Nothing: who asks is no manager."""
 
     def _read_special(self, inbox: list[MadBatch]) -> None:
-        """Nothing longer than a MAD comes to who asks for no RMPP: the daemon is gone, or a signal came."""
+        """Nothing longer than a MAD comes to who asks for no RMPP: the daemon is gone, or a signal
+        came."""
         try:
             if not self._sock.recv(MESSAGE_SIZE, socket.MSG_PEEK | socket.MSG_DONTWAIT):
                 raise PeerError(f"{self.device}: the fabric went down")
@@ -102,7 +115,8 @@ class FabricPort(UmadPort):
 
 
 def request(server: str, **fields: Any) -> tuple[socket.socket, int]:
-    """The connection after one question to the daemon's umad socket, and the value of its answer. Raises :class:`PeerError`."""
+    """The connection after one question to the daemon's umad socket, and the value of its answer.
+    Raises :class:`PeerError`."""
     question = np.zeros(1, types()["softib_umad_ask"])
     question["magic"], question["version"] = constant("MAGIC"), constant("VERSION")
     for name, value in fields.items():

@@ -1,8 +1,8 @@
 """The C library's calls that reach a umad device, by the symbols that C programs use.
 
-CPython's own ``os.open`` calls ``open64``, which stock ``libumad2sim.so`` does not stand before, and its ``select.poll`` waits for
-descriptors that this library makes up. Symbols looked up in the whole process find whichever preload library there is, or
-the C library itself.
+CPython's own ``os.open`` calls ``open64``, which stock ``libumad2sim.so`` does not stand before,
+and its ``select.poll`` waits for descriptors that this library makes up. Symbols looked up in the
+whole process find whichever preload library there is, or the C library itself.
 """
 
 from __future__ import annotations
@@ -85,13 +85,15 @@ def read_into(fd: int, address: int, size: int) -> int:
 
 
 def poll_in(fd: int, timeout_s: float) -> bool:
-    """Is something there to be read (or an error)? Waits for ``timeout_s`` at most; a signal ends the wait."""
+    """Is something there to be read (or an error)? Waits for ``timeout_s`` at most; a signal ends
+    the wait."""
     wait = _PollFd(fd, POLLIN, 0)
     return bool(_libc().poll(ctypes.byref(wait), 1, max(0, round(timeout_s * 1000))) > 0)
 
 
 def poll_any(fds: Sequence[int], timeout_s: float) -> list[bool]:
-    """Of each descriptor, whether something is there to be read (or an error), after ``timeout_s`` at most; a signal ends the wait."""
+    """Of each descriptor, whether something is there to be read (or an error), after ``timeout_s``
+    at most; a signal ends the wait."""
     waits = (_PollFd * len(fds))(*(_PollFd(fd, POLLIN, 0) for fd in fds))
     _libc().poll(waits, len(fds), max(0, round(timeout_s * 1000)))
     return [w.revents != 0 for w in waits]
@@ -121,6 +123,7 @@ def names_in(path: str) -> list[str]:
 
 @cache
 def is_stock_simulator() -> bool:
-    """Does this process run under ibsim's ``libumad2sim.so``? It takes messages in the layout that libibumad was told of
-    (``umad_size``), which is the old one as long as nobody opens a port through libibumad."""
+    """Does this process run under ibsim's ``libumad2sim.so``? It takes messages in the layout that
+    libibumad was told of (``umad_size``), which is the old one as long as nobody opens a port
+    through libibumad."""
     return hasattr(_libc(), "sim_client_init")

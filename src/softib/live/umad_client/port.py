@@ -46,21 +46,25 @@ __all__ = ["WIRE_WINDOW", "UmadPort"]
 ROWS = 4096
 """Messages that are composed, or read, at once."""
 WIRE_WINDOW = 8
-"""Requests on the wire at a time. OpenSM's ``max_wire_smps`` is 4; a datagram socket of stock ibsim holds ten."""
+"""Requests on the wire at a time. OpenSM's ``max_wire_smps`` is 4; a datagram socket of stock ibsim
+holds ten."""
 PATIENCE_MS, SIMULATOR_PATIENCE_MS = 5, 250
-"""How long nothing comes until requests on the wire are no longer waited for. Stock ibsim gives back what it cannot answer, so there a
-longer wait means that it does not run; and where it and we fill the queues of ten datagrams to each other, both wait for ever."""
+"""How long nothing comes until requests on the wire are no longer waited for. Stock ibsim gives
+back what it cannot answer, so there a longer wait means that it does not run; and where it and we
+fill the queues of ten datagrams to each other, both wait for ever."""
 LONGEST = 1 << 28
 REOPEN_S = 5.0
 """How long a manager that says IsSM anew waits for its own closed descriptor to be gone."""
 WIRE_ERRORS = (errno.EINVAL, errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENOMEM)
-"""Errors of one write that say nothing of the device: a duplicate of a TransactionID on its way (EINVAL), no address handle."""
+"""Errors of one write that say nothing of the device: a duplicate of a TransactionID on its way
+(EINVAL), no address handle."""
 
 Wire: Any = table(
     "Wire", ["out", "out_dwords", "sizes", "awaits", "inbox", "in_dwords", "state", "addresses", "pollfd"]
 )
-"""``out``, ``inbox`` uint8[n, 320] messages (``…dwords`` the same as uint32[n, 80]), ``sizes`` int64[n] octets to write,
-``awaits`` uint8[n], ``state`` int64[4] (:mod:`softib.live.umad_client.kernels`), ``addresses`` uint64[3] of out, inbox and pollfd,
+"""``out``, ``inbox`` uint8[n, 320] messages (``…dwords`` the same as uint32[n, 80]), ``sizes``
+int64[n] octets to write, ``awaits`` uint8[n], ``state`` int64[4]
+(:mod:`softib.live.umad_client.kernels`), ``addresses`` uint64[3] of out, inbox and pollfd,
 ``pollfd`` int32[2] (``struct pollfd``)."""
 
 
@@ -70,18 +74,28 @@ def _wire(fd: int) -> Any:
     state[FD] = fd
     addresses = np.array([out.ctypes.data, inbox.ctypes.data, pollfd.ctypes.data], np.uint64)
     return Wire(
-        out=out, out_dwords=out.view(np.uint32), sizes=np.zeros(ROWS, np.int64), awaits=np.zeros(ROWS, np.uint8),
-        inbox=inbox, in_dwords=inbox.view(np.uint32), state=state, addresses=addresses, pollfd=pollfd,
-    )  # fmt: skip
+        out=out,
+        out_dwords=out.view(np.uint32),
+        sizes=np.zeros(ROWS, np.int64),
+        awaits=np.zeros(ROWS, np.uint8),
+        inbox=inbox,
+        in_dwords=inbox.view(np.uint32),
+        state=state,
+        addresses=addresses,
+        pollfd=pollfd,
+    )
 
 
 class UmadPort:
-    """The device ``device``, open, with an agent for each class of ``classes`` (:data:`ASKS` or :data:`MANAGES`).
+    """The device ``device``, open, with an agent for each class of ``classes`` (:data:`ASKS` or
+    :data:`MANAGES`).
 
-    ``timeout_ms``: how long the driver waits for the answer to a request before it hands it back with status TIMEOUT; a
-    request with the TransactionID of one that still waits is refused, so it is less than the caller's own timeout. ``window``:
-    requests on the wire at a time. ``sent``, ``received``, ``refused`` count MADs. Raises :class:`InputError` where the device cannot be opened or another
-    program has its classes, :class:`PeerError` from every method once the device is gone.
+    ``timeout_ms``: how long the driver waits for the answer to a request before it hands it back
+    with status TIMEOUT; a request with the TransactionID of one that still waits is refused, so it
+    is less than the caller's own timeout. ``window``: requests on the wire at a time. ``sent``,
+    ``received``, ``refused`` count MADs. Raises :class:`InputError` where the device cannot be
+    opened or another program has its classes, :class:`PeerError` from every method once the device
+    is gone.
     """
 
     def __init__(
@@ -108,8 +122,8 @@ class UmadPort:
         self._later: deque[MadBatch] = deque()
 
     def _enable_pkey(self) -> int:
-        """Octets of the header from now on. A kernel before 2.6.24 (ENOTTY), and libumad2sim as libibumad stands, have the
-        short one."""
+        """Octets of the header from now on. A kernel before 2.6.24 (ENOTTY), and libumad2sim as
+        libibumad stands, have the short one."""
         if libc.is_stock_simulator():
             return OLD_HEAD_SIZE
         try:
@@ -127,7 +141,8 @@ class UmadPort:
             name = MgmtClass(mgmt_class).name
             if methods and error.errno == errno.EINVAL:
                 raise InputError(
-                    f"{self.device}: another program already takes what is sent to class {name}; is a subnet manager running on this port?"
+                    f"{self.device}: another program already takes what is sent to class {name}; is a subnet "
+                    f"manager running on this port?"
                 ) from None
             raise InputError(f"{self.device}: no agent of class {name}: {error.strerror}") from None
         return registered_id(bytes(request))
@@ -135,8 +150,8 @@ class UmadPort:
     # -- being a manager --
 
     def announce(self, repeated: bool = False) -> None:
-        """Open the issm device: the port says IsSM until :meth:`close`; ``repeated``: it stops and begins anew, which raises trap 144.
-        Raises :class:`InputError` where another holds it."""
+        """Open the issm device: the port says IsSM until :meth:`close`; ``repeated``: it stops and
+        begins anew, which raises trap 144. Raises :class:`InputError` where another holds it."""
         if repeated and self._issm >= 0:
             libc.close(self._issm)
             self._issm = -1
@@ -158,10 +173,11 @@ class UmadPort:
     # -- MADs --
 
     def exchange(self, outbox: MadBatch | None = None) -> MadBatch | None:
-        """Send a batch, and take what has come by the time that its last request is answered or given up; None: nothing.
+        """Send a batch, and take what has come by the time that its last request is answered or
+        given up; None: nothing.
 
-        RMPP payloads (``outbox.payload``) are written whole; the driver cuts them. What comes longer than a MAD is in ``payload``
-        of what is returned, too.
+        RMPP payloads (``outbox.payload``) are written whole; the driver cuts them. What comes
+        longer than a MAD is in ``payload`` of what is returned, too.
         """
         outbox = outbox if outbox is not None else MadBatch.zeros(0)
         inbox: list[MadBatch] = [*self._later]
@@ -215,7 +231,8 @@ class UmadPort:
             n -= sent
 
     def _refused(self, row: int) -> None:
-        """The driver did not take message ``row``: why. A device that is gone raises :class:`PeerError`."""
+        """The driver did not take message ``row``: why. A device that is gone raises
+        :class:`PeerError`."""
         wire = self._wire
         try:
             libc.write(self.fd, int(wire.addresses[0]) + row * wire.out.shape[1], int(wire.sizes[row]))

@@ -1,4 +1,5 @@
-"""Which management classes, versions and methods of unsolicited MADs a program registers for at a umad device."""
+"""Which management classes, versions and methods of unsolicited MADs a program registers for at a
+umad device."""
 
 from __future__ import annotations
 

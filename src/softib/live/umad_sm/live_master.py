@@ -39,9 +39,13 @@ def smp_get(attr: SmpAttr, modifier: int = 0, dlid: int = LID_PERMISSIVE, mkey: 
     directed = dlid == LID_PERMISSIVE
     mad = batch.mad[0]
     mad[: MadHeader.size] = MadHeader.pack(
-        base_version=1, mgmt_class=int(MgmtClass.SUBN_DR if directed else MgmtClass.SUBN_LID), class_version=1,
-        method=int(Method.GET), attr_id=int(attr), attr_mod=modifier,
-    )  # fmt: skip
+        base_version=1,
+        mgmt_class=int(MgmtClass.SUBN_DR if directed else MgmtClass.SUBN_LID),
+        class_version=1,
+        method=int(Method.GET),
+        attr_id=int(attr),
+        attr_mod=modifier,
+    )
     Smp.mkey.set(mad, mkey)
     if directed:
         Smp.dr_slid.set(mad, LID_PERMISSIVE)
@@ -51,7 +55,8 @@ def smp_get(attr: SmpAttr, modifier: int = 0, dlid: int = LID_PERMISSIVE, mkey: 
 
 
 def transact(wire: MadWire, request: MadBatch) -> np.ndarray | None:
-    """The attribute (uint8[64]) of the answer to one SMP; None where nobody answers, or with a bad status."""
+    """The attribute (uint8[64]) of the answer to one SMP; None where nobody answers, or with a bad
+    status."""
     t = Transactor(1, TIMEOUT_PS, RETRIES)
     t.submit(request, np.zeros(1, np.int64))
     inbox: MadBatch | None = None
@@ -69,7 +74,8 @@ def transact(wire: MadWire, request: MadBatch) -> np.ndarray | None:
 
 
 def live_master(wire: MadWire, mkey: int = 0) -> Master | None:
-    """The manager that the port names as its master, where it says by MAD that it is one (IBA 14.4.1)."""
+    """The manager that the port names as its master, where it says by MAD that it is one (IBA
+    14.4.1)."""
     info = transact(wire, smp_get(SmpAttr.PORT_INFO, mkey=mkey))
     if info is None or int(PortInfo.port_state.get(info)) != PortState.ACTIVE:
         return None

@@ -36,10 +36,11 @@ LONGEST_WAIT_S = 0.25
 LOOK_S = 1.0
 """How often sysfs is asked for the state of the own port."""
 RETRY_S = 10.0
-"""A manager whose port has no link, or does not answer, looks again so often (OpenSM's sweep_interval)."""
+"""A manager whose port has no link, or does not answer, looks again so often (OpenSM's
+sweep_interval)."""
 UNHEARD_PS = 20 * 10**9
-"""Who did not look at the wire for so long reads it before time is told: the process had to wait for a processor, or for the manager of
-another port, and answers that came meanwhile are in time."""
+"""Who did not look at the wire for so long reads it before time is told: the process had to wait
+for a processor, or for the manager of another port, and answers that came meanwhile are in time."""
 KEEP_S = 10.0
 """How often the administrator's database is written at most."""
 
@@ -59,11 +60,12 @@ def port_log(device: UmadDevice | None) -> PortLog:
 
 @dataclass
 class Hooks:
-    """What the caller of :meth:`UmadManager.run` may add: ``on_step`` after each step; ``on_standby`` when it begins to stand
-    by; ``reread`` gives the settings as files
-    say now (SIGHUP); ``lids``: the file that keeps LIDs from one run to the next (None: nothing is kept; M_Keys are beside it); ``database``: the file that
-    keeps groups, subscriptions and services so (OpenSM's opensm-sa.dump);
-    ``proves_all``: tables are proved however large they are (nobody waits for the manager afterwards)."""
+    """What the caller of :meth:`UmadManager.run` may add: ``on_step`` after each step;
+    ``on_standby`` when it begins to stand by; ``reread`` gives the settings as files say now
+    (SIGHUP); ``lids``: the file that keeps LIDs from one run to the next (None: nothing is kept;
+    M_Keys are beside it); ``database``: the file that keeps groups, subscriptions and services so
+    (OpenSM's opensm-sa.dump); ``proves_all``: tables are proved however large they are (nobody
+    waits for the manager afterwards)."""
 
     on_step: Callable[[UmadManager], None] = lambda manager: None
     on_standby: Callable[[], None] = lambda: None
@@ -88,8 +90,9 @@ class _Seen:
 class UmadManager:
     """A subnet manager on ``wire``; ``device`` is whose link is watched (None: nobody's).
 
-    :meth:`run` serves until :meth:`stop`, SIGINT or SIGTERM; SIGHUP reads the settings anew and sweeps. Raises
-    :class:`PeerError` when the device is gone, and what a first sweep raises; later ones are logged.
+    :meth:`run` serves until :meth:`stop`, SIGINT or SIGTERM; SIGHUP reads the settings anew and
+    sweeps. Raises :class:`PeerError` when the device is gone, and what a first sweep raises; later
+    ones are logged.
     """
 
     def __init__(self, wire: MadWire, config: SmConfig, device: UmadDevice | None = None, hooks: Hooks | None = None):
@@ -136,7 +139,8 @@ class UmadManager:
         self.stopping = True
 
     def step(self) -> None:
-        """Step the manager, send what it says, and take what comes; wait where nothing is to be done."""
+        """Step the manager, send what it says, and take what comes; wait where nothing is to be
+        done."""
         wait_s = self.advance()
         if wait_s is not None and (wait_s <= 0 or self.wire.wait(wait_s)):
             self.take()
@@ -160,8 +164,9 @@ class UmadManager:
         self._keep_database(now=True)
 
     def advance(self) -> float | None:
-        """:meth:`step` without a wait: None where MADs went out (what came back is taken), else for how many seconds the caller may
-        wait for MADs before it calls again. What comes meanwhile is for :meth:`take`."""
+        """:meth:`step` without a wait: None where MADs went out (what came back is taken), else for
+        how many seconds the caller may wait for MADs before it calls again. What comes meanwhile is
+        for :meth:`take`."""
         if self._reload:
             self._reload = False
             self._read_settings()
@@ -190,7 +195,8 @@ class UmadManager:
     # -- what is not the manager's --
 
     def _restore(self) -> None:
-        """What the administrator knew when it ran before, where its file is there. Raises :class:`InputError` with file and line."""
+        """What the administrator knew when it ran before, where its file is there. Raises
+        :class:`InputError` with file and line."""
         path = self.hooks.database
         if path is None or not path.is_file():
             return
@@ -201,7 +207,8 @@ class UmadManager:
         self.sm.sa_manager.restore(copy, self.sm.config)
 
     def _keep_database(self, now: bool = False) -> None:
-        """Write the administrator's file where it changed, every ten seconds at most. A place that cannot be written is logged."""
+        """Write the administrator's file where it changed, every ten seconds at most. A place that
+        cannot be written is logged."""
         path, server = self.hooks.database, self.sm.sa_manager
         if path is None or server.subnet is None or (not now and time.monotonic() < self._keep_at):
             return
@@ -229,7 +236,8 @@ class UmadManager:
             self.log.error("settings not read", extra={"why": str(error)})
 
     def _look_at_link(self) -> None:
-        """Its own link came back, or there never was one: sweep (no trap tells it, see ``InternalManager``)."""
+        """Its own link came back, or there never was one: sweep (no trap tells it, see
+        ``InternalManager``)."""
         now = time.monotonic()
         if self.device is None or now < self._look_at:
             return
@@ -289,10 +297,18 @@ def numbers(sm: SubnetManager) -> dict[str, Any]:
     """The numbers of the last sweep, for the log."""
     r = sm.report
     return {
-        "sweep": sm.sweeps, "nodes": r.nodes, "switches": r.switches, "cas": r.cas, "links": r.links, "mads": r.sent,
-        "sets": r.sets, "retries": r.retries, "timeouts": r.timeouts, "seconds": round(sum(r.phase_s.values()), 3),
+        "sweep": sm.sweeps,
+        "nodes": r.nodes,
+        "switches": r.switches,
+        "cas": r.cas,
+        "links": r.links,
+        "mads": r.sent,
+        "sets": r.sets,
+        "retries": r.retries,
+        "timeouts": r.timeouts,
+        "seconds": round(sum(r.phase_s.values()), 3),
         "problems": len(r.problems),
-    }  # fmt: skip
+    }
 
 
 def _on_wire(config: SmConfig) -> SmConfig:
@@ -301,5 +317,6 @@ def _on_wire(config: SmConfig) -> SmConfig:
 
 
 def port_timeout_ms(config: SmConfig) -> int:
-    """How long the driver waits for an answer: a little less than the manager, whose retry has the same TransactionID."""
+    """How long the driver waits for an answer: a little less than the manager, whose retry has the
+    same TransactionID."""
     return max(1, config.timeout_ps * 9 // 10**10)

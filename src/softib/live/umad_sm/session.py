@@ -1,4 +1,5 @@
-"""What ``softib sm run`` does: one manager on one device, once or until it is stopped, or as a dry run."""
+"""What ``softib sm run`` does: one manager on one device, once or until it is stopped, or as a dry
+run."""
 
 from __future__ import annotations
 
@@ -32,14 +33,16 @@ TAKE_OVER_PRIORITY = 15
 HANDOVER_S = 60.0
 """How long ``--once`` waits for a master to hand over."""
 NOBODY_S_KEY = 0x736F667469622121
-"""The SM_Key of a dry run: managers with another one take no part in its election, so it looks on as if it were alone."""
+"""The SM_Key of a dry run: managers with another one take no part in its election, so it looks on
+as if it were alone."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """``once``: leave when the subnet is up. ``elects``: the user stated a priority, so the rules of the election hold against a live
-    master; else a live master is left alone (:class:`InputError`). ``take_over``: with the highest priority. ``window``:
-    requests on the wire. ``strict``: leave when there is something wrong with the tables."""
+    """``once``: leave when the subnet is up. ``elects``: the user stated a priority, so the rules
+    of the election hold against a live master; else a live master is left alone
+    (:class:`InputError`). ``take_over``: with the highest priority. ``window``: requests on the
+    wire. ``strict``: leave when there is something wrong with the tables."""
 
     once: bool = False
     elects: bool = False
@@ -49,8 +52,8 @@ class Plan:
 
 
 def default_lids(device: UmadDevice) -> Path | None:
-    """Where LIDs are kept: ``guid2lid`` of OpenSM's OSM_CACHE_DIR where that is set, of the running fabric under ``softib run``,
-    else a file of the port below the user's cache."""
+    """Where LIDs are kept: ``guid2lid`` of OpenSM's OSM_CACHE_DIR where that is set, of the running
+    fabric under ``softib run``, else a file of the port below the user's cache."""
     if folder := os.environ.get("OSM_CACHE_DIR"):
         return Path(folder) / "guid2lid"
     if server := os.environ.get("SOFTIB_UMAD"):
@@ -88,7 +91,8 @@ def managing(job: Job, plan: Plan) -> Iterator[tuple[UmadManager, UmadPort]]:
         if not (plan.elects or plan.take_over):
             _refuse(device, live_master(port, _local_key(device, config, hooks)))
         port.announce()
-        # A master looks for managers when a port says IsSM anew (trap 144), and hands over to none that still discovers.
+        # A master looks for managers when a port says IsSM anew (trap 144), and hands over to none
+        # that still discovers.
         hooks.on_standby = lambda: port.announce(repeated=True)
         yield UmadManager(port, config, device, hooks), port
     finally:
@@ -98,7 +102,8 @@ def managing(job: Job, plan: Plan) -> Iterator[tuple[UmadManager, UmadPort]]:
 def serve(device: UmadDevice, config: SmConfig, plan: Plan, hooks: Hooks) -> UmadManager:
     """Manage the subnet of ``device`` until SIGINT or SIGTERM, or until it is up.
 
-    Raises :class:`InputError` for a live master that nobody said to take part with, :class:`MadTimeout` where the own port has no link.
+    Raises :class:`InputError` for a live master that nobody said to take part with,
+    :class:`MadTimeout` where the own port has no link.
     """
     with managing(Job(device, config, hooks), plan) as (manager, _):
         manager.run(Until(plan, device))
@@ -116,7 +121,8 @@ def _local_key(device: UmadDevice, config: SmConfig, hooks: Hooks) -> int:
 def _refuse(device: UmadDevice, master: Master | None) -> None:
     if master is not None:
         raise InputError(
-            f"{device}: this subnet has a master ({master}); --priority N takes part in the election, --take-over takes the subnet"
+            f"{device}: this subnet has a master ({master}); --priority N takes part in the election, --take-over "
+            f"takes the subnet"
         )
 
 
@@ -131,7 +137,9 @@ class Until:
         if self.plan.strict and manager.proof is not None and not manager.proof.good:
             return True
         if self.plan.once and not sm.phase and sm.sa_manager.subnet is not None and not sm.stale and not sm.patient:
-            return True  # a sweep as master is over; the trap of its own IsSM calls for another, which would change nothing
+            # a sweep as master is over; the trap of its own IsSM calls for another, which would
+            # change nothing
+            return True
         if not sm.settled or not sm.sweeps:
             return False
         if sm.state == SmState.STANDBY and not (self.plan.elects or self.plan.take_over):
@@ -144,7 +152,8 @@ class Until:
             raise MadTimeout(f"{self.device}: no subnet can be managed from here: {why}")
         if time.monotonic() > self.deadline:
             raise MadTimeout(
-                f"{self.device}: another master keeps the subnet after {HANDOVER_S:.0f} s; its rank is not lower than priority "
+                f"{self.device}: another master keeps the subnet after {HANDOVER_S:.0f} s; its rank is not lower "
+                f"than priority "
                 f"{sm.config.priority} here"
             )
         return False
@@ -159,9 +168,11 @@ def _first(others: list[np.ndarray]) -> Master:
 def dry_run(
     device: UmadDevice, config: SmConfig, plan: Plan, hooks: Hooks
 ) -> tuple[UmadManager, list[AttributeChange], Master | None]:
-    """One sweep as the master of ``device``'s subnet, without a Set: the manager, what would change, and who is master there.
+    """One sweep as the master of ``device``'s subnet, without a Set: the manager, what would
+    change, and who is master there.
 
-    The port does not say IsSM, takes nothing that others send, and looks on as if no other manager were there.
+    The port does not say IsSM, takes nothing that others send, and looks on as if no other manager
+    were there.
     """
     port = UmadPort(device, ASKS, port_timeout_ms(config), plan.window)
     try:

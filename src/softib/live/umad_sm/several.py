@@ -1,6 +1,8 @@
-"""Several subnet managers in one process: each on its own port, of its own subnet, with its own state.
+"""Several subnet managers in one process: each on its own port, of its own subnet, with its own
+state.
 
-They take turns, so that nothing of one is shared with another; a port that is lost, or has a live master, ends its own manager alone.
+They take turns, so that nothing of one is shared with another; a port that is lost, or has a live
+master, ends its own manager alone.
 """
 
 from __future__ import annotations
@@ -42,9 +44,11 @@ class _Active:
 
 
 def serve_several(jobs: Sequence[tuple[Job, Plan]]) -> list[SoftibError]:
-    """Manage the subnets of all jobs until SIGINT or SIGTERM, or each until it is up (``Plan.once``); SIGHUP makes all read their settings.
+    """Manage the subnets of all jobs until SIGINT or SIGTERM, or each until it is up
+    (``Plan.once``); SIGHUP makes all read their settings.
 
-    A manager that cannot go on is logged, and its port closed; the others go on. Returns why, one for each of these.
+    A manager that cannot go on is logged, and its port closed; the others go on. Returns why, one
+    for each of these.
     """
     failed: list[SoftibError] = []
     running: list[_Active] = []

@@ -11,7 +11,8 @@ from softib.mad.transactor import Transactor
 __all__ = ["MadWire", "Pacing"]
 
 SLOW_PS, FAST_PS = 20 * 10**9, 5 * 10**9
-"""A batch that took longer than 20 ms was too large, one that took less than 5 ms could have been larger."""
+"""A batch that took longer than 20 ms was too large, one that took less than 5 ms could have been
+larger."""
 FIRST, LEAST, MOST = 64, 8, 4096
 
 
@@ -26,10 +27,11 @@ class MadWire(Protocol):
 
 
 class Pacing:
-    """Sets the window of ``transactor`` so that a batch is on a wire, which sends a few at a time, for about 10 ms.
+    """Sets the window of ``transactor`` so that a batch is on a wire, which sends a few at a time,
+    for about 10 ms.
 
-    The transactor counts a timeout from when it hands a request over: with ever so many at once a slow wire would make
-    requests late that nobody has been asked yet.
+    The transactor counts a timeout from when it hands a request over: with ever so many at once a
+    slow wire would make requests late that nobody has been asked yet.
     """
 
     def __init__(self, transactor: Transactor):
@@ -45,7 +47,8 @@ class Pacing:
             self.transactor.resize(min(MOST, 2 * window))
 
     def exchange(self, wire: MadWire, now_ps: int) -> MadBatch | None:
-        """Send what the transactor has due by ``now_ps``, or wait at most 0.25 s for answers; what came, None for nothing."""
+        """Send what the transactor has due by ``now_ps``, or wait at most 0.25 s for answers; what
+        came, None for nothing."""
         outbox, deadline_ps = self.transactor.send(now_ps)
         self.transactor.postpone(clock_ps() - now_ps)
         if len(outbox):

@@ -1,1 +1,2 @@
-"""The daemon's side of libsoftib-verbs.so: processes, the shared heap, asynchronous events, traffic."""
+"""The daemon's side of libsoftib-verbs.so: processes, the shared heap, asynchronous events,
+traffic."""

@@ -1,4 +1,5 @@
-"""What happened to the ports of nodes that programs use: the unaffiliated asynchronous events (IBA 11.6.3.3, 11.6.3.4).
+"""What happened to the ports of nodes that programs use: the unaffiliated asynchronous events (IBA
+11.6.3.3, 11.6.3.4).
 
 MADs and faults change the arrays; this compares the few ports that are watched with what they were.
 """
@@ -51,7 +52,8 @@ class PortEvents:
             del self._watched[node], self._seen[node]
 
     def take(self, epoch: int) -> list[tuple[int, int, str]]:
-        """(node, portnum, event of ``server.h``) of everything since the last call; cheap where ``epoch`` is the same."""
+        """(node, portnum, event of ``server.h``) of everything since the last call; cheap where
+        ``epoch`` is the same."""
         if epoch == self._epoch or not self._seen:
             return []
         self._epoch = epoch

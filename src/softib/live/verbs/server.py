@@ -1,4 +1,5 @@
-"""Programs under ``libsoftib-verbs.so`` join the fabric here: each gets a number, and has ended when it hangs up.
+"""Programs under ``libsoftib-verbs.so`` join the fabric here: each gets a number, and has ended
+when it hangs up.
 
 Messages: ``preload/verbs/fabric/server.h``. The data path does not pass here.
 """
@@ -40,7 +41,8 @@ HEADER = CHeader("verbs/fabric/server.h")
 types, constant = HEADER.types, HEADER.constant
 LAST_NUMBER = 0xFFFF
 ROUND = 256
-"""Numbers are given out again after so many, or after twice as many as there are programs: who waits looks at all in use."""
+"""Numbers are given out again after so many, or after twice as many as there are programs: who
+waits looks at all in use."""
 ROUNDS = 64
 """Requests of one program in a row before the others have the loop."""
 SUBSCRIPTIONS = 256
@@ -66,7 +68,8 @@ def event(kind: int, portnum: int) -> bytes:
 
 @dataclass(eq=False)
 class Process:
-    """A program that has joined. ``events`` are the queues to the sockets that it left for events, by node."""
+    """A program that has joined. ``events`` are the queues to the sockets that it left for events,
+    by node."""
 
     number: int
     pid: int
@@ -80,11 +83,19 @@ Hook = Callable[[Process], None]
 
 
 class VerbsServer(SeqpacketServer):
-    """Listens at ``folder/verbs.sock``. ``on_join`` and ``on_leave`` are called with each :class:`Process`: before it gets
-    its number, and when its traffic has been added up. What is not understood ends the connection or is refused."""
+    """Listens at ``folder/verbs.sock``. ``on_join`` and ``on_leave`` are called with each
+    :class:`Process`: before it gets its number, and when its traffic has been added up. What is not
+    understood ends the connection or is refused."""
 
-    def __init__(self, router: MadRouter, traffic: Traffic, fabric: SharedFabric, folder: Path,
-                 selector: selectors.BaseSelector, clock: Callable[[], int]):  # fmt: skip
+    def __init__(
+        self,
+        router: MadRouter,
+        traffic: Traffic,
+        fabric: SharedFabric,
+        folder: Path,
+        selector: selectors.BaseSelector,
+        clock: Callable[[], int],
+    ):
         super().__init__(folder / "verbs.sock", selector)
         self.fabric = fabric
         self.router, self.traffic, self.clock = router, traffic, clock
@@ -146,7 +157,8 @@ class VerbsServer(SeqpacketServer):
         return 0, process
 
     def _number(self) -> int | None:
-        """The next that no program has and no memory of a dead one bears; one that was just given up comes last."""
+        """The next that no program has and no memory of a dead one bears; one that was just given
+        up comes last."""
         taken = self.processes.keys() | self.memory.pending.keys()
         last = min(LAST_NUMBER, max(ROUND, 2 * len(taken)))
         for _ in range(last):
@@ -209,7 +221,8 @@ class VerbsServer(SeqpacketServer):
         return 0
 
     def _ready(self, process: Process, node: int, queue: SendQueue, events: int) -> None:
-        """An event socket has room again, or its reading end is closed (or writes to us, which is ignored)."""
+        """An event socket has room again, or its reading end is closed (or writes to us, which is
+        ignored)."""
         if events & selectors.EVENT_WRITE:
             queue.flush()
         if events & selectors.EVENT_READ and receive(queue.sock, self.longest) == b"":
@@ -223,7 +236,8 @@ class VerbsServer(SeqpacketServer):
         queue.sock.close()
 
     def notify(self, node: int, kind: int, portnum: int, only: Process | None = None) -> None:
-        """Write an event of ``node`` to everybody who wants it (or to one process). It waits while there is no room."""
+        """Write an event of ``node`` to everybody who wants it (or to one process). It waits while
+        there is no room."""
         message = event(kind, portnum)
         for process in [only] if only else list(self.processes.values()):
             for wanted, queue in process.events:

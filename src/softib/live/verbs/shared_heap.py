@@ -1,11 +1,14 @@
-"""The file ``verbs`` of a running fabric: the daemon makes it, and frees in it what programs leave behind.
+"""The file ``verbs`` of a running fabric: the daemon makes it, and frees in it what programs leave
+behind.
 
-The file is sparse, and a touch that finds the file system full is a SIGBUS. So pages are reserved before anything touches them: by
-programs (``preload/verbs/memory/reserve.c``), and here for the head and a program's row.
+The file is sparse, and a touch that finds the file system full is a SIGBUS. So pages are reserved
+before anything touches them: by programs (``preload/verbs/memory/reserve.c``), and here for the
+head and a program's row.
 
-Programs move data there themselves (``preload/verbs/memory/shared.h`` declares the layout, docs/decisions/0008 the laws).
-When one ends, however it ends, no other may find its objects any more, and its memory becomes free: but only when no
-living program is in the middle of a copy that reads it, which the hazard slots of the living tell.
+Programs move data there themselves (``preload/verbs/memory/shared.h`` declares the layout,
+docs/decisions/0008 the laws). When one ends, however it ends, no other may find its objects any
+more, and its memory becomes free: but only when no living program is in the middle of a copy that
+reads it, which the hazard slots of the living tell.
 """
 
 from __future__ import annotations
@@ -29,16 +32,19 @@ HEADER = CHeader("verbs/memory/shared.h", "SOFTIB_VERBS_")
 types, constant = HEADER.types, HEADER.constant
 MAGIC = b"SOFTIBq"
 PROCESS_AT = 48
-"""Bits above it in the table of numbers are the process, those below the offset of the object (``memory/number_table.h``)."""
+"""Bits above it in the table of numbers are the process, those below the offset of the object
+(``memory/number_table.h``)."""
 TABLES = {
-    "process": ("PROCESSES", "softib_process"), "member": ("MEMBERS", "softib_member"), "key": ("KEYS", "softib_key"),
-}  # fmt: skip
+    "process": ("PROCESSES", "softib_process"),
+    "member": ("MEMBERS", "softib_member"),
+    "key": ("KEYS", "softib_key"),
+}
 
 
 @dataclass(frozen=True)
 class EndedProgram:
-    """A program that has hung up; its memory is free when its process has ended: ``pidfd`` tells, where the system has none
-    (-1) the ``pid`` that began at ``started``."""
+    """A program that has hung up; its memory is free when its process has ended: ``pidfd`` tells,
+    where the system has none (-1) the ``pid`` that began at ``started``."""
 
     number: int
     pid: int
@@ -60,7 +66,8 @@ class EndedProgram:
 
 
 class SharedHeap:
-    """The file at ``path``, made anew (mode 0600, sparse). Raises :class:`InputError` where it cannot be made."""
+    """The file at ``path``, made anew (mode 0600, sparse). Raises :class:`InputError` where it
+    cannot be made."""
 
     def __init__(self, path: Path):
         self.path = path
@@ -100,8 +107,8 @@ class SharedHeap:
         return octets[at : at + n * np.dtype(dtype).itemsize].view(dtype)
 
     def _high(self, name: str, room: int) -> int:
-        """How much of a table was ever used: what lies behind must not be looked at, a look costs memory. Programs write
-        it, so it is not believed beyond ``room``."""
+        """How much of a table was ever used: what lies behind must not be looked at, a look costs
+        memory. Programs write it, so it is not believed beyond ``room``."""
         return min(int(self.head[name][0]), room)
 
     # -- a program comes --
@@ -119,8 +126,8 @@ class SharedHeap:
     # -- a program leaves --
 
     def leave(self, number: int, pid: int, started: int, pidfd: int = -1) -> None:
-        """Process ``number`` has hung up: from now on no program finds its objects. :meth:`tick` frees them, and closes
-        ``pidfd``."""
+        """Process ``number`` has hung up: from now on no program finds its objects. :meth:`tick`
+        frees them, and closes ``pidfd``."""
         self.processes["alive"][number] = 0
         numbers = self._numbers_of(number)
         self._empty_regions_of(numbers)
@@ -134,7 +141,8 @@ class SharedHeap:
         self.tick()
 
     def _empty_regions_of(self, numbers: np.ndarray) -> None:
-        """Other programs' regions of device memory that goes: they have no octet any more (``engine/keys.c``)."""
+        """Other programs' regions of device memory that goes: they have no octet any more
+        (``engine/keys.c``)."""
         region = HEADER.macro("SOFTIB_KEY_REGION")
         for taken in self._runs(np.flatnonzero(self.blocks[: self._high("block_high", len(self.blocks))])):
             keys = self.keys[taken]
@@ -198,7 +206,8 @@ class SharedHeap:
 
     @staticmethod
     def _runs(blocks: np.ndarray) -> list[slice]:
-        """The keys of ``blocks`` (ascending), as few slices of the table. Keys without an owner are not read: that takes memory."""
+        """The keys of ``blocks`` (ascending), as few slices of the table. Keys without an owner are
+        not read: that takes memory."""
         each = constant("BLOCK_KEYS")
         parts = np.split(blocks, np.flatnonzero(np.diff(blocks) != 1) + 1) if len(blocks) else []
         return [slice(int(part[0]) * each, (int(part[-1]) + 1) * each) for part in parts]
@@ -207,7 +216,8 @@ class SharedHeap:
         return self._runs(self._blocks_of(number))
 
     def _clear(self, keys: slice) -> None:
-        """Empty keys; whole pages of them go back to the system (a block fills one of 4,096 octets)."""
+        """Empty keys; whole pages of them go back to the system (a block fills one of 4,096
+        octets)."""
         at, size = constant("KEYS"), self.keys.itemsize
         first, last = at + keys.start * size, at + keys.stop * size
         if first % mmap.PAGESIZE == last % mmap.PAGESIZE == 0:
@@ -223,8 +233,8 @@ class SharedHeap:
         return [*self.path.parent.glob(f"wake-{number}-*")]
 
     def usage(self) -> dict[str, int]:
-        """Numbers (QPs and XRC SRQs), memberships, keys, chunks of memory and programs that are not free; octets that
-        the file takes."""
+        """Numbers (QPs and XRC SRQs), memberships, keys, chunks of memory and programs that are not
+        free; octets that the file takes."""
         blocks = np.flatnonzero(self.blocks[: self._high("block_high", len(self.blocks))])
         return {
             "programs": int(

@@ -1,7 +1,9 @@
-"""What applications send over the running fabric: the file ``traffic``, and its way into the counters of the ports.
+"""What applications send over the running fabric: the file ``traffic``, and its way into the
+counters of the ports.
 
-Every QP owns a cell that only it writes (``preload/verbs/fabric/traffic.h``). The daemon adds the cells up, port by port,
-when somebody asks: before a PMA Get is answered, before a counter is read in sysfs, and a few times a second.
+Every QP owns a cell that only it writes (``preload/verbs/fabric/traffic.h``). The daemon adds the
+cells up, port by port, when somebody asks: before a PMA Get is answered, before a counter is read
+in sysfs, and a few times a second.
 """
 
 from __future__ import annotations
@@ -27,10 +29,12 @@ CHUNKS = 1 << 14
 """Room for a million cells. The file is sparse: a chunk takes memory when a process claims it."""
 
 Cells: Any = table("Cells", ["head", "cells", "counts", "seen", "watch", "link_clocks", "waited"])
-"""The file as kernels take it: ``head`` uint32[4096] its first chunk, ``cells`` uint32[cells, 64] and ``counts``
-uint64[cells, 32] the same octets, ``seen`` uint64[cells, 7] what was added of each cell (packets forward and back, words
-forward and back, time of the last trap, corrupted packets forward and back), ``watch`` uint8[chunks] 1 = was dirty at the last look; ``link_clocks`` uint64[ports, 8] the
-links of paced programs, ``waited`` uint64[ports] what was added of their PortXmitWait."""
+"""The file as kernels take it: ``head`` uint32[4096] its first chunk, ``cells`` uint32[cells, 64]
+and ``counts`` uint64[cells, 32] the same octets, ``seen`` uint64[cells, 7] what was added of each
+cell (packets forward and back, words forward and back, time of the last trap, corrupted packets
+forward and back), ``watch`` uint8[chunks] 1 = was dirty at the last look; ``link_clocks``
+uint64[ports, 8] the links of paced programs, ``waited`` uint64[ports] what was added of their
+PortXmitWait."""
 
 
 LINK_CLOCK_SIZE = 64
@@ -42,10 +46,14 @@ def _cells(octets: np.ndarray, chunks: int, ports: int) -> Any:
     end = size + n * each
     body = octets[size:end].reshape(n, each)
     return Cells(
-        octets[:size].view(np.uint32), body.view(np.uint32), body.view(np.uint64),
-        np.zeros((n, 7), np.uint64), np.zeros(chunks, np.uint8),
-        octets[end : end + ports * LINK_CLOCK_SIZE].view(np.uint64).reshape(ports, LINK_CLOCK_SIZE // 8), np.zeros(ports, np.uint64),
-    )  # fmt: skip
+        octets[:size].view(np.uint32),
+        body.view(np.uint32),
+        body.view(np.uint64),
+        np.zeros((n, 7), np.uint64),
+        np.zeros(chunks, np.uint8),
+        octets[end : end + ports * LINK_CLOCK_SIZE].view(np.uint64).reshape(ports, LINK_CLOCK_SIZE // 8),
+        np.zeros(ports, np.uint64),
+    )
 
 
 def no_cells() -> Any:
@@ -54,8 +62,9 @@ def no_cells() -> Any:
 
 
 class Traffic:
-    """The traffic file at ``path``, made anew (mode 0600). ``tables`` are the agents' (``AgentPlane.tables``): their
-    counters grow. Raises :class:`InputError` where the file cannot be made."""
+    """The traffic file at ``path``, made anew (mode 0600). ``tables`` are the agents'
+    (``AgentPlane.tables``): their counters grow. Raises :class:`InputError` where the file cannot
+    be made."""
 
     def __init__(self, path: Path, tables: Any, chunks: int = CHUNKS):
         self.path, self.tables = path, tables
@@ -85,7 +94,8 @@ class Traffic:
         self.release(0xFFFFFFFF)
 
     def fold(self, now_ps: int) -> int:
-        """Add what is new to the counters; violations raise their traps. Returns how many cells had something new."""
+        """Add what is new to the counters; violations raise their traps. Returns how many cells had
+        something new."""
         return int(fold_cells(self.tables, self.cells, int(now_ps)))
 
     def release(self, process: int, now_ps: int = 0) -> None:

@@ -22,21 +22,24 @@ class Labels:
 
 
 def escaped(text: str) -> str:
-    """A label value: backslash, quote and line feed as the text format wants them, other control characters left out."""
+    """A label value: backslash, quote and line feed as the text format wants them, other control
+    characters left out."""
     text = "".join(c for c in text if c >= " " or c == "\n")
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
 def port_guids(ports: ObservedPorts) -> list[str]:
-    """The GUID by which treydock's exporter knows each port: what ``ibnetdiscover --ports`` prints, the PortGUID (of a switch's ports that of its port 0; the
-    NodeGUID where a source told no other)."""
+    """The GUID by which treydock's exporter knows each port: what ``ibnetdiscover --ports`` prints,
+    the PortGUID (of a switch's ports that of its port 0; the NodeGUID where a source told no
+    other)."""
     known = ports.text.get("port_guid")
     nodes = [f"{g:#018x}" for g in ports.node_guid.tolist()]
     return nodes if known is None else [str(g) or n for g, n in zip(known.tolist(), nodes, strict=True)]
 
 
 def hca_name(description: str) -> str:
-    """What treydock's exporter calls an HCA: the first word of a NodeDescription that has `` HCA`` in it, else all of it."""
+    """What treydock's exporter calls an HCA: the first word of a NodeDescription that has `` HCA``
+    in it, else all of it."""
     return description.split(" ")[0] if " HCA" in description else description
 
 

@@ -1,6 +1,8 @@
-"""Every metric that the exporter offers: name, kind, labels, meaning, and where it comes from. docs/monitoring.md has this table; a test compares both.
+"""Every metric that the exporter offers: name, kind, labels, meaning, and where it comes from.
+docs/monitoring.md has this table; a test compares both.
 
-Names of port counters are treydock/infiniband_exporter's (``infiniband_switch_port_…``, ``infiniband_hca_port_…``) or guilbaults/infiniband-exporter's; those that no other exporter has
+Names of port counters are treydock/infiniband_exporter's (``infiniband_switch_port_…``,
+``infiniband_hca_port_…``) or guilbaults/infiniband-exporter's; those that no other exporter has
 begin with ``softib_``.
 """
 
@@ -28,7 +30,8 @@ BYTES = 4
 
 @dataclass(frozen=True)
 class Metric:
-    """One metric: full name, ``counter``, ``gauge`` or ``histogram``, label names, and its help text."""
+    """One metric: full name, ``counter``, ``gauge`` or ``histogram``, label names, and its help
+    text."""
 
     name: str
     kind: str
@@ -38,7 +41,8 @@ class Metric:
 
 @dataclass(frozen=True)
 class PortCounter:
-    """A PerfMgt counter: its field, treydock's name for it ("": treydock has none), guilbaults' ("": none), the specification's, and the factor to the exported unit."""
+    """A PerfMgt counter: its field, treydock's name for it ("": treydock has none), guilbaults'
+    ("": none), the specification's, and the factor to the exported unit."""
 
     field: str
     treydock: str
@@ -54,41 +58,106 @@ PORT_COUNTERS = (
     PortCounter("port_rcv_pkts", "receive_packets", "portrcvpkts", "PortRcvPkts"),
     PortCounter("port_unicast_xmit_pkts", "unicast_transmit_packets", "portunicastxmitpkts", "PortUnicastXmitPkts"),
     PortCounter("port_unicast_rcv_pkts", "unicast_receive_packets", "portunicastrcvpkts", "PortUnicastRcvPkts"),
-    PortCounter("port_multicast_xmit_pkts", "multicast_transmit_packets", "portmulticastxmitpkts", "PortMulticastXmitPkts"),
+    PortCounter(
+        "port_multicast_xmit_pkts", "multicast_transmit_packets", "portmulticastxmitpkts", "PortMulticastXmitPkts"
+    ),
     PortCounter("port_multicast_rcv_pkts", "multicast_receive_packets", "portmulticastrcvpkts", "PortMulticastRcvPkts"),
     PortCounter("symbol_error_counter", "symbol_error", "symbolerrorcounter", "SymbolErrorCounter"),
-    PortCounter("link_error_recovery_counter", "link_error_recovery", "linkerrorrecoverycounter", "LinkErrorRecoveryCounter"),
+    PortCounter(
+        "link_error_recovery_counter", "link_error_recovery", "linkerrorrecoverycounter", "LinkErrorRecoveryCounter"
+    ),
     PortCounter("link_downed_counter", "link_downed", "linkdownedcounter", "LinkDownedCounter"),
     PortCounter("port_rcv_errors", "receive_errors", "portrcverrors", "PortRcvErrors"),
-    PortCounter("port_rcv_remote_physical_errors", "receive_remote_physical_errors", "portrcvremotephysicalerrors", "PortRcvRemotePhysicalErrors"),
+    PortCounter(
+        "port_rcv_remote_physical_errors",
+        "receive_remote_physical_errors",
+        "portrcvremotephysicalerrors",
+        "PortRcvRemotePhysicalErrors",
+    ),
     PortCounter("port_rcv_switch_relay_errors", "receive_switch_relay_errors", "", "PortRcvSwitchRelayErrors"),
     PortCounter("port_xmit_discards", "transmit_discards", "portxmitdiscards", "PortXmitDiscards"),
-    PortCounter("port_xmit_constraint_errors", "transmit_constraint_errors", "portxmitconstrainterrors", "PortXmitConstraintErrors"),
-    PortCounter("port_rcv_constraint_errors", "receive_constraint_errors", "portrcvconstrainterrors", "PortRcvConstraintErrors"),
-    PortCounter("local_link_integrity_errors", "local_link_integrity_errors", "locallinkintegrityerrors", "LocalLinkIntegrityErrors"),
-    PortCounter("excessive_buffer_overrun_errors", "excessive_buffer_overrun_errors", "excessivebufferoverrunerrors", "ExcessiveBufferOverrunErrors"),
+    PortCounter(
+        "port_xmit_constraint_errors",
+        "transmit_constraint_errors",
+        "portxmitconstrainterrors",
+        "PortXmitConstraintErrors",
+    ),
+    PortCounter(
+        "port_rcv_constraint_errors", "receive_constraint_errors", "portrcvconstrainterrors", "PortRcvConstraintErrors"
+    ),
+    PortCounter(
+        "local_link_integrity_errors",
+        "local_link_integrity_errors",
+        "locallinkintegrityerrors",
+        "LocalLinkIntegrityErrors",
+    ),
+    PortCounter(
+        "excessive_buffer_overrun_errors",
+        "excessive_buffer_overrun_errors",
+        "excessivebufferoverrunerrors",
+        "ExcessiveBufferOverrunErrors",
+    ),
     PortCounter("vl15_dropped", "vl15_dropped", "vl15dropped", "VL15Dropped"),
     PortCounter("port_xmit_wait", "transmit_wait", "portxmitwait", "PortXmitWait"),
     PortCounter("qp1_dropped", "qp1_dropped", "", "QP1Dropped"),
-    PortCounter("port_local_physical_errors", "local_physical_errors", "portlocalphysicalerrors", "PortLocalPhysicalErrors"),
-    PortCounter("port_malformed_packet_errors", "malformed_packet_errors", "portmalformedpkterrors", "PortMalformedPktErrors"),
-    PortCounter("port_buffer_overrun_errors", "buffer_overrun_errors", "portbufferoverrunerrors", "PortBufferOverrunErrors"),
+    PortCounter(
+        "port_local_physical_errors", "local_physical_errors", "portlocalphysicalerrors", "PortLocalPhysicalErrors"
+    ),
+    PortCounter(
+        "port_malformed_packet_errors", "malformed_packet_errors", "portmalformedpkterrors", "PortMalformedPktErrors"
+    ),
+    PortCounter(
+        "port_buffer_overrun_errors", "buffer_overrun_errors", "portbufferoverrunerrors", "PortBufferOverrunErrors"
+    ),
     PortCounter("port_dlid_mapping_errors", "dli_mapping_errors", "portdlidmappingerrors", "PortDLIDMappingErrors"),
     PortCounter("port_vl_mapping_errors", "vl_mapping_errors", "", "PortVLMappingErrors"),
     PortCounter("port_looping_errors", "looping_errors", "", "PortLoopingErrors"),
-)  # fmt: skip
-"""Counters that the other exporters have. Data is in bytes under either name (guilbaults' own exporter gives it in words of four)."""
+)
+"""Counters that the other exporters have. Data is in bytes under either name (guilbaults' own
+exporter gives it in words of four)."""
 
 SOFTIB_COUNTERS = (
-    ("port_inactive_discards", "softib_port_inactive_discards_total", "PortInactiveDiscards: packets for a port that was not ACTIVE"),
-    ("port_neighbor_mtu_discards", "softib_port_neighbor_mtu_discards_total", "PortNeighborMTUDiscards: packets longer than NeighborMTU"),
-    ("port_sw_lifetime_limit_discards", "softib_port_switch_lifetime_discards_total", "PortSwLifetimeLimitDiscards: packets too long in the switch"),
-    ("port_sw_hoq_lifetime_limit_discards", "softib_port_head_of_queue_discards_total", "PortSwHOQLifetimeLimitDiscards: packets too long at the head of the queue"),
-    ("port_vl_xmit_flow_ctl_update_errors", "softib_port_flow_control_update_errors_total", "PortVLXmitFlowCtlUpdateErrors: no flow-control packet of a VL in time (2 bits a VL on the wire)"),
-    ("port_fec_corrected_symbol_ctr", "softib_port_fec_corrected_symbols_total", "PortFECCorrectedSymbolCtr: symbols that RS-FEC mended"),
-    ("port_fec_correctable_block_ctr", "softib_port_fec_corrected_blocks_total", "PortFECCorrectableBlockCtr: blocks that RS-FEC mended"),
-    ("port_fec_uncorrectable_block_ctr", "softib_port_fec_uncorrected_blocks_total", "PortFECUncorrectableBlockCtr: blocks that RS-FEC could not mend"),
-)  # fmt: skip
+    (
+        "port_inactive_discards",
+        "softib_port_inactive_discards_total",
+        "PortInactiveDiscards: packets for a port that was not ACTIVE",
+    ),
+    (
+        "port_neighbor_mtu_discards",
+        "softib_port_neighbor_mtu_discards_total",
+        "PortNeighborMTUDiscards: packets longer than NeighborMTU",
+    ),
+    (
+        "port_sw_lifetime_limit_discards",
+        "softib_port_switch_lifetime_discards_total",
+        "PortSwLifetimeLimitDiscards: packets too long in the switch",
+    ),
+    (
+        "port_sw_hoq_lifetime_limit_discards",
+        "softib_port_head_of_queue_discards_total",
+        "PortSwHOQLifetimeLimitDiscards: packets too long at the head of the queue",
+    ),
+    (
+        "port_vl_xmit_flow_ctl_update_errors",
+        "softib_port_flow_control_update_errors_total",
+        "PortVLXmitFlowCtlUpdateErrors: no flow-control packet of a VL in time (2 bits a VL on the wire)",
+    ),
+    (
+        "port_fec_corrected_symbol_ctr",
+        "softib_port_fec_corrected_symbols_total",
+        "PortFECCorrectedSymbolCtr: symbols that RS-FEC mended",
+    ),
+    (
+        "port_fec_correctable_block_ctr",
+        "softib_port_fec_corrected_blocks_total",
+        "PortFECCorrectableBlockCtr: blocks that RS-FEC mended",
+    ),
+    (
+        "port_fec_uncorrectable_block_ctr",
+        "softib_port_fec_uncorrected_blocks_total",
+        "PortFECUncorrectableBlockCtr: blocks that RS-FEC could not mend",
+    ),
+)
 """Counters that no other exporter has: field, metric, help."""
 
 _PORT = ("guid", "port")
@@ -108,50 +177,139 @@ HISTOGRAM = Metric(
     "softib_port_fec_codeword_symbols",
     "histogram",
     (*_PORT, "le"),
-    "Codewords by how many symbols RS-FEC mended in them, where the device lets its register be read; those it could not mend are softib_port_fec_uncorrected_blocks_total",
+    "Codewords by how many symbols RS-FEC mended in them, where the device lets its register be read; those it "
+    "could not mend are softib_port_fec_uncorrected_blocks_total",
 )
 STATE = (
-    Metric("softib_port_symbol_ber", "gauge", _PORT, "Symbol errors by bits that the link carried, over softib_port_observed_seconds"),
-    Metric("softib_port_symbol_ber_upper", "gauge", _PORT, "What the symbol error ratio is below with 95 % confidence, also where nothing was counted"),
-    Metric("softib_port_raw_ber", "gauge", _PORT, "Symbols that RS-FEC mended by bits: at least the bit error ratio before FEC, while single bits go wrong"),
+    Metric(
+        "softib_port_symbol_ber",
+        "gauge",
+        _PORT,
+        "Symbol errors by bits that the link carried, over softib_port_observed_seconds",
+    ),
+    Metric(
+        "softib_port_symbol_ber_upper",
+        "gauge",
+        _PORT,
+        "What the symbol error ratio is below with 95 % confidence, also where nothing was counted",
+    ),
+    Metric(
+        "softib_port_raw_ber",
+        "gauge",
+        _PORT,
+        "Symbols that RS-FEC mended by bits: at least the bit error ratio before FEC, while single bits go wrong",
+    ),
     Metric("softib_port_effective_ber", "gauge", _PORT, "Blocks that RS-FEC could not mend by bits"),
     Metric("softib_port_observed_seconds", "gauge", _PORT, "Seconds that the error ratios of the port are from"),
-    Metric("softib_port_transmit_wait_ratio", "gauge", _PORT, "Share of the last interval in which data waited for credits or its turn: PortXmitWait by the tick that the device states"),
-    Metric("softib_port_transmit_utilization_ratio", "gauge", _PORT, "Share of the link's data rate that was sent in the last interval"),
+    Metric(
+        "softib_port_transmit_wait_ratio",
+        "gauge",
+        _PORT,
+        "Share of the last interval in which data waited for credits or its turn: PortXmitWait by the tick that the "
+        "device states",
+    ),
+    Metric(
+        "softib_port_transmit_utilization_ratio",
+        "gauge",
+        _PORT,
+        "Share of the link's data rate that was sent in the last interval",
+    ),
     Metric("softib_port_state", "gauge", _PORT, "PortState: 1 down, 2 init, 3 armed, 4 active"),
-    Metric("softib_port_physical_state", "gauge", _PORT, "PortPhysicalState: 2 polling, 3 disabled, 4 training, 5 link up, 6 error recovery"),
-    Metric("softib_port_stuck_counters", "gauge", _PORT, "Counters of the port that stand at their largest value and count no further (ports without any are absent)"),
-    Metric("softib_port_fec_limit_symbols", "gauge", _PORT, "Symbols of a codeword that the active code mends: 15 RS(544,514), 7 RS(528,514)"),
-    Metric("softib_module_temperature_celsius", "gauge", _PORT, "Temperature of the cable's module, where the source tells"),
-    Metric("softib_module_temperature_high_alarm_celsius", "gauge", _PORT, "The module's own high alarm of its temperature"),
+    Metric(
+        "softib_port_physical_state",
+        "gauge",
+        _PORT,
+        "PortPhysicalState: 2 polling, 3 disabled, 4 training, 5 link up, 6 error recovery",
+    ),
+    Metric(
+        "softib_port_stuck_counters",
+        "gauge",
+        _PORT,
+        "Counters of the port that stand at their largest value and count no further (ports without any are absent)",
+    ),
+    Metric(
+        "softib_port_fec_limit_symbols",
+        "gauge",
+        _PORT,
+        "Symbols of a codeword that the active code mends: 15 RS(544,514), 7 RS(528,514)",
+    ),
+    Metric(
+        "softib_module_temperature_celsius", "gauge", _PORT, "Temperature of the cable's module, where the source tells"
+    ),
+    Metric(
+        "softib_module_temperature_high_alarm_celsius", "gauge", _PORT, "The module's own high alarm of its temperature"
+    ),
     Metric("softib_module_voltage_volts", "gauge", _PORT, "Supply voltage of the module"),
-    Metric("softib_module_receive_power_dbm", "gauge", _PORT, "Optical power that the module receives on its weakest lane; -40: no light"),
+    Metric(
+        "softib_module_receive_power_dbm",
+        "gauge",
+        _PORT,
+        "Optical power that the module receives on its weakest lane; -40: no light",
+    ),
     Metric("softib_module_receive_power_low_alarm_dbm", "gauge", _PORT, "The module's own low alarm of received power"),
-    Metric("softib_module_transmit_power_dbm", "gauge", _PORT, "Optical power that the module sends on its weakest lane"),
+    Metric(
+        "softib_module_transmit_power_dbm", "gauge", _PORT, "Optical power that the module sends on its weakest lane"
+    ),
     Metric("softib_module_transmit_power_low_alarm_dbm", "gauge", _PORT, "The module's own low alarm of sent power"),
     Metric("softib_module_transmit_bias_amperes", "gauge", _PORT, "Highest bias current of the module's lasers"),
-    Metric("softib_device_temperature_celsius", "gauge", _PORT, "Temperature of the port's device, where the source tells"),
-)  # fmt: skip
+    Metric(
+        "softib_device_temperature_celsius", "gauge", _PORT, "Temperature of the port's device, where the source tells"
+    ),
+)
 _CABLE = (*_PORT, "node", "peer_guid", "peer", "peer_port")
 STANDING = (
-    Metric("softib_device_up", "gauge", ("guid", "node", "kind"), "1: the device answered in the last round; 0: it was seen or is expected, and does not answer"),
-    Metric("softib_port_info", "gauge", _CABLE, "Names of a port's device and of what its cable leads to, whether it is up or not"),
-    Metric("softib_link_up", "gauge", _CABLE, "1 for each cable that was seen or is expected and is up at both ends, 0 for one that is down"),
-)  # fmt: skip
+    Metric(
+        "softib_device_up",
+        "gauge",
+        ("guid", "node", "kind"),
+        "1: the device answered in the last round; 0: it was seen or is expected, and does not answer",
+    ),
+    Metric(
+        "softib_port_info",
+        "gauge",
+        _CABLE,
+        "Names of a port's device and of what its cable leads to, whether it is up or not",
+    ),
+    Metric(
+        "softib_link_up",
+        "gauge",
+        _CABLE,
+        "1 for each cable that was seen or is expected and is up at both ends, 0 for one that is down",
+    ),
+)
 """Of everything that was seen, until it is forgotten."""
 TREYDOCK = (
     Metric("infiniband_switch_info", "gauge", ("guid", "switch", "lid"), "Name and LID of a switch"),
-    Metric("infiniband_switch_uplink_info", "gauge", (*_PORT, "switch", "uplink", "uplink_guid", "uplink_type", "uplink_port", "uplink_lid"), "What the cable in a switch port leads to"),
+    Metric(
+        "infiniband_switch_uplink_info",
+        "gauge",
+        (*_PORT, "switch", "uplink", "uplink_guid", "uplink_type", "uplink_port", "uplink_lid"),
+        "What the cable in a switch port leads to",
+    ),
     Metric("infiniband_switch_port_rate_bytes_per_second", "gauge", _PORT, "Data rate of the link"),
     Metric("infiniband_switch_port_raw_rate_bytes_per_second", "gauge", _PORT, "Signalling rate of the link"),
     Metric("infiniband_hca_info", "gauge", ("guid", "hca", "lid"), "Name and LID of each port of an HCA"),
-    Metric("infiniband_hca_uplink_info", "gauge", (*_PORT, "hca", "uplink", "uplink_guid", "uplink_type", "uplink_port", "uplink_lid"), "What the cable in an HCA's port leads to"),
+    Metric(
+        "infiniband_hca_uplink_info",
+        "gauge",
+        (*_PORT, "hca", "uplink", "uplink_guid", "uplink_type", "uplink_port", "uplink_lid"),
+        "What the cable in an HCA's port leads to",
+    ),
     Metric("infiniband_hca_rate_bytes_per_second", "gauge", ("guid",), "Data rate of the link of the HCA's port"),
-    Metric("infiniband_hca_raw_rate_bytes_per_second", "gauge", ("guid",), "Signalling rate of the link of the HCA's port"),
+    Metric(
+        "infiniband_hca_raw_rate_bytes_per_second", "gauge", ("guid",), "Signalling rate of the link of the HCA's port"
+    ),
     Metric("infiniband_exporter_collector_duration_seconds", "gauge", ("collector",), "Duration of the last round"),
-    Metric("infiniband_exporter_collect_errors", "gauge", ("collector",), "Ports that could not be read in the last round although their device answered"),
-    Metric("infiniband_exporter_collect_timeouts", "gauge", ("collector",), "Devices that did not answer in the last round"),
-)  # fmt: skip
+    Metric(
+        "infiniband_exporter_collect_errors",
+        "gauge",
+        ("collector",),
+        "Ports that could not be read in the last round although their device answered",
+    ),
+    Metric(
+        "infiniband_exporter_collect_timeouts", "gauge", ("collector",), "Devices that did not answer in the last round"
+    ),
+)
 GUILBAULTS_LABELS = ("component", "local_name", "local_guid", "local_port", "remote_guid", "remote_port", "remote_name")
 GUILBAULTS = (
     Metric("infiniband_speed", "gauge", GUILBAULTS_LABELS, "Signalling rate of a lane in Gb/s"),
@@ -160,38 +318,93 @@ GUILBAULTS = (
     Metric("infiniband_scrape_duration_seconds", "gauge", (), "Duration of the last round"),
 )
 SERVICE = (
-    Metric("softib_up", "gauge", (), "1: rounds are being read; 0: the last one is too old, and nothing of the ports is shown"),
+    Metric(
+        "softib_up",
+        "gauge",
+        (),
+        "1: rounds are being read; 0: the last one is too old, and nothing of the ports is shown",
+    ),
     Metric("softib_round_duration_seconds", "gauge", (), "How long the last round took"),
     Metric("softib_round_timestamp_seconds", "gauge", (), "When the last round ended"),
     Metric("softib_round_mads", "gauge", (), "Requests of the last round"),
     Metric("softib_rounds_total", "counter", (), "Rounds since the exporter began"),
     Metric("softib_ports", "gauge", ("read",), "Ports that the last round read (yes), and could not read (no)"),
-    Metric("softib_devices_silent", "gauge", (), "Devices that did not answer in the last round, or are left alone because they never do"),
-    Metric("softib_devices_down", "gauge", (), "Devices that were seen or are expected and do not answer, until they are forgotten"),
-    Metric("softib_sm_state", "gauge", ("sm", "state"), "1 for the SMState of each subnet manager (MASTER, STANDBY, DISCOVERING, NOTACTIVE)"),
+    Metric(
+        "softib_devices_silent",
+        "gauge",
+        (),
+        "Devices that did not answer in the last round, or are left alone because they never do",
+    ),
+    Metric(
+        "softib_devices_down",
+        "gauge",
+        (),
+        "Devices that were seen or are expected and do not answer, until they are forgotten",
+    ),
+    Metric(
+        "softib_sm_state",
+        "gauge",
+        ("sm", "state"),
+        "1 for the SMState of each subnet manager (MASTER, STANDBY, DISCOVERING, NOTACTIVE)",
+    ),
     Metric("softib_sm_priority", "gauge", ("sm",), "SMInfo.Priority of each subnet manager"),
     Metric("softib_sm_activity_total", "counter", ("sm",), "SMInfo.ActCount of each subnet manager"),
     Metric("softib_sm_still_seconds", "gauge", ("sm",), "Seconds since its ActCount rose"),
     Metric("softib_sm_answers", "gauge", ("sm",), "1: it answered SMInfo in the last round"),
-    Metric("softib_sm_answer_seconds", "gauge", (), "How long the last SMInfo took: what a request to the manager waits"),
-    Metric("softib_sa_answer_seconds", "gauge", (), "How long SubnAdmGet(ClassPortInfo) took: what a query of the subnet administration waits (absent: no answer)"),
-    Metric("softib_sm_stalled", "gauge", ("sm",), "1: its port answers, but a master's ActCount has stood still for more than 30 s, or it left SMInfo unanswered three rounds in a row"),
+    Metric(
+        "softib_sm_answer_seconds", "gauge", (), "How long the last SMInfo took: what a request to the manager waits"
+    ),
+    Metric(
+        "softib_sa_answer_seconds",
+        "gauge",
+        (),
+        "How long SubnAdmGet(ClassPortInfo) took: what a query of the subnet administration waits (absent: no answer)",
+    ),
+    Metric(
+        "softib_sm_stalled",
+        "gauge",
+        ("sm",),
+        "1: its port answers, but a master's ActCount has stood still for more than 30 s, or it left SMInfo "
+        "unanswered three rounds in a row",
+    ),
     Metric("softib_sm_sweeps_total", "counter", (), "Sweeps of the running fabric's own manager"),
     Metric("softib_sm_sweep_seconds", "gauge", ("phase",), "Seconds of its last sweep by phase"),
     Metric("softib_sm_sweep_problems", "gauge", (), "What its last sweep could not do"),
     Metric("softib_sa_requests_total", "counter", (), "Queries of its subnet administration"),
     Metric("softib_sa_busy_total", "counter", (), "Queries that it answered BUSY, because too many waited"),
     Metric("softib_sa_waiting", "gauge", (), "Queries that wait for their answer now"),
-    Metric("softib_sa_wait_seconds", "histogram", ("le",), "How long clients' queries waited at the running fabric's own manager, from their delivery to the answer"),
+    Metric(
+        "softib_sa_wait_seconds",
+        "histogram",
+        ("le",),
+        "How long clients' queries waited at the running fabric's own manager, from their delivery to the answer",
+    ),
     Metric("softib_sa_oldest_wait_seconds", "gauge", (), "How long the oldest query that waits there now has waited"),
-    Metric("softib_traps", "gauge", ("what",), "Traps of a running fabric: pending, sent, repressed, given_up, merged, lost"),
-    Metric("softib_traps_raised_total", "counter", ("trap",), "Notices that devices of a running fabric raised, by trap number (128 link state, 129 to 131 thresholds, 144 capability, 256 M_Key, 257 to 259 P_Key and Q_Key)"),
-    Metric("softib_fabric_mads_total", "counter", ("what",), "MADs that a running fabric answered, forwarded, or gave back as timed out"),
-)  # fmt: skip
+    Metric(
+        "softib_traps",
+        "gauge",
+        ("what",),
+        "Traps of a running fabric: pending, sent, repressed, given_up, merged, lost",
+    ),
+    Metric(
+        "softib_traps_raised_total",
+        "counter",
+        ("trap",),
+        "Notices that devices of a running fabric raised, by trap number (128 link state, 129 to 131 thresholds, "
+        "144 capability, 256 M_Key, 257 to 259 P_Key and Q_Key)",
+    ),
+    Metric(
+        "softib_fabric_mads_total",
+        "counter",
+        ("what",),
+        "MADs that a running fabric answered, forwarded, or gave back as timed out",
+    ),
+)
 
 
 def metrics(scheme: str) -> list[Metric]:
-    """Everything that the exporter offers under the names of ``scheme``, in the order of the table in the documentation."""
+    """Everything that the exporter offers under the names of ``scheme``, in the order of the table
+    in the documentation."""
     ports: list[Metric] = []
     if scheme == "treydock":
         for kind in ("switch", "hca"):

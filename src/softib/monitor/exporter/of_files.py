@@ -14,7 +14,9 @@ __all__ = ["text_of_files"]
 
 
 def text_of_files(files: Sequence[str], scheme: str, fabric: str | None) -> str:
-    """Counters and levels of the newest of one or two ``files``; error ratios and shares of time are of the time between both. Raises :class:`InputError` where they are of one time or of two fabrics."""
+    """Counters and levels of the newest of one or two ``files``; error ratios and shares of time
+    are of the time between both. Raises :class:`InputError` where they are of one time or of two
+    fabrics."""
     shots = sorted((read_snapshot(f, fabric) for f in files), key=lambda s: int(s.reading.time_ns.max(initial=0)))
     last = shots[-1]
     ratios, interval = ErrorRatios(len(last.reading), math.inf, math.inf), None

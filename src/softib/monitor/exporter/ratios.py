@@ -1,7 +1,10 @@
-"""Error ratios of links and shares of time, from increases: how many bits a link carried, how long that was, and what the ticks of PortXmitWait last.
+"""Error ratios of links and shares of time, from increases: how many bits a link carried, how long
+that was, and what the ticks of PortXmitWait last.
 
-A link that is up carries symbols all the time, so bits are lanes × signalling rate × seconds, whatever was sent. Sources: IBA 5.6 (symbols flow on an idle link), 16.1.3.2 (a tick is
-(n + 1) × 10 bit times of a lane), 16.1.3.5 (PortXmitWait counts ticks in which there was something to send and nothing went).
+A link that is up carries symbols all the time, so bits are lanes × signalling rate × seconds,
+whatever was sent. Sources: IBA 5.6 (symbols flow on an idle link), 16.1.3.2 (a tick is (n + 1) × 10
+bit times of a lane), 16.1.3.5 (PortXmitWait counts ticks in which there was something to send and
+nothing went).
 """
 
 from __future__ import annotations
@@ -24,7 +27,8 @@ STATED = ("symbol_ber", "pre_fec_ber", "effective_ber")
 
 
 def wait_ratio(one: Interval) -> np.ndarray:
-    """Share of the interval in which data waited (float64[n], at most 1; NaN where a tick, the link or the increase is unknown)."""
+    """Share of the interval in which data waited (float64[n], at most 1; NaN where a tick, the link
+    or the increase is unknown)."""
     name = "port_xmit_wait"
     if name not in one.increase or "lane_gbps" not in one.level or "tick_symbols" not in one.level:
         return np.full(len(one.guid), np.nan)
@@ -47,13 +51,15 @@ def utilization(one: Interval) -> np.ndarray:
 
 
 def upper_bound(errors: np.ndarray) -> np.ndarray:
-    """What the mean of a Poisson count is below with 95 % confidence, by Wilson and Hilferty's cube root; 3.0 for a count of 0 (the rule of three)."""
+    """What the mean of a Poisson count is below with 95 % confidence, by Wilson and Hilferty's cube
+    root; 3.0 for a count of 0 (the rule of three)."""
     n = errors.astype(np.float64) + 1.0
     return np.asarray(n * (1 - 1 / (9 * n) + 1.645 / (3 * np.sqrt(n))) ** 3)
 
 
 def bit_error_ratios(reading: Reading, ratios: ErrorRatios) -> dict[str, np.ndarray]:
-    """By kind (:data:`KINDS`) the ratio that counters tell, else the one that a file states (float64[n of the reading]; NaN unknown)."""
+    """By kind (:data:`KINDS`) the ratio that counters tell, else the one that a file states
+    (float64[n of the reading]; NaN unknown)."""
     found: dict[str, np.ndarray] = {}
     for kind, level in zip(KINDS, STATED, strict=True):
         errors, bits, _ = ratios.of(kind)
@@ -64,9 +70,12 @@ def bit_error_ratios(reading: Reading, ratios: ErrorRatios) -> dict[str, np.ndar
 
 
 class ErrorRatios:
-    """Sums of errors, bits and seconds over the last ``window_s`` seconds, of ``raw`` over ``raw_window_s`` (between half of it and all of it: two halves, of which the older is dropped whole).
+    """Sums of errors, bits and seconds over the last ``window_s`` seconds, of ``raw`` over
+    ``raw_window_s`` (between half of it and all of it: two halves, of which the older is dropped
+    whole).
 
-    Errors before correction are many, so a short time tells their ratio, and a long one hides that it rose.
+    Errors before correction are many, so a short time tells their ratio, and a long one hides that
+    it rose.
     """
 
     def __init__(self, ports: int, window_s: float = 3600.0, raw_window_s: float = 300.0):
@@ -90,7 +99,8 @@ class ErrorRatios:
             newer.add(one, errors, known)
 
     def carried(self, rows: np.ndarray) -> ErrorRatios:
-        """The same of other ports: ``rows`` int64[n] are their rows here, -1 of one that begins anew."""
+        """The same of other ports: ``rows`` int64[n] are their rows here, -1 of one that begins
+        anew."""
         made = ErrorRatios(len(rows), self.window_s["symbol"], self.window_s["raw"])
         made._halves = {kind: (a.taken(rows), b.taken(rows)) for kind, (a, b) in self._halves.items()}
         return made
@@ -131,8 +141,9 @@ class _Sums:
 
 
 def errors_of(one: Interval, kind: str) -> tuple[np.ndarray, np.ndarray]:
-    """What the interval counted for ``kind`` (float64[n]), and where that is known (bool[n]). Corrected symbols: by the
-    histogram of codewords, whose bins have 64 bits, else by their counter, else what that rose by at least until it was full."""
+    """What the interval counted for ``kind`` (float64[n]), and where that is known (bool[n]).
+    Corrected symbols: by the histogram of codewords, whose bins have 64 bits, else by their
+    counter, else what that rose by at least until it was full."""
     name = ERRORS.get(kind, SYMBOLS)
     nothing = np.zeros(len(one.guid))
     errors = np.asarray(one.increase.get(name, nothing), np.float64)

@@ -29,22 +29,33 @@ STALE_ROUNDS = 3
 """After so many intervals without a round nothing of the ports is shown."""
 LEAST_STALE_S = 10.0
 RAW_WINDOW_S, RAW_ROUNDS = 300.0, 24
-"""Time of the bit error ratio before correction, at least so many rounds: on large fabrics two in ten read its counters."""
+"""Time of the bit error ratio before correction, at least so many rounds: on large fabrics two in
+ten read its counters."""
 TEXT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class ExporterService:
-    """Reads ``opened`` every ``every_s`` seconds and serves ``/metrics`` at ``address``:``port`` (0: a free one, then in :attr:`port`).
+    """Reads ``opened`` every ``every_s`` seconds and serves ``/metrics`` at ``address``:``port``
+    (0: a free one, then in :attr:`port`).
 
-    Raises :class:`MissingLibrary` without prometheus-client, :class:`InputError` for a port that is taken.
+    Raises :class:`MissingLibrary` without prometheus-client, :class:`InputError` for a port that is
+    taken.
     """
 
     def __init__(
-        self, opened: Opened, *, address: str = "127.0.0.1", port: int = 9315, every_s: float = 15.0, scheme: str = "treydock",
-        window_s: float = 3600.0, history: History | None = None, pace: Pace | None = None,
+        self,
+        opened: Opened,
+        *,
+        address: str = "127.0.0.1",
+        port: int = 9315,
+        every_s: float = 15.0,
+        scheme: str = "treydock",
+        window_s: float = 3600.0,
+        history: History | None = None,
+        pace: Pace | None = None,
         keep_s: float = 0.0,
         notice: Callable[[str], None] = lambda line: None,
-    ):  # fmt: skip
+    ):
         try:
             from prometheus_client import CollectorRegistry, ProcessCollector
         except ImportError:
@@ -155,7 +166,8 @@ class ExporterService:
             self._keep(self.history, one.targets.ports, self.watch.interval)
 
     def _keep(self, history: History, ports: ObservedPorts, interval: Interval) -> None:
-        """Keep the interval; where that cannot be done (a full disk) scrapes go on, and one line says so until it can."""
+        """Keep the interval; where that cannot be done (a full disk) scrapes go on, and one line
+        says so until it can."""
         try:
             history.append(ports, interval)
             history.append_manager(self.watch.manager.rounds[-1])
@@ -184,9 +196,11 @@ class ExporterService:
 def _same(a: Any, b: Any) -> bool:
     """The same ports, names, LIDs and cables?"""
     return a is b or (
-        len(a) == len(b) and bool((a.node_guid == b.node_guid).all() and (a.portnum == b.portnum).all() and (a.peer == b.peer).all())
-        and bool((a.lid == b.lid).all()) and a.node == b.node
-    )  # fmt: skip
+        len(a) == len(b)
+        and bool((a.node_guid == b.node_guid).all() and (a.portnum == b.portnum).all() and (a.peer == b.peer).all())
+        and bool((a.lid == b.lid).all())
+        and a.node == b.node
+    )
 
 
 class _Server(ThreadingHTTPServer):

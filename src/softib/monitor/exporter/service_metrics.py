@@ -19,7 +19,8 @@ Samples = list[tuple[tuple[str, ...], float]]
 
 
 class ServiceMetrics:
-    """A prometheus-client collector of ``watch``; ``fresh()`` says whether its last round is young enough to be shown."""
+    """A prometheus-client collector of ``watch``; ``fresh()`` says whether its last round is young
+    enough to be shown."""
 
     def __init__(self, watch: Watch, seen: SeenPorts, scheme: str, fresh: Any):
         self.watch, self.seen, self.scheme, self.fresh = watch, seen, scheme, fresh

@@ -1,4 +1,5 @@
-"""What stands of a fabric, whether it answers or not: devices, ports with the names of both ends, and cables."""
+"""What stands of a fabric, whether it answers or not: devices, ports with the names of both ends,
+and cables."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ __all__ = ["down_states", "standing_text"]
 
 
 def standing_text(seen: SeenPorts) -> bytes:
-    """``softib_device_up``, ``softib_port_info`` and ``softib_link_up`` (one a cable, from its :func:`_first` end) of everything that was seen."""
+    """``softib_device_up``, ``softib_port_info`` and ``softib_link_up`` (one a cable, from its
+    :func:`_first` end) of everything that was seen."""
     names = {p.key: escaped(hca_name(p.node)) for p in seen.ports.values()}
     device, info, link = (_head(m) for m in STANDING)
     listed: set[str] = set()
@@ -33,7 +35,8 @@ def standing_text(seen: SeenPorts) -> bytes:
 
 
 def down_states(seen: SeenPorts, listed: frozenset[tuple[int, int]]) -> str:
-    """Lines of ``softib_port_state`` for the ports that are down and whose state nobody told (``listed``: keys of those that are told)."""
+    """Lines of ``softib_port_state`` for the ports that are down and whose state nobody told
+    (``listed``: keys of those that are told)."""
     return "".join(
         f'softib_port_state{{guid="{p.port_guid}",port="{p.key[1]}"}} {DOWN}\n'
         for p in seen.down()
@@ -42,7 +45,8 @@ def down_states(seen: SeenPorts, listed: frozenset[tuple[int, int]]) -> str:
 
 
 def _first(port: SeenPort, other: SeenPort) -> bool:
-    """The end that names a cable: the switch, whose counters outlive a host's restart; of two of a kind the lower GUID."""
+    """The end that names a cable: the switch, whose counters outlive a host's restart; of two of a
+    kind the lower GUID."""
     return (not port.switch, port.key) < (not other.switch, other.key)
 
 

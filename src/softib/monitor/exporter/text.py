@@ -1,4 +1,5 @@
-"""The text that a scrape gets: one round as lines of Prometheus' text format (version 0.0.4), straight from columns."""
+"""The text that a scrape gets: one round as lines of Prometheus' text format (version 0.0.4),
+straight from columns."""
 
 from __future__ import annotations
 
@@ -41,12 +42,18 @@ LONGEST_NUMBER = 24
 _HELP = {m.name: m for m in (*TREYDOCK, *GUILBAULTS, *STATE, LANES)}
 _BYTES_PER_GBIT = 1e9 / 8
 _LEVELS = {
-    "state": "softib_port_state", "physical_state": "softib_port_physical_state", "fec_corrects": "softib_port_fec_limit_symbols",
-    "temperature_c": "softib_device_temperature_celsius", "module_temperature_c": "softib_module_temperature_celsius",
-    "module_temperature_high_c": "softib_module_temperature_high_alarm_celsius", "module_voltage_v": "softib_module_voltage_volts",
-    "module_rx_power_dbm": "softib_module_receive_power_dbm", "module_rx_power_low_dbm": "softib_module_receive_power_low_alarm_dbm",
-    "module_tx_power_dbm": "softib_module_transmit_power_dbm", "module_tx_power_low_dbm": "softib_module_transmit_power_low_alarm_dbm",
-}  # fmt: skip
+    "state": "softib_port_state",
+    "physical_state": "softib_port_physical_state",
+    "fec_corrects": "softib_port_fec_limit_symbols",
+    "temperature_c": "softib_device_temperature_celsius",
+    "module_temperature_c": "softib_module_temperature_celsius",
+    "module_temperature_high_c": "softib_module_temperature_high_alarm_celsius",
+    "module_voltage_v": "softib_module_voltage_volts",
+    "module_rx_power_dbm": "softib_module_receive_power_dbm",
+    "module_rx_power_low_dbm": "softib_module_receive_power_low_alarm_dbm",
+    "module_tx_power_dbm": "softib_module_transmit_power_dbm",
+    "module_tx_power_low_dbm": "softib_module_transmit_power_low_alarm_dbm",
+}
 """Level of a reading → metric."""
 _PIECES = tuple(
     np.frombuffer(w.encode(), np.uint8).copy() for w in ("_bucket", "_sum", "_count", ',le="', '"}', "+Inf")
@@ -54,7 +61,8 @@ _PIECES = tuple(
 
 
 class PortText:
-    """Text of the ports ``ports`` under the names of ``scheme``. Raises :class:`UnknownName` for another scheme."""
+    """Text of the ports ``ports`` under the names of ``scheme``. Raises :class:`UnknownName` for
+    another scheme."""
 
     def __init__(self, ports: ObservedPorts, scheme: str = "treydock"):
         if scheme not in SCHEMES:
@@ -72,7 +80,8 @@ class PortText:
     def text(
         self, reading: Reading, interval: Interval | None, ratios: ErrorRatios, seen: SeenPorts | None = None
     ) -> bytes:
-        """All lines of one round. What was not read in it is absent, except what ``seen`` knows to be down."""
+        """All lines of one round. What was not read in it is absent, except what ``seen`` knows to
+        be down."""
         self._at = 0
         for c in PORT_COUNTERS:
             if c.field not in reading.value:
@@ -192,9 +201,13 @@ class PortText:
         for kind in ("switch", "hca"):
             of = first[self.ports.switch[first] == (kind == "switch")].tolist()
             self._head(_HELP[f"infiniband_{kind}_info"])
-            self._raw("".join(
-                f'infiniband_{kind}_info{{guid="{guids[p]}",{kind}="{escaped(hca_name(names[p]))}",lid="{int(lids[p])}"}} 1\n' for p in of
-            ))  # fmt: skip
+            self._raw(
+                "".join(
+                    f'infiniband_{kind}_info{{guid="{guids[p]}",{kind}="{escaped(hca_name(names[p]))}",'
+                    f'lid="{int(lids[p])}"}} 1\n'
+                    for p in of
+                )
+            )
         of = first[~self.ports.switch[first] & known[first]].tolist()
         for name, values in (
             ("infiniband_hca_rate_bytes_per_second", data),
@@ -243,7 +256,8 @@ class PortText:
 
 
 def _first_of_device(ports: ObservedPorts) -> np.ndarray:
-    """The first row of each switch, and every row of HCAs: treydock's exporter takes each port of an HCA, with a PortGUID of its own, for a device."""
+    """The first row of each switch, and every row of HCAs: treydock's exporter takes each port of
+    an HCA, with a PortGUID of its own, for a device."""
     guid = ports.node_guid
     first = np.concatenate([[True], guid[1:] != guid[:-1]]) if len(guid) else np.zeros(0, bool)
     return np.flatnonzero(first | ~ports.switch)

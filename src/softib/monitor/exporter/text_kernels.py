@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Lines of Prometheus' text format, written from columns: ``name{labels} value``."""
 
 import numpy as np
@@ -75,7 +74,8 @@ def put_head(out, at, name, labels, begin, end):
 
 @kernel(_nrt=False)
 def write_counters(out, at, name, labels, offsets, rows, values, factor):
-    """One line for each of ``rows``: ``name`` (uint8[k]), ``labels[offsets[r] : offsets[r + 1]]``, and ``values[r]`` (uint64) times ``factor``; where it ended.
+    """One line for each of ``rows``: ``name`` (uint8[k]), ``labels[offsets[r] : offsets[r + 1]]``,
+    and ``values[r]`` (uint64) times ``factor``; where it ended.
 
     What does not fit in 64 bits after that stays at their largest value.
     """
@@ -112,7 +112,8 @@ def put_text(out, at, text):
 
 @kernel(_nrt=False)
 def write_histograms(out, at, name, labels, offsets, rows, bins, last, pieces):
-    """A Prometheus histogram for each of ``rows``: cumulated ``bins`` (uint64[n, b]) up to bin ``last[r]``, +Inf, sum of bin numbers, count; where it ended.
+    """A Prometheus histogram for each of ``rows``: cumulated ``bins`` (uint64[n, b]) up to bin
+    ``last[r]``, +Inf, sum of bin numbers, count; where it ended.
 
     ``pieces``: ``_bucket``, ``_sum``, ``_count``, ``,le="``, ``"}``, ``+Inf`` as uint8 arrays.
     """

@@ -1,4 +1,5 @@
-"""What ``accept --json`` and ``baseline compare --json`` hold, as :mod:`softib.render.document_types.common` has the others."""
+"""What ``accept --json`` and ``baseline compare --json`` hold, as
+:mod:`softib.render.document_types.common` has the others."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """What each document of ``--json`` holds, as types: the source of docs/schemas.
 
-Only ``docs/make_schemas.py`` and tests import this module and its likes (``*_types``). A key that may be absent is ``NotRequired``;
-``None`` stands for what is not known or was not asked for. Rates are in Gb/s, times in the unit that the name ends with.
+Only ``docs/make_schemas.py`` and tests import this module and its likes (``*_types``). A key that
+may be absent is ``NotRequired``; ``None`` stands for what is not known or was not asked for. Rates
+are in Gb/s, times in the unit that the name ends with.
 """
 
 from __future__ import annotations
@@ -75,7 +76,8 @@ class LeafRatio(TypedDict):
 
 
 class NarrowestPart(TypedDict):
-    """Hosts behind few cables: ``hosts`` of ``of``, what their cables carry in Gb/s, and that in percent of what the hosts can send."""
+    """Hosts behind few cables: ``hosts`` of ``of``, what their cables carry in Gb/s, and that in
+    percent of what the hosts can send."""
 
     name: str
     hosts: int
@@ -286,6 +288,13 @@ class Compile(TypedDict):
 
 
 DOCUMENTS: dict[str, Any] = {
-    "check": Check, "diff": Diff, "convert": Convert, "convert-explain": ConvertExplain, "generate": Generate, "doctor": Doctor, "compile": Compile,
-}  # fmt: skip
-"""Document → its type. ``route``, ``report`` and those of running fabrics are in modules of their own."""
+    "check": Check,
+    "diff": Diff,
+    "convert": Convert,
+    "convert-explain": ConvertExplain,
+    "generate": Generate,
+    "doctor": Doctor,
+    "compile": Compile,
+}
+"""Document → its type. ``route``, ``report`` and those of running fabrics are in modules of their
+own."""

@@ -1,4 +1,5 @@
-"""What the documents of our subnet manager hold (``sm-run``, ``sm-explain``), as :mod:`softib.render.document_types.common` has the others."""
+"""What the documents of our subnet manager hold (``sm-run``, ``sm-explain``), as
+:mod:`softib.render.document_types.common` has the others."""
 
 from __future__ import annotations
 

@@ -63,7 +63,8 @@ class Pattern(TypedDict):
 
 
 class EffectiveBisection(TypedDict):
-    """Random pairs between two halves: ``relative`` of their own link, the standard deviation of its samples' means (``spread``), and the sum of all flows in Gb/s."""
+    """Random pairs between two halves: ``relative`` of their own link, the standard deviation of
+    its samples' means (``spread``), and the sum of all flows in Gb/s."""
 
     relative: float
     limit: float | None

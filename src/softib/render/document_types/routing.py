@@ -1,4 +1,5 @@
-"""What ``route --json`` holds, and ``routing`` of ``report --json``, as :mod:`softib.render.document_types.common` has the others."""
+"""What ``route --json`` holds, and ``routing`` of ``report --json``, as
+:mod:`softib.render.document_types.common` has the others."""
 
 from __future__ import annotations
 
@@ -106,7 +107,8 @@ class Routing(TypedDict):
     sls_assumed: str
     """Why the paths' SLs are not known; empty where they are."""
     answer_loop: list[Step] | None
-    """A cycle that takes answers on the SL of the request, as connections by the connection manager send them."""
+    """A cycle that takes answers on the SL of the request, as connections by the connection manager
+    send them."""
     switch_loop: list[Step] | None
     failures: list[Failure]
     balance: Balance

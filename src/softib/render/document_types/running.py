@@ -1,4 +1,5 @@
-"""What the documents of running fabrics hold (``status``, ``fault``, ``sm``), as :mod:`softib.render.document_types.common` has the others."""
+"""What the documents of running fabrics hold (``status``, ``fault``, ``sm``), as
+:mod:`softib.render.document_types.common` has the others."""
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ class Sweep(TypedDict):
     phase_s: dict[str, float]
     """Phase → seconds."""
     tables_change: str
-    """Can a credit loop arise while forwarding tables change? acyclic, loop, loops-by-itself, unchanged; unknown-sls, sl2vl-changes, too-large, unknown-tables: nothing is known."""
+    """Can a credit loop arise while forwarding tables change? acyclic, loop, loops-by-itself,
+    unchanged; unknown-sls, sl2vl-changes, too-large, unknown-tables: nothing is known."""
     notes: list[str]
     problems: list[str]
 
@@ -86,7 +88,8 @@ class Wait(TypedDict):
 
 
 class Administration(TypedDict):
-    """Queries of the subnet administration by others: since it began, answered BUSY, and waiting now."""
+    """Queries of the subnet administration by others: since it began, answered BUSY, and waiting
+    now."""
 
     requests: int
     busy: int
@@ -294,5 +297,11 @@ class SmState(Manager):
 
 
 RUNNING_DOCUMENTS: dict[str, Any] = {
-    "status": Status, "down": Down, "listening": Listening, "forget": Forget, "top": Top, "fault": Fault, "sm": SmState,
-}  # fmt: skip
+    "status": Status,
+    "down": Down,
+    "listening": Listening,
+    "forget": Forget,
+    "top": Top,
+    "fault": Fault,
+    "sm": SmState,
+}

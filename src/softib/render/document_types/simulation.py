@@ -72,14 +72,16 @@ class Simulation(TypedDict):
     network: NotRequired[Literal["roce", "tcp"]]
     """Only of a run over Ethernet, with the next."""
     ethernet: NotRequired[dict[str, float]]
-    """Rate of the hosts' links, pause frames, frames dropped and marked, the longest queue in bytes, the largest share of the run in which a port was
-    paused, CPU time of all hosts."""
+    """Rate of the hosts' links, pause frames, frames dropped and marked, the longest queue in
+    bytes, the largest share of the run in which a port was paused, CPU time of all hosts."""
     faults: NotRequired[list[Fault]]
     """Only of a run in which something failed, with the three below."""
     management: NotRequired[dict[str, Any]]
-    """Where the subnet manager ran and its engine; MADs sent, lost and answered, VL15Dropped, traps, [begin, end] of sweeps in us."""
+    """Where the subnet manager ran and its engine; MADs sent, lost and answered, VL15Dropped,
+    traps, [begin, end] of sweeps in us."""
     retransmission: NotRequired[dict[str, int]]
-    """Messages lost, resent, and late (resent, and arrived); packets resent, discarded at inactive ports, lost on the wire."""
+    """Messages lost, resent, and late (resent, and arrived); packets resent, discarded at inactive
+    ports, lost on the wire."""
     unreachable: NotRequired[list[str]]
     """Ports with traffic that no link joined to the rest at the end."""
 
@@ -108,7 +110,8 @@ class Simulate(Simulation):
     variants: NotRequired[list[dict[str, Any]]]
     """The run as it is and all of ``--what-if``, side by side."""
     sensitivity: NotRequired[dict[str, dict[str, float]]]
-    """With ``--sensitivity``: time with latency, bandwidth, congestion at ``half`` and ``double``, over that without."""
+    """With ``--sensitivity``: time with latency, bandwidth, congestion at ``half`` and ``double``,
+    over that without."""
     trace: NotRequired[dict[str, Any]]
     """The timeline of one message."""
     counters: NotRequired[dict[str, dict[str, int]]]
@@ -188,7 +191,8 @@ class Network(TypedDict):
     price: PriceRange | None
     """Of the fabric built of this network; null where the cost book lacks an item."""
     per_price: float | None
-    """Performance (inverse of completion) for the middle price, over that of the fabric as it is."""
+    """Performance (inverse of completion) for the middle price, over that of the fabric as it is.
+    """
     jobs: list[JobOver]
 
 
@@ -214,7 +218,8 @@ class Compare(TypedDict):
     """The generation of the fabric's links."""
     networks: list[Network]
     half_price: list[HalfPrice] | None
-    """What remains at half the price or less: null where the cost book has no price of the fabric as it is."""
+    """What remains at half the price or less: null where the cost book has no price of the fabric
+    as it is."""
     notes: list[str]
 
 
@@ -228,5 +233,5 @@ class Sweep(TypedDict):
     parameters: list[str]
     good: bool
     rows: list[dict[str, Any]]
-    """A run each, the last parameter and then the seed changing fastest: parameters, seed, good, error, valid, simulated_us, latencies, and of each
-    job its time and p99."""
+    """A run each, the last parameter and then the seed changing fastest: parameters, seed, good,
+    error, valid, simulated_us, latencies, and of each job its time and p99."""

@@ -1,4 +1,5 @@
-"""What failed during a simulation and what the subnet manager did, in lines for people: the terminal and the page share them."""
+"""What failed during a simulation and what the subnet manager did, in lines for people: the
+terminal and the page share them."""
 
 from __future__ import annotations
 
@@ -33,17 +34,20 @@ def failure_lines(s: dict[str, Any]) -> list[str]:
     if m["sm"] == "internal":
         dropped = f", {m['vl15_dropped']:,} dropped in VL15 buffers" if m["vl15_dropped"] else ""
         lines.append(
-            f"subnet manager ({m['engine']}) on {m['node']}: {counted(m['sent'], 'MAD')} on the wire, {m['lost']:,} lost{dropped}, "
+            f"subnet manager ({m['engine']}) on {m['node']}: {counted(m['sent'], 'MAD')} on the wire, {m['lost']:,} "
+            f"lost{dropped}, "
             f"{counted(m['tables_written'], 'table block')} written in {counted(len(m['sweeps']), 'sweep')}"
         )
     else:
         lines.append("no subnet manager: nobody re-routes")
     lines.append(
-        f"packets: {r['packets_lost_on_wire']:,} lost on the wire, {r['packets_discarded']:,} discarded at ports that are down, "
+        f"packets: {r['packets_lost_on_wire']:,} lost on the wire, {r['packets_discarded']:,} discarded at ports "
+        f"that are down, "
         f"{r['packets_resent']:,} sent again"
     )
     lines.append(
-        f"messages: {r['messages_lost']:,} lost, {r['messages_resent']:,} sent again in part, {r['messages_late']:,} of these arrived"
+        f"messages: {r['messages_lost']:,} lost, {r['messages_resent']:,} sent again in part, "
+        f"{r['messages_late']:,} of these arrived"
     )
     if s["unreachable"]:
         lines.append(f"No link leads to {', '.join(s['unreachable'][:10])}{' …' if len(s['unreachable']) > 10 else ''}")
@@ -55,7 +59,8 @@ def _fault(f: dict[str, Any], managed: bool) -> list[str]:
     if not f["happened"]:
         return [f"{head}: the run was over before"]
     lines = [
-        f"{head}: {counted(f['lost_on_wire'], 'packet')} lost on the wire, {f['discarded']:,} discarded, {counted(f['paths_broken'], 'path')} broken"
+        f"{head}: {counted(f['lost_on_wire'], 'packet')} lost on the wire, {f['discarded']:,} discarded, "
+        f"{counted(f['paths_broken'], 'path')} broken"
     ]
     if f["trap_us"] is not None:
         ended = "did not end" if f["sweep_ended_us"] is None else f"ended after {_us(f['sweep_ended_us'] - f['at_us'])}"

@@ -1,4 +1,5 @@
-"""A simulation as one self-contained HTML page: figures, loads and queues over time, latencies, ports and their causes, variants."""
+"""A simulation as one self-contained HTML page: figures, loads and queues over time, latencies,
+ports and their causes, variants."""
 
 from __future__ import annotations
 
@@ -24,25 +25,42 @@ HEAT_ROWS = 48
 
 
 def page(figures: dict[str, Any], latencies_us: list[tuple[str, np.ndarray]], run: RunResult | None) -> str:
-    """The page of ``figures`` (:meth:`softib.Simulation.to_json`), sorted latencies by job, and the run (None: phases, which have no link loads). The
-    same for the same input but for the wall time."""
+    """The page of ``figures`` (:meth:`softib.Simulation.to_json`), sorted latencies by job, and the
+    run (None: phases, which have no link loads). The same for the same input but for the wall time.
+    """
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
-        loader=PackageLoader("softib.render"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
+        loader=PackageLoader("softib.render"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
     environment.filters.update(
-        us=lambda v: "never" if v is None else time_text(v * 1e6), bytes=bytes_text, n=lambda v: f"{v:,}",
-        percent=lambda v: "" if v is None else f"{v:.1%}", times=lambda v: "" if v is None else f"{v:.2f}×",
-    )  # fmt: skip
+        us=lambda v: "never" if v is None else time_text(v * 1e6),
+        bytes=bytes_text,
+        n=lambda v: f"{v:,}",
+        percent=lambda v: "" if v is None else f"{v:.1%}",
+        times=lambda v: "" if v is None else f"{v:.2f}×",
+    )
     over, maps = figures.get("over_time", {}), {}
     for kind in ("tiers", "ports", "queues") if over else ():
         maps[kind] = Markup(heat_over_time(over[kind], over["interval_us"], f"{kind} over time"))
-    return shown_lines(environment.get_template("simulation.html.j2").render(
-        s=figures, curve=Markup(latency_curves(latencies_us)), heat=Markup(link_heat(run)) if run is not None else "",
-        failures=failure_lines(figures), what="phase" if run is None else "message", maps=maps, part_names=PARTS, wait_names=WAITS,
-        timeline=Markup(timeline_chart(figures["trace"])) if "trace" in figures else "", curves=[n for n, c in latencies_us if len(c)][:CURVES],
-    ))  # fmt: skip
+    return shown_lines(
+        environment.get_template("simulation.html.j2").render(
+            s=figures,
+            curve=Markup(latency_curves(latencies_us)),
+            heat=Markup(link_heat(run)) if run is not None else "",
+            failures=failure_lines(figures),
+            what="phase" if run is None else "message",
+            maps=maps,
+            part_names=PARTS,
+            wait_names=WAITS,
+            timeline=Markup(timeline_chart(figures["trace"])) if "trace" in figures else "",
+            curves=[n for n, c in latencies_us if len(c)][:CURVES],
+        )
+    )
 
 
 def link_heat(run: RunResult) -> str:

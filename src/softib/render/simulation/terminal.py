@@ -29,14 +29,16 @@ def print_replay(s: dict[str, Any], console: Console) -> None:
     console.print(text(f"{s['program']} on {s['fabric'] or s['source']}", "bold"))
     console.print(
         text(
-            f"{counted(s['operations'], 'operation')} of {counted(s['ranks'], 'rank')} completed: {_us(s['simulated_us'])} of virtual time, computed in {s['wall_s']:.2f} s",
+            f"{counted(s['operations'], 'operation')} of {counted(s['ranks'], 'rank')} completed: "
+            f"{_us(s['simulated_us'])} of virtual time, computed in {s['wall_s']:.2f} s",
             "green",
         )
     )
     console.print(text(f"loggops layer, tables: {s['engine']}; no congestion between switches is in it"))
     console.print(
         text(
-            f"{counted(s['messages'], 'message')}, {s['bytes']:,} bytes; a rank computes {_us(s['computed_us'])} on average"
+            f"{counted(s['messages'], 'message')}, {s['bytes']:,} bytes; a rank computes {_us(s['computed_us'])} on "
+            f"average"
         )
     )
     console.print(text(f"ranks end from {_us(s['first_rank_ends_us'])} to {_us(s['last_rank_ends_us'])}"))
@@ -65,7 +67,8 @@ def print_simulation(s: dict[str, Any], console: Console) -> None:
         line("latency:", ", ".join(f"{k} {_us(v)}" for k, v in s["latency_us"].items()))
     if "phases" in s:
         line(
-            f"{counted(s['phases'], 'phase')}, at most {s['most_flows']} flows on a link ({counted(s['phases_by_message'], 'phase')} run message by message)"
+            f"{counted(s['phases'], 'phase')}, at most {s['most_flows']} flows on a link "
+            f"({counted(s['phases_by_message'], 'phase')} run message by message)"
         )
     print_failures(s, console)
     _jobs(s, console)
@@ -87,9 +90,12 @@ def _ethernet(s: dict[str, Any], console: Console) -> None:
     console.print(text(f"{NETWORKS[s['network']]}, hosts at {e['gbps']:g} Gb/s, flows hashed over shortest paths"))
     drops = e["tail_drops"] + e["headroom_drops"]
     figures = [
-        f"{e['pause_frames_sent']:,} pause frames" + (f" (a port paused for {e['longest_pause_share']:.0%} of the run)" if e["pause_frames_sent"] else ""),
-        f"{drops:,} frames dropped", f"{e['ecn_marked']:,} marked", f"longest queue {bytes_text(e['peak_queue'])}",
-    ]  # fmt: skip
+        f"{e['pause_frames_sent']:,} pause frames"
+        + (f" (a port paused for {e['longest_pause_share']:.0%} of the run)" if e["pause_frames_sent"] else ""),
+        f"{drops:,} frames dropped",
+        f"{e['ecn_marked']:,} marked",
+        f"longest queue {bytes_text(e['peak_queue'])}",
+    ]
     if e["cpu_send_us"] or e["cpu_receive_us"]:
         figures.append(f"CPU {_us(e['cpu_send_us'])} to send, {_us(e['cpu_receive_us'])} to receive")
     console.print(text("; ".join(figures)))
@@ -98,7 +104,8 @@ def _ethernet(s: dict[str, Any], console: Console) -> None:
 def _collective(c: dict[str, Any]) -> str:
     """One line as nccl-tests prints it."""
     return (
-        f"{c['collective']} of {c['ranks']:,} GPUs by {c['algorithm']} {c['protocol']}, {counted(c['channels'], 'channel')}: {_us(c['took_us'])}, "
+        f"{c['collective']} of {c['ranks']:,} GPUs by {c['algorithm']} {c['protocol']}, "
+        f"{counted(c['channels'], 'channel')}: {_us(c['took_us'])}, "
         f"algbw {c['algbw_gbytes']:,.2f} GB/s, busbw {c['busbw_gbytes']:,.2f} GB/s"
     )
 
@@ -107,7 +114,8 @@ def _training(t: dict[str, Any]) -> str:
     """A step in one line."""
     shape = f"data {t['data']} × tensor {t['tensor']} × pipeline {t['pipeline']}"
     return (
-        f"{t['gpus']:,} GPUs ({shape}), {t['parameters'] / 1e9:,.1f} G parameters: step {_us(t['step_us'])}, efficiency {t['efficiency']:.1%}, "
+        f"{t['gpus']:,} GPUs ({shape}), {t['parameters'] / 1e9:,.1f} G parameters: step {_us(t['step_us'])}, "
+        f"efficiency {t['efficiency']:.1%}, "
         f"{t['tokens_per_s']:,.0f} tokens/s, {t['gpu_hours_per_billion_tokens']:,.1f} GPU-hours for a billion tokens"
     )
 
@@ -144,13 +152,17 @@ def _slowest(s: dict[str, Any], console: Console) -> None:
         if "shift" in m:
             console.print(
                 text(
-                    f"slowest: shift {m['shift']}: {_us(m['took_us'])}, {counted(m['most_flows'], 'flow')} on the fullest link"
+                    f"slowest: shift {m['shift']}: {_us(m['took_us'])}, {counted(m['most_flows'], 'flow')} on the "
+                    f"fullest link"
                 )
             )
         else:
-            console.print(text(
-                f"slowest: {m['source']} to {m['destination']}, {bytes_text(m['size'])}: {_us(m['latency_us'])}, {m['gbps']:.1f} Gb/s"
-            ))  # fmt: skip
+            console.print(
+                text(
+                    f"slowest: {m['source']} to {m['destination']}, {bytes_text(m['size'])}: "
+                    f"{_us(m['latency_us'])}, {m['gbps']:.1f} Gb/s"
+                )
+            )
 
 
 def _ports(s: dict[str, Any], console: Console) -> None:
@@ -171,16 +183,22 @@ def _ports(s: dict[str, Any], console: Console) -> None:
             console.print(text(f"  {counted(p['flows'], 'flow')} (hop {p['hop']} of {p['hops']}): {flows}"))
         v = p["victims"]
         if v:
-            console.print(text(
-                f"  behind them waited {counted(v['messages'], 'message')} of {', '.join(v['jobs'])}; the worst, {v['source']} to "
-                f"{v['destination']}, took {v['slowdown']:.1f} times as long as alone"
-            ))  # fmt: skip
+            console.print(
+                text(
+                    f"  behind them waited {counted(v['messages'], 'message')} of {', '.join(v['jobs'])}; the "
+                    f"worst, {v['source']} to "
+                    f"{v['destination']}, took {v['slowdown']:.1f} times as long as alone"
+                )
+            )
         console.print(text(f"  would help: {p['help']}"))
     for r in s.get("remedies", ()):
         if r["verified"]:
-            console.print(text(
-                f"tried {r['change']}: {r['ratio']:.2f} times as long, mean latency {_times(r['mean_ratio'])}, p99 {_tails(r)}"
-            ))  # fmt: skip
+            console.print(
+                text(
+                    f"tried {r['change']}: {r['ratio']:.2f} times as long, mean latency {_times(r['mean_ratio'])}, "
+                    f"p99 {_tails(r)}"
+                )
+            )
         else:
             console.print(text(f"not tried {r['change']}: {r['why']}"))
 
@@ -199,9 +217,14 @@ def _other(s: dict[str, Any], console: Console) -> None:
     better = {e: r for e, r in s.get("other_engines", {}).items() if r <= LEAST_GAIN}
     if better:
         console.print()
-        console.print(text("other engines: " + ", ".join(
-            f"{e}'s busiest link between switches has {r:.0%} of what it has now" for e, r in better.items()
-        )))  # fmt: skip
+        console.print(
+            text(
+                "other engines: "
+                + ", ".join(
+                    f"{e}'s busiest link between switches has {r:.0%} of what it has now" for e, r in better.items()
+                )
+            )
+        )
     _sensitivity(s, console)
     for v in s.get("variants", ())[1:]:
         if s.get("sensitivity") and v["change"].partition("=")[0] in s["sensitivity"]:
@@ -218,7 +241,8 @@ def _other(s: dict[str, Any], console: Console) -> None:
         )
         console.print(
             text(
-                f"what if {v['change']}: {_us(v['simulated_us'])}, {v['ratio'] or 1.0:.2f} times as long{tail}{instead}",
+                f"what if {v['change']}: {_us(v['simulated_us'])}, {v['ratio'] or 1.0:.2f} times as "
+                f"long{tail}{instead}",
                 "bold",
             )
         )
@@ -247,7 +271,8 @@ def _sensitivity(s: dict[str, Any], console: Console) -> None:
 
 
 def _fabrics(s: dict[str, Any], console: Console) -> None:
-    """The jobs of all fabrics, each with its time there, without the others, and where all share the first fabric."""
+    """The jobs of all fabrics, each with its time there, without the others, and where all share
+    the first fabric."""
     if "fabrics" not in s:
         return
     console.print()
@@ -256,7 +281,8 @@ def _fabrics(s: dict[str, Any], console: Console) -> None:
         done = "" if other["good"] else ", not all messages completed"
         console.print(
             text(
-                f"fabric {other['name']}: {other['fabric'] or other['source']}, {network}, {_us(other['simulated_us'])}{done}",
+                f"fabric {other['name']}: {other['fabric'] or other['source']}, {network}, "
+                f"{_us(other['simulated_us'])}{done}",
                 "bold",
             )
         )

@@ -1,5 +1,5 @@
-"""Pictures of a run over time as SVG: heat maps, latencies by job, the timeline of a message. Cells of one colour in a row are one
-rectangle, so that a page stays small."""
+"""Pictures of a run over time as SVG: heat maps, latencies by job, the timeline of a message. Cells
+of one colour in a row are one rectangle, so that a page stays small."""
 
 from __future__ import annotations
 
@@ -24,19 +24,26 @@ PACKET_ROWS = 40
 STEPS = (0.02, 0.25, 0.5, 0.75, 0.95)
 """Borders of the colours of a heat map; below the first one nothing is drawn."""
 COLOURS = {
-    "own": "t-own", "queue": "t-queue", "other_vl": "t-vl", "credits": "t-credits", "held": "t-held", "incoming": "t-in",
-}  # fmt: skip
+    "own": "t-own",
+    "queue": "t-queue",
+    "other_vl": "t-vl",
+    "credits": "t-credits",
+    "held": "t-held",
+    "incoming": "t-in",
+}
 
 
 def heat_over_time(rows: Sequence[dict[str, Any]], interval_us: float, label: str) -> str:
-    """A row a port (or tier), time from left to right; ``values`` from 0 to 1, ``peak`` at the right."""
+    """A row a port (or tier), time from left to right; ``values`` from 0 to 1, ``peak`` at the
+    right."""
     if not rows:
         return ""
     count = len(rows[0]["values"])
     cell = (WIDTH - LABEL - PEAK) / max(count, 1)
     high = ROW * len(rows)
     parts = [
-        f'<svg class="heat over-time" viewBox="0 0 {WIDTH:.0f} {high + 22:.0f}" role="img" aria-label="{escape(label)}">'
+        f'<svg class="heat over-time" viewBox="0 0 {WIDTH:.0f} {high + 22:.0f}" role="img" '
+        f'aria-label="{escape(label)}">'
     ]
     shapes: dict[int, list[str]] = {}
     for i, row in enumerate(rows):
@@ -58,7 +65,8 @@ def heat_over_time(rows: Sequence[dict[str, Any]], interval_us: float, label: st
         side = " end" if share == 1.0 else "" if share == 0.0 else " mid"
         x = LABEL + share * (WIDTH - LABEL - PEAK)
         parts.append(
-            f'<text class="axis{side}" x="{x:.1f}" y="{high + 16:.0f}">{time_text(share * count * interval_us * 1e6)}</text>'
+            f'<text class="axis{side}" x="{x:.1f}" '
+            f'y="{high + 16:.0f}">{time_text(share * count * interval_us * 1e6)}</text>'
         )
     return "".join([*parts, "</svg>"])
 
@@ -71,7 +79,8 @@ def _equal(values: np.ndarray) -> list[tuple[int, int, int]]:
 
 
 def latency_curves(curves: Sequence[tuple[str, np.ndarray]]) -> str:
-    """Cumulative distributions of latencies (µs, ascending), a curve each, on a logarithmic axis; p50, p99 and p99.9 are marked."""
+    """Cumulative distributions of latencies (µs, ascending), a curve each, on a logarithmic axis;
+    p50, p99 and p99.9 are marked."""
     curves = [(name, c) for name, c in curves if len(c)][:CURVES]
     if not curves:
         return ""
@@ -93,7 +102,10 @@ def latency_curves(curves: Sequence[tuple[str, np.ndarray]]) -> str:
     for number, (name, sorted_us) in enumerate(curves):
         rows = np.unique(np.linspace(0, len(sorted_us) - 1, min(POINTS, len(sorted_us))).round().astype(int))
         shares = (rows + 1) / len(sorted_us)
-        points = [f"{x(float(sorted_us[0])):.1f},{y(0.0):.1f}", *(f"{x(float(sorted_us[r])):.1f},{y(float(p)):.1f}" for r, p in zip(rows, shares, strict=True))]  # fmt: skip
+        points = [
+            f"{x(float(sorted_us[0])):.1f},{y(0.0):.1f}",
+            *(f"{x(float(sorted_us[r])):.1f},{y(float(p)):.1f}" for r, p in zip(rows, shares, strict=True)),
+        ]
         parts.append(
             f'<polyline class="c{number}" points="{" ".join(points)}"><title>{escape(name)}</title></polyline>'
         )
@@ -101,13 +113,15 @@ def latency_curves(curves: Sequence[tuple[str, np.ndarray]]) -> str:
             value = float(np.quantile(sorted_us, share))
             title = f"{name}: p{100 * share:g} {time_text(value * 1e6)}"
             parts.append(
-                f'<circle class="m{number}" cx="{x(value):.1f}" cy="{y(share):.1f}" r="3.2"><title>{escape(title)}</title></circle>'
+                f'<circle class="m{number}" cx="{x(value):.1f}" cy="{y(share):.1f}" '
+                f'r="3.2"><title>{escape(title)}</title></circle>'
             )
     return "".join([*parts, "</svg>"])
 
 
 def timeline_chart(trace: dict[str, Any]) -> str:
-    """A row a packet: its waits at each port by reason, its octets on each link, from the message's posting to its completion."""
+    """A row a packet: its waits at each port by reason, its octets on each link, from the message's
+    posting to its completion."""
     packets = trace["packets"]
     if len(packets) > PACKET_ROWS:
         packets = packets[: PACKET_ROWS // 2] + packets[-PACKET_ROWS // 2 :]
@@ -118,7 +132,8 @@ def timeline_chart(trace: dict[str, Any]) -> str:
     x = lambda us: LABEL + (us - begin) * scale
     high = ROW * len(packets)
     parts = [
-        f'<svg class="timeline" viewBox="0 0 {WIDTH:.0f} {high + 22:.0f}" role="img" aria-label="packets of the message over time">'
+        f'<svg class="timeline" viewBox="0 0 {WIDTH:.0f} {high + 22:.0f}" role="img" aria-label="packets of the '
+        f'message over time">'
     ]
     for i, p in enumerate(packets):
         top = i * ROW
@@ -145,4 +160,7 @@ def timeline_chart(trace: dict[str, Any]) -> str:
 
 
 def _bar(kind: str, x: float, wide: float, top: float, title: str) -> str:
-    return f'<rect class="{kind}" x="{x:.1f}" y="{top + 2:.0f}" width="{max(wide, 0.6):.1f}" height="{ROW - 4:.0f}"><title>{escape(title)}</title></rect>'
+    return (
+        f'<rect class="{kind}" x="{x:.1f}" y="{top + 2:.0f}" width="{max(wide, 0.6):.1f}" '
+        f'height="{ROW - 4:.0f}"><title>{escape(title)}</title></rect>'
+    )

@@ -9,18 +9,28 @@ from softib.render.phrases import bytes_text, time_text
 __all__ = ["PARTS", "WAITS", "trace_lines"]
 
 WAITS = {
-    "own": "behind packets of its own queue pair", "queue": "behind packets of others", "other_vl": "while other VLs had the turn",
-    "credits": "for credits", "held": "held back", "incoming": "for its own octets",
-}  # fmt: skip
+    "own": "behind packets of its own queue pair",
+    "queue": "behind packets of others",
+    "other_vl": "while other VLs had the turn",
+    "credits": "for credits",
+    "held": "held back",
+    "incoming": "for its own octets",
+}
 PARTS = {
-    "posting": "posting, and fetching what is not inline", **WAITS, "cables": "cables", "switches": "switches", "wire": "its octets on the last wire",
-    "buffer": "in the receiver's buffer", "memory": "into memory",
-}  # fmt: skip
+    "posting": "posting, and fetching what is not inline",
+    **WAITS,
+    "cables": "cables",
+    "switches": "switches",
+    "wire": "its octets on the last wire",
+    "buffer": "in the receiver's buffer",
+    "memory": "into memory",
+}
 PACKETS = 12
 
 
 def trace_lines(t: dict[str, Any]) -> list[str]:
-    """Lines of a table: the message, where its time went, the hops of the packet that it arrived with, then each packet's times."""
+    """Lines of a table: the message, where its time went, the hops of the packet that it arrived
+    with, then each packet's times."""
     lines = [f"message {t['message']}: {t['source']} to {t['destination']}, {bytes_text(t['size'])}, job {t['job']}"]
     lines.append(f"  posted {_at(t['posted_us'])}, arrived {_at(t['arrived_us'])}, completed {_at(t['completed_us'])}")
     if t["last"] is not None:
@@ -55,7 +65,8 @@ def _hops(p: dict[str, Any]) -> list[str]:
     lines = [f"  {p['kind']} {p['psn']}, {p['octets']:,} octets, hop by hop"]
     for h in p["hops"]:
         lines.append(
-            f"    {h['port']} VL {h['vl']}: there {_at(h['arrived_us'])}, sent {_at(h['sent_us'])}, gone {_at(h['left_us'])}"
+            f"    {h['port']} VL {h['vl']}: there {_at(h['arrived_us'])}, sent {_at(h['sent_us'])}, gone "
+            f"{_at(h['left_us'])}"
         )
         lines += [f"      {_span(us):>10} {WAITS[name]}" for name, us in h["waits_us"].items()]
         lines += [

@@ -43,7 +43,8 @@ class _Names:
 
 
 def with_root_groups(graph: SwitchGraph, options: RouteOptions, notes: list[str]) -> RouteOptions:
-    """``options`` with the switches of its ``root_groups`` among the roots; ``notes`` name a group that has none."""
+    """``options`` with the switches of its ``root_groups`` among the roots; ``notes`` name a group
+    that has none."""
     members = members_of(graph, options.groups)
     chosen = np.zeros(graph.n_switches, bool)
     for name in options.root_groups:
@@ -72,8 +73,8 @@ def members_of(graph: SwitchGraph, groups: tuple[PortGroup, ...]) -> dict[str, M
 
 
 def part_of(graph: SwitchGraph, topology: Topology, groups: dict[str, Members]) -> tuple[np.ndarray, SwitchGraph]:
-    """The switches of ``topology`` (rows of ``graph``), and it as a graph: cables whose two ends are in its group, adapters of its other group
-    on such ports, and its switches' own LIDs."""
+    """The switches of ``topology`` (rows of ``graph``), and it as a graph: cables whose two ends
+    are in its group, adapters of its other group on such ports, and its switches' own LIDs."""
     ports, adapters = groups[topology.switches].switch_ports, groups[topology.adapters].ends
     switches = np.asarray(ports.any(axis=1))
     owner = np.repeat(np.arange(graph.n_switches), np.diff(graph.first))
@@ -109,7 +110,8 @@ def _members(graph: SwitchGraph, group: PortGroup, found: dict[str, Members], na
 
 
 def _node_guids(graph: SwitchGraph) -> np.ndarray:
-    """uint64[ends]: NodeGUID of a switch's own port, 0 of the others: an adapter is named by its PortGUIDs."""
+    """uint64[ends]: NodeGUID of a switch's own port, 0 of the others: an adapter is named by its
+    PortGUIDs."""
     return np.where(graph.end_is_switch, graph.switch_guid[graph.end_switch], np.uint64(0))
 
 

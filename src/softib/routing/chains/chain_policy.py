@@ -1,4 +1,5 @@
-"""Routing chains: which engine routes which part of a fabric (the documents ``port-groups.txt`` and ``routing-chains.txt`` of NVIDIA's OpenSM).
+"""Routing chains: which engine routes which part of a fabric (the documents ``port-groups.txt`` and
+``routing-chains.txt`` of NVIDIA's OpenSM).
 
 Three files, each of blocks of ``key: value`` lines::
 
@@ -38,7 +39,8 @@ __all__ = [
 
 PREDEFINED = ("ALL", "ALL_SWITCHES", "ALL_CAS")
 ONE_VL = ("minhop", "updn", "dnup", "ftree", "dor", "sssp", "file")
-"""Engines of a step. The others give paths SLs, which hold for a whole path, while a path may pass the parts of several steps."""
+"""Engines of a step. The others give paths SLs, which hold for a whole path, while a path may pass
+the parts of several steps."""
 MOST_PORT = 254
 
 Ports = frozenset[int]
@@ -47,7 +49,8 @@ Ports = frozenset[int]
 
 @dataclass(frozen=True)
 class HostRule:
-    """Adapters whose NodeDescription begins with the word ``host``; ``hca`` is the number of ``HCA-n`` or ``mlx5_n``, None: any."""
+    """Adapters whose NodeDescription begins with the word ``host``; ``hca`` is the number of
+    ``HCA-n`` or ``mlx5_n``, None: any."""
 
     host: str
     ports: Ports = frozenset()
@@ -64,7 +67,8 @@ class NameRule:
 
 @dataclass(frozen=True)
 class PortGroup:
-    """Ports by PortGUID or NodeGUID (``guids``, ``ranges``), by NodeDescription, and of other groups; what any rule names is in it."""
+    """Ports by PortGUID or NodeGUID (``guids``, ``ranges``), by NodeDescription, and of other
+    groups; what any rule names is in it."""
 
     name: str = ""
     guids: tuple[tuple[int, Ports], ...] = ()
@@ -86,8 +90,9 @@ class Topology:
 
 @dataclass(frozen=True)
 class Step:
-    """``topology`` 0 is the whole fabric. ``fallback_to``: the step in whose place this one stands where that fails, 0: it is none.
-    ``config``: path of a file of OpenSM's options; ``options``: what it says of the engine, None: as of the whole chain."""
+    """``topology`` 0 is the whole fabric. ``fallback_to``: the step in whose place this one stands
+    where that fails, 0: it is none. ``config``: path of a file of OpenSM's options; ``options``:
+    what it says of the engine, None: as of the whole chain."""
 
     id: int = 0
     engine: str = ""
@@ -206,8 +211,9 @@ _KEYS: dict[str, dict[str, tuple[str, Callable[[str], Any], str]]] = {
         "config": ("config", _name, "a path"),
         "path-bit": ("", _path_bit, "0, the only one that there is"),
     },
-}  # fmt: skip
-"""Block → key → (field, what reads its value, what would be right). ``use`` is a comment everywhere."""
+}
+"""Block → key → (field, what reads its value, what would be right). ``use`` is a comment
+everywhere."""
 
 
 @dataclass
@@ -257,7 +263,8 @@ class _File:
 
 
 def parse_chain(files: Mapping[str, tuple[str, str]]) -> ChainPolicy:
-    """The policy of ``files``: option (``pgrp_policy_file``, ``topo_policy_file``, ``rch_policy_file``) → (text, name for messages).
+    """The policy of ``files``: option (``pgrp_policy_file``, ``topo_policy_file``,
+    ``rch_policy_file``) → (text, name for messages).
 
     Raises :class:`InputError` with file, line and what would be right.
     """

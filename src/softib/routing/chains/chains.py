@@ -1,10 +1,13 @@
-"""``chain``: parts of a fabric routed by engines of their own, one after the other (:mod:`softib.routing.chains.chain_policy`).
+"""``chain``: parts of a fabric routed by engines of their own, one after the other
+(:mod:`softib.routing.chains.chain_policy`).
 
-The first step routes the whole fabric, each later one its topology; where both have an entry the later one counts. A step's tables never lead out of its
-topology, and lead to the destination from every switch there that has an entry. So along a path the step that an entry comes from never goes back, and paths of
-a chain have no loop where those of its steps have none.
+The first step routes the whole fabric, each later one its topology; where both have an entry the
+later one counts. A step's tables never lead out of its topology, and lead to the destination from
+every switch there that has an entry. So along a path the step that an entry comes from never goes
+back, and paths of a chain have no loop where those of its steps have none.
 
-Two engines that are each free of credit loops may close one together. A step whose tables would do so, or would lose a pair, is left out, and ``notes`` say so.
+Two engines that are each free of credit loops may close one together. A step whose tables would do
+so, or would lose a pair, is left out, and ``notes`` say so.
 """
 
 from __future__ import annotations
@@ -52,14 +55,21 @@ def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
             continue
         lft, loops, lost = new, new_loops, new_lost
         notes.append(
-            f"{_called(taken)}: {counted(len(rows), 'switch')}, {counted(int((table != LFT_NO_ROUTE).any(axis=0).sum()), 'LID')}"
+            f"{_called(taken)}: {counted(len(rows), 'switch')}, "
+            f"{counted(int((table != LFT_NO_ROUTE).any(axis=0).sum()), 'LID')}"
         )
     return Routing("chain", lft, notes=notes)
 
 
 def _made(
-    graph: SwitchGraph, options: RouteOptions, policy: ChainPolicy, groups: dict[str, Members], step: Step, notes: list[str], is_first: bool
-) -> tuple[Step, np.ndarray, np.ndarray] | None:  # fmt: skip
+    graph: SwitchGraph,
+    options: RouteOptions,
+    policy: ChainPolicy,
+    groups: dict[str, Members],
+    step: Step,
+    notes: list[str],
+    is_first: bool,
+) -> tuple[Step, np.ndarray, np.ndarray] | None:
     """The step that succeeds, of ``step`` and its fallbacks; its switches (rows), and their tables."""
     topologies = {t.id: t for t in policy.topologies}
     last: tuple[Step, np.ndarray, np.ndarray] | None = None

@@ -1,11 +1,11 @@
-"""``dfsssp``: the tables of sssp, free of credit loops by virtual lanes (J. Domke, T. Hoefler, W. Nagel, "Deadlock-Free
-Oblivious Routing for Arbitrary Topologies", IPDPS 2011).
+"""``dfsssp``: the tables of sssp, free of credit loops by virtual lanes (J. Domke, T. Hoefler, W.
+Nagel, "Deadlock-Free Oblivious Routing for Arbitrary Topologies", IPDPS 2011).
 
-The paths between two switches, those of both directions, take the first VL without a cycle (:mod:`softib.routing.engines.lanes`); where that needs more VLs than there are,
-each path the first where it makes none, as OpenSM's take VLs by direction. SL = VL.
-Where one VL is
-enough (trees), ``path_sl`` is None. An SL belongs to a pair of ports, so where several VLs are needed all LIDs of a port (LMC)
-share its paths.
+The paths between two switches, those of both directions, take the first VL without a cycle
+(:mod:`softib.routing.engines.lanes`); where that needs more VLs than there are, each path the first
+where it makes none, as OpenSM's take VLs by direction. SL = VL. Where one VL is enough (trees),
+``path_sl`` is None. An SL belongs to a pair of ports, so where several VLs are needed all LIDs of a
+port (LMC) share its paths.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ __all__ = ["route"]
 
 
 def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
-    """Tables of ``graph`` and the SLs of its paths; minhop's where ``options.data_vls`` are too few."""
+    """Tables of ``graph`` and the SLs of its paths; minhop's where ``options.data_vls`` are too
+    few."""
     lft = tables(graph)
     free = without_switch_loops(graph, lft)
     if free is not None:
@@ -36,7 +37,10 @@ def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
     if lanes is None:
         path_sl = by_path(graph, lft, options.data_vls)
         if path_sl is None:
-            why = f"paths need more than the {counted(options.data_vls, 'data VL')} there {plural(options.data_vls, 'is', 'are')}"
+            why = (
+                f"paths need more than the {counted(options.data_vls, 'data VL')} there "
+                f"{plural(options.data_vls, 'is', 'are')}"
+            )
             return by_minhop(graph, options, "dfsssp", why)
         lanes = by_direction(graph, lft, path_sl, options.data_vls)
     return routing_on(lanes, "dfsssp", notes)

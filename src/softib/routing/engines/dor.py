@@ -1,9 +1,12 @@
-"""``dor``: dimension order routing by port numbers, as OpenSM's (``opensm(8)``, "DOR Routing Algorithm").
+"""``dor``: dimension order routing by port numbers, as OpenSM's (``opensm(8)``, "DOR Routing
+Algorithm").
 
-Of the shortest paths each switch takes that over its lowest port. Where the cables of a mesh or hypercube are plugged in the
-same order of dimensions everywhere, this is dimension order, which needs one VL and no order of switches; parallel cables share
-the destinations. On tori of more than four switches round, or with cables in another order, tables can loop (``verify`` says so):
-torus-2QoS and lash do not. OpenSM's ``dor`` differs in nothing but the cable that a destination takes.
+Of the shortest paths each switch takes that over its lowest port. Where the cables of a mesh or
+hypercube are plugged in the same order of dimensions everywhere, this is dimension order, which
+needs one VL and no order of switches; parallel cables share the destinations. On tori of more than
+four switches round, or with cables in another order, tables can loop (``verify`` says so):
+torus-2QoS and lash do not. OpenSM's ``dor`` differs in nothing but the cable that a destination
+takes.
 """
 
 from __future__ import annotations

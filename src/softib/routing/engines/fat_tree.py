@@ -1,4 +1,5 @@
-"""A graph seen as a fat tree: ranks, the order of switches and of compute nodes, and why a graph is no pure tree."""
+"""A graph seen as a fat tree: ranks, the order of switches and of compute nodes, and why a graph is
+no pure tree."""
 
 from __future__ import annotations
 
@@ -23,9 +24,9 @@ class NotATree(Exception):
 
 @dataclass(frozen=True)
 class Tree:
-    """A graph seen as a tree. ``rank`` int32[n], 0 = top; ``order`` int32[n] switches from the top down, by (rank,
-    index); ``place`` its inverse; ``compute`` int32[…] ends that are compute nodes, in routing order; ``others`` the
-    other CA ends; ``levels``."""
+    """A graph seen as a tree. ``rank`` int32[n], 0 = top; ``order`` int32[n] switches from the top
+    down, by (rank, index); ``place`` its inverse; ``compute`` int32[…] ends that are compute nodes,
+    in routing order; ``others`` the other CA ends; ``levels``."""
 
     rank: np.ndarray
     order: np.ndarray
@@ -99,13 +100,14 @@ def _levels(graph: SwitchGraph, rank: np.ndarray, is_compute: np.ndarray) -> int
 
 
 def _check_pure(graph: SwitchGraph, rank: np.ndarray, levels: int) -> None:
-    """OpenSM's rules: nothing is below the leaves (its ERR AB26), and switches of one rank have equally many port groups up
-    and down, of equally many ports (AB09, AB0A, AB0B, AB0C)."""
+    """OpenSM's rules: nothing is below the leaves (its ERR AB26), and switches of one rank have
+    equally many port groups up and down, of equally many ports (AB09, AB0A, AB0B, AB0C)."""
     n = graph.n_switches
     below = np.flatnonzero(rank >= levels)
     if len(below):
         raise NotATree(
-            f"{counted(len(below), 'switch')} {plural(len(below), 'is', 'are')} farther from the top than the switches with compute nodes (rank {levels - 1}): "
+            f"{counted(len(below), 'switch')} {plural(len(below), 'is', 'are')} farther from the top than the "
+            f"switches with compute nodes (rank {levels - 1}): "
             f"{_guid(graph, below[0])} has rank {rank[below[0]]}"
         )
     owner = graph.link_switch
@@ -129,7 +131,8 @@ def _check_pure(graph: SwitchGraph, rank: np.ndarray, levels: int) -> None:
             if len(wide) and (wide != wide[0]).any():
                 bad = int(np.flatnonzero(wide != wide[0])[0])
                 raise NotATree(
-                    f"switches of rank {r} differ in parallel cables {name}: {_guid(graph, low[at][0])} has {wide[0]} to "
+                    f"switches of rank {r} differ in parallel cables {name}: {_guid(graph, low[at][0])} has "
+                    f"{wide[0]} to "
                     f"a switch, {_guid(graph, low[at][bad])} has {wide[bad]}"
                 )
 
@@ -139,8 +142,9 @@ def _guid(graph: SwitchGraph, switch: int) -> str:
 
 
 def _index(graph: SwitchGraph, rank: np.ndarray) -> np.ndarray:
-    """Switches from the top down: a level by (earliest switch above, NodeGUID), so that the planes of a tree come in
-    the same order under every parent, and the leaves of one subtree stay together."""
+    """Switches from the top down: a level by (earliest switch above, NodeGUID), so that the planes
+    of a tree come in the same order under every parent, and the leaves of one subtree stay
+    together."""
     n = graph.n_switches
     owner = graph.link_switch
     place = np.zeros(n, np.int64)

@@ -1,13 +1,15 @@
-"""``file``: the tables of a dump, as OpenSM takes them with ``-R file -U`` (opensm(8), "File Routing Algorithm").
+"""``file``: the tables of a dump, as OpenSM takes them with ``-R file -U`` (opensm(8), "File
+Routing Algorithm").
 
 The dump is what dump_lfts, ``opensm-lfts.dump`` or ``softib route --dump`` write::
 
     Unicast lids [0x0-0x7] of switch Lid 2 guid 0x0000000000200000 ('Switch1'):
     0x0003 012 : (Channel Adapter portguid 0x0000000000100001: 'host HCA-1')
 
-A destination whose PortGUID stands there may have another LID now: the entry is then for its LID of today, as in OpenSM. Switches
-that the fabric has not are skipped, and ``notes`` count what the dump lacks. Nothing is computed, so the tables may leave
-pairs without a route, and may loop: :mod:`softib.routing.proof.verify` says so.
+A destination whose PortGUID stands there may have another LID now: the entry is then for its LID of
+today, as in OpenSM. Switches that the fabric has not are skipped, and ``notes`` count what the dump
+lacks. Nothing is computed, so the tables may leave pairs without a route, and may loop:
+:mod:`softib.routing.proof.verify` says so.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ from softib.routing.graph import SwitchGraph
 __all__ = ["route"]
 
 _LINE = re.compile(
-    r"^[^\S\n]*(?:Unicast lids.*?\bguid (0x[0-9a-fA-F]+)|(0x[0-9a-fA-F]{1,4}) (\d{1,3}) :(?:.*?portguid (0x[0-9a-fA-F]+))?)",
+    r"^[^\S\n]*(?:Unicast lids.*?\bguid (0x[0-9a-fA-F]+)|(0x[0-9a-fA-F]{1,4}) (\d{1,3}) :(?:.*?portguid "
+    r"(0x[0-9a-fA-F]+))?)",
     re.M,
 )
 

@@ -1,24 +1,32 @@
-"""``ftree``: fat-tree routing without contention for shift permutations (E. Zahavi et al., "Optimized InfiniBand
-fat-tree routing for shift all-to-all communication patterns", Concurrency and Computation 22, 2010; OpenSM's engine).
+"""``ftree``: fat-tree routing without contention for shift permutations (E. Zahavi et al.,
+"Optimized InfiniBand fat-tree routing for shift all-to-all communication patterns", Concurrency and
+Computation 22, 2010; OpenSM's engine).
 
-1. Switches get a rank (0 = top) and an index; the index orders the switches of a level alike under every parent.
-2. Compute nodes are taken in the order of their leaf's index and port. Each gets a *main path*: from its leaf up the
-   link with the fewest main paths so far. On a full tree destination k so lands on top switch "k mod tops".
-3. Every switch above a leaf goes down to it; every switch below a main path's switch goes up to that switch. So all
-   traffic to one destination meets at its main path, and a link down carries few destinations.
-4. What remains (switches that no CA's traffic crosses, switches' own LIDs) gets the least-loaded shortest legal way.
+1. Switches get a rank (0 = top) and an index; the index orders the switches of a level alike under
+   every parent.
+2. Compute nodes are taken in the order of their leaf's index and port. Each gets a *main path*:
+   from its leaf up the link with the fewest main paths so far. On a full tree destination k so
+   lands on top switch "k mod tops".
+3. Every switch above a leaf goes down to it; every switch below a main path's switch goes up to
+   that switch. So all traffic to one destination meets at its main path, and a link down carries
+   few destinations.
+4. What remains (switches that no CA's traffic crosses, switches' own LIDs) gets the least-loaded
+   shortest legal way.
 
-No way goes up after down in the total order (rank, index), so there are no credit loops. CAs that this leaves apart
-(on two top switches) are connected by :mod:`softib.routing.detours` if that makes none.
+No way goes up after down in the total order (rank, index), so there are no credit loops. CAs that
+this leaves apart (on two top switches) are connected by :mod:`softib.routing.detours` if that makes
+none.
 
-OpenSM wants a pure tree unless roots are given. Where the fabric is none (cables, switches or hosts are missing or unequal, a
-management switch or storage hangs where no compute node should), the choice of roots and of adapters that are no compute nodes
-(:mod:`softib.routing.engines.quasi_tree`) is taken whose worst link carries the fewest paths, if all pairs are reached without a credit
-loop and updn would load a link more; else, or with LMC > 0, the fabric is routed by ``minhop`` as OpenSM does. ``notes``
-say so in one line. Levels are counted from the compute nodes, so storage or SHARP
-aggregation nodes on a spine do not spoil a tree once ``cn_guids`` or ``io_guids`` tell them apart (SHARP nodes are
-told apart by the graph); OpenSM counts from all CAs. ``io_guids`` are routed after the compute nodes like any other
-non-compute node; OpenSM's ``max_reverse_hops`` is not offered, since it can bring credit loops.
+OpenSM wants a pure tree unless roots are given. Where the fabric is none (cables, switches or hosts
+are missing or unequal, a management switch or storage hangs where no compute node should), the
+choice of roots and of adapters that are no compute nodes (:mod:`softib.routing.engines.quasi_tree`)
+is taken whose worst link carries the fewest paths, if all pairs are reached without a credit loop
+and updn would load a link more; else, or with LMC > 0, the fabric is routed by ``minhop`` as OpenSM
+does. ``notes`` say so in one line. Levels are counted from the compute nodes, so storage or SHARP
+aggregation nodes on a spine do not spoil a tree once ``cn_guids`` or ``io_guids`` tell them apart
+(SHARP nodes are told apart by the graph); OpenSM counts from all CAs. ``io_guids`` are routed after
+the compute nodes like any other non-compute node; OpenSM's ``max_reverse_hops`` is not offered,
+since it can bring credit loops.
 """
 
 from __future__ import annotations
@@ -46,7 +54,8 @@ __all__ = ["imperfect", "route"]
 
 
 def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
-    """Tables of a fat tree, pure or not; minhop's, with the reason in ``notes``, where ``graph`` is none."""
+    """Tables of a fat tree, pure or not; minhop's, with the reason in ``notes``, where ``graph`` is
+    none."""
     if not graph.end_lmc.any():
         return _by_base_lids(graph, options)
     routing = _by_base_lids(replace(graph, end_lmc=np.zeros_like(graph.end_lmc)), options)
@@ -84,8 +93,9 @@ def _by_base_lids(graph: SwitchGraph, options: RouteOptions) -> Routing:
 
 
 def _add_lids(graph: SwitchGraph, lft: np.ndarray) -> None:
-    """Later LIDs of each port (LMC) go the way of the base LIDs of the next ports of its switch, one further for each: all ports' n-th LIDs
-    meet as little contention as their base LIDs do, and those of one port take different links up."""
+    """Later LIDs of each port (LMC) go the way of the base LIDs of the next ports of its switch,
+    one further for each: all ports' n-th LIDs meet as little contention as their base LIDs do, and
+    those of one port take different links up."""
     place = np.lexsort((graph.end_port, graph.end_is_compute, graph.end_is_switch, graph.end_switch))
     kind = np.stack([graph.end_switch, graph.end_is_switch, graph.end_is_compute])[:, place]
     begins = np.flatnonzero(np.append(True, (kind[:, 1:] != kind[:, :-1]).any(axis=0)))
@@ -101,16 +111,19 @@ def _add_lids(graph: SwitchGraph, lft: np.ndarray) -> None:
 
 
 def imperfect(graph: SwitchGraph, options: RouteOptions) -> tuple[RouteOptions, Routing] | None:
-    """The roots and I/O nodes with which ``graph`` can be routed as a tree, and its tables then; None where no choice reaches
-    every pair without a credit loop. Of several the one whose worst link carries the fewest paths."""
+    """The roots and I/O nodes with which ``graph`` can be routed as a tree, and its tables then;
+    None where no choice reaches every pair without a credit loop. Of several the one whose worst
+    link carries the fewest paths."""
     best: tuple[int, RouteOptions, Routing] | None = None
     for roots, no_compute in choices(graph, options):
         guids = {int(g) for g in graph.end_guid[no_compute]}
         changed = replace(
-            options, root_guids=tuple(sorted(int(g) for g in graph.switch_guid[roots])), past_roots=(),
+            options,
+            root_guids=tuple(sorted(int(g) for g in graph.switch_guid[roots])),
+            past_roots=(),
             io_guids=tuple(sorted({*options.io_guids, *guids})),
             cn_guids=tuple(g for g in options.cn_guids if g not in guids),
-        )  # fmt: skip
+        )
         try:
             made = _route(graph, changed, [])
         except NotATree:
@@ -133,8 +146,9 @@ def _route(graph: SwitchGraph, options: RouteOptions, notes: list[str], obey: bo
 
 
 def _tables(graph: SwitchGraph, tree: Tree, notes: list[str], whole: bool) -> np.ndarray:
-    """The forwarding tables, by the four steps of the module's docstring. Where some pairs have no path up and then down,
-    and no other path without a credit loop: what there is, or :class:`NotATree` if they must be ``whole``."""
+    """The forwarding tables, by the four steps of the module's docstring. Where some pairs have no
+    path up and then down, and no other path without a credit loop: what there is, or
+    :class:`NotATree` if they must be ``whole``."""
     ends = np.concatenate([tree.compute, tree.others])
     rows = np.argsort(graph.end_switch[ends], kind="stable")  # table rows, grouped by leaf
     ends_by_row = ends[rows]
@@ -169,7 +183,8 @@ def _tables(graph: SwitchGraph, tree: Tree, notes: list[str], whole: bool) -> np
 
 
 def _with_missing(graph: SwitchGraph, tree: Tree, row_of: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Leaves in routing order with a row of the table each, -1 for the hosts that a leaf has fewer than the fullest."""
+    """Leaves in routing order with a row of the table each, -1 for the hosts that a leaf has fewer
+    than the fullest."""
     leaf = graph.end_switch[tree.compute]
     leaves, start, size = np.unique(tree.place[leaf], return_index=True, return_counts=True)
     most = int(size.max(initial=0))
@@ -181,7 +196,8 @@ def _with_missing(graph: SwitchGraph, tree: Tree, row_of: np.ndarray) -> tuple[n
 
 
 def _main_path_switches(graph: SwitchGraph, tree: Tree, chain: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """``(through, dest_first, dests)``: switches on main paths from the bottom up, and the destinations of each."""
+    """``(through, dest_first, dests)``: switches on main paths from the bottom up, and the
+    destinations of each."""
     dest, level = np.nonzero(chain >= 0)
     switch = graph.peer[chain[dest, level]]
     by = np.lexsort((dest, -tree.place[switch]))

@@ -1,9 +1,9 @@
-# mypy: ignore-errors
-"""The loops of fat-tree routing. What they do and why stands in :mod:`softib.routing.engines.ftree`.
+"""The loops of fat-tree routing. What they do and why stands in
+:mod:`softib.routing.engines.ftree`.
 
-Tables are filled as ``table`` uint8[dests, n]: a row is one destination's port on every switch, 255 = none yet.
-``up`` bool[links]: the link leads towards the top (total order: rank, then index); ``place`` int32[n]: position in
-that order, top first.
+Tables are filled as ``table`` uint8[dests, n]: a row is one destination's port on every switch, 255
+= none yet. ``up`` bool[links]: the link leads towards the top (total order: rank, then index);
+``place`` int32[n]: position in that order, top first.
 """
 
 import numpy as np
@@ -17,12 +17,14 @@ from softib.jit import kernel
     )
 )
 def climb(first, peer, reverse, rank, place, leaf, keep, load, chain):
-    """The main path of each destination in turn: from its leaf the least-loaded link up, to the top.
+    """The main path of each destination in turn: from its leaf the least-loaded link up, to the
+    top.
 
-    leaf int32[m]: switch of each destination; keep int32[m]: its row of ``chain``, or -1 for a host that a leaf lacks
-    (it takes its place in the rotation, so that the others stay aligned). ``load`` int64[links] counts the main paths
-    that come *down* each link, kept at the lower end's link. chain int32[dests, levels] out: links taken, -1 = none.
-    Ties: the switch above whose least-loaded link down carries less, then the one earlier in the order.
+    leaf int32[m]: switch of each destination; keep int32[m]: its row of ``chain``, or -1 for a host
+    that a leaf lacks (it takes its place in the rotation, so that the others stay aligned).
+    ``load`` int64[links] counts the main paths that come *down* each link, kept at the lower end's
+    link. chain int32[dests, levels] out: links taken, -1 = none. Ties: the switch above whose
+    least-loaded link down carries less, then the one earlier in the order.
     """
     for i in range(leaf.shape[0]):
         s = leaf[i]
@@ -68,9 +70,11 @@ def _least_down(first, peer, reverse, rank, load, s):
     )
 )
 def fill_down(first, peer, out_port, reverse, up, leaf_switch, leaf_first, chain, load, table):
-    """Every switch with an all-down path to the destination's leaf goes down: on the main path, else least loaded.
+    """Every switch with an all-down path to the destination's leaf goes down: on the main path,
+    else least loaded.
 
-    Destinations ``leaf_first[g]:leaf_first[g + 1]`` (rows of ``table`` and ``chain``) hang on ``leaf_switch[g]``.
+    Destinations ``leaf_first[g]:leaf_first[g + 1]`` (rows of ``table`` and ``chain``) hang on
+    ``leaf_switch[g]``.
     """
     n = first.shape[0] - 1
     dist = np.full(n, -1, np.int32)
@@ -114,10 +118,11 @@ def fill_down(first, peer, out_port, reverse, up, leaf_switch, leaf_first, chain
     )
 )
 def fill_up(first, peer, out_port, up, through, dest_first, dests, load, table):
-    """All switches below a main path's switch that have no port yet go up to it, by the least-loaded shortest path.
+    """All switches below a main path's switch that have no port yet go up to it, by the
+    least-loaded shortest path.
 
-    ``through`` int32[k]: main-path switches from the lowest rank up; the destinations whose main path goes through
-    ``through[g]`` are ``dests[dest_first[g]:dest_first[g + 1]]``.
+    ``through`` int32[k]: main-path switches from the lowest rank up; the destinations whose main
+    path goes through ``through[g]`` are ``dests[dest_first[g]:dest_first[g + 1]]``.
     """
     n = first.shape[0] - 1
     dist = np.full(n, -1, np.int32)

@@ -1,13 +1,16 @@
 """SLs, and with them VLs, on which paths close no credit loop, whichever end asked for them.
 
-A connection has one SL: the connection manager's REQ carries that of the path record, the passive side answers on it, and so does a switch (IBA 12.7.11,
-13.5.4). So all paths between two switches, those of both directions, are laid on one VL, as OpenSM's lash does: the first on which they close no
-cycle (T. Skeie, O. Lysne, I. Theiss, "Layered Shortest Path (LASH) Routing in Irregular System Area Networks", IPDPS 2002). Where that takes more VLs than
-there are, each direction has a VL of its own, as under OpenSM's dfsssp and nue: programs that ask for the SL of either direction are safe then, connections by
-the connection manager are not.
+A connection has one SL: the connection manager's REQ carries that of the path record, the passive
+side answers on it, and so does a switch (IBA 12.7.11, 13.5.4). So all paths between two switches,
+those of both directions, are laid on one VL, as OpenSM's lash does: the first on which they close
+no cycle (T. Skeie, O. Lysne, I. Theiss, "Layered Shortest Path (LASH) Routing in Irregular System
+Area Networks", IPDPS 2002). Where that takes more VLs than there are, each direction has a VL of
+its own, as under OpenSM's dfsssp and nue: programs that ask for the SL of either direction are safe
+then, connections by the connection manager are not.
 
-Pairs with CAs on both sides come first. A switch's own LID shares the paths of its first CA. Pairs of a switch without CAs follow: on the VLs of the others where they
-fit; else on one more with entries chosen for it, since no packet between CAs meets these; else on any.
+Pairs with CAs on both sides come first. A switch's own LID shares the paths of its first CA. Pairs
+of a switch without CAs follow: on the VLs of the others where they fit; else on one more with
+entries chosen for it, since no packet between CAs meets these; else on any.
 """
 
 from __future__ import annotations
@@ -36,8 +39,10 @@ NO_LAYER = 255
 
 @dataclass
 class Lanes:
-    """Paths on VLs: ``path_sl`` uint8[switches, ends] and tables ``lft``; ``used`` VLs, of them ``between`` by paths between CAs; ``symmetric``: answers keep to the
-    SL of the request there; ``left``: pairs of switches of which one has no CAs that find none (or, where not ``symmetric``, of any two)."""
+    """Paths on VLs: ``path_sl`` uint8[switches, ends] and tables ``lft``; ``used`` VLs, of them
+    ``between`` by paths between CAs; ``symmetric``: answers keep to the SL of the request there;
+    ``left``: pairs of switches of which one has no CAs that find none (or, where not ``symmetric``,
+    of any two)."""
 
     lft: np.ndarray
     path_sl: np.ndarray
@@ -84,10 +89,11 @@ class _Layers:
 def lanes_of(
     graph: SwitchGraph, lft: np.ndarray, most: int, canon: np.ndarray | None = None, tree: np.ndarray | None = None
 ) -> Lanes | None:
-    """The VLs of tables ``lft``, both directions of two switches on one; None where paths between CAs need more than ``most``.
+    """The VLs of tables ``lft``, both directions of two switches on one; None where paths between
+    CAs need more than ``most``.
 
-    ``canon`` int32[links] as of :func:`~softib.routing.engines.layers.channels`, and then all LIDs behind a switch take the same channels; ``tree`` bool[links]: paths along
-    it must fit on any VL.
+    ``canon`` int32[links] as of :func:`~softib.routing.engines.layers.channels`, and then all LIDs
+    behind a switch take the same channels; ``tree`` bool[links]: paths along it must fit on any VL.
     """
     lft = share_port0_paths(graph, lft)
     ca_pairs, others = _pairs(graph)
@@ -114,8 +120,8 @@ def lanes_of(
 def by_direction(
     graph: SwitchGraph, lft: np.ndarray, path_sl: np.ndarray, most: int, tree: np.ndarray | None = None
 ) -> Lanes:
-    """The VLs of tables ``lft`` whose paths between CAs take those of ``path_sl`` (uint8[switches or 1, ends]), each direction its own: what is left are
-    the paths of switches."""
+    """The VLs of tables ``lft`` whose paths between CAs take those of ``path_sl`` (uint8[switches
+    or 1, ends]), each direction its own: what is left are the paths of switches."""
     lft = share_port0_paths(graph, lft)
     cas = np.flatnonzero(~graph.end_is_switch)
     full = np.array(np.broadcast_to(path_sl, (graph.n_switches, len(graph.end_lid))), np.uint8)
@@ -137,7 +143,8 @@ def by_direction(
 
 
 def by_path(graph: SwitchGraph, lft: np.ndarray, most: int) -> np.ndarray | None:
-    """SLs uint8[switches, ends] of the paths to CAs, each on the first VL where it closes no cycle; None where they need more than ``most``."""
+    """SLs uint8[switches, ends] of the paths to CAs, each on the first VL where it closes no cycle;
+    None where they need more than ``most``."""
     cas = np.flatnonzero(~graph.end_is_switch)
     source = np.flatnonzero(cas_per_switch(graph)).astype(np.int32)
     c = channels(graph)
@@ -161,7 +168,8 @@ def routing_on(lanes: Lanes, engine: str, notes: list[str]) -> Routing:
     notes = [*notes, f"paths take {lanes.used} VLs" if lanes.used > 1 else "1 VL"]
     if not lanes.symmetric:
         notes.append(
-            "answers on the SL of the request can make a credit loop: both directions of every path on one SL need more VLs than there are"
+            "answers on the SL of the request can make a credit loop: both directions of every path on one SL need "
+            "more VLs than there are"
         )
     elif lanes.left:
         notes.append(f"requests and answers between {lanes.left:,} pairs of switches can make a credit loop")
@@ -213,7 +221,8 @@ def _farthest_first(graph: SwitchGraph, pairs: np.ndarray) -> np.ndarray:
 
 
 def _lids_by_switch(graph: SwitchGraph) -> tuple[np.ndarray, np.ndarray]:
-    """The LIDs behind each switch ``lid[first[s]:first[s + 1]]``: of its CAs, or its own where it has none."""
+    """The LIDs behind each switch ``lid[first[s]:first[s + 1]]``: of its CAs, or its own where it
+    has none."""
     has_cas = cas_per_switch(graph) > 0
     ends = np.flatnonzero(~graph.end_is_switch | ~has_cas[graph.end_switch])
     ends = ends[np.argsort(graph.end_switch[ends], kind="stable")]
@@ -245,7 +254,8 @@ def _held(layers: _Layers, lft: np.ndarray, path_sl: np.ndarray, vl: int) -> Any
 def _with_switches(
     layers: _Layers, lft: np.ndarray, pairs: np.ndarray, between: int, most: int
 ) -> tuple[np.ndarray, int]:
-    """Lay ``pairs`` of switches of which one has no CAs; returns tables, which may have other entries for them, and how many are left."""
+    """Lay ``pairs`` of switches of which one has no CAs; returns tables, which may have other
+    entries for them, and how many are left."""
     between = max(between, 1)
     left = layers.place(pairs, 0, between)
     if not left or between == most:

@@ -1,10 +1,12 @@
-"""``lash``: layered shortest paths (T. Skeie, O. Lysne, I. Theiss, "Layered Shortest Path (LASH) Routing in Irregular System Area
-Networks", IPDPS 2002; OpenSM's engine).
+"""``lash``: layered shortest paths (T. Skeie, O. Lysne, I. Theiss, "Layered Shortest Path (LASH)
+Routing in Irregular System Area Networks", IPDPS 2002; OpenSM's engine).
 
-One shortest path a pair of switches, and the paths of both directions between two on a VL where they make no cycle of waiting channels
-(:mod:`softib.routing.engines.lanes`), as OpenSM's; parallel cables between two switches count as one channel and share the destinations. The
-algorithm leaves open which shortest path is taken: the balanced ones (weights as in sssp), those over the lowest ports
-(dimension order, where the cables are plugged so) and paths that are the same in both directions are tried, and those that need the fewest VLs win; where several need as many, those
+One shortest path a pair of switches, and the paths of both directions between two on a VL where
+they make no cycle of waiting channels (:mod:`softib.routing.engines.lanes`), as OpenSM's; parallel
+cables between two switches count as one channel and share the destinations. The algorithm leaves
+open which shortest path is taken: the balanced ones (weights as in sssp), those over the lowest
+ports (dimension order, where the cables are plugged so) and paths that are the same in both
+directions are tried, and those that need the fewest VLs win; where several need as many, those
 whose worst link carries the fewest flows in random bisections. SL = VL.
 """
 
@@ -29,11 +31,13 @@ from softib.routing.tables import cas_per_switch, destinations_table, min_hops
 __all__ = ["route"]
 
 BISECTIONS = 200
-"""Random bisections by which two sets of paths are told apart (standard error about 1 % of the flows)."""
+"""Random bisections by which two sets of paths are told apart (standard error about 1 % of the
+flows)."""
 
 
 def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
-    """Tables of ``graph`` and the SLs of its paths; minhop's where ``options.data_vls`` are too few."""
+    """Tables of ``graph`` and the SLs of its paths; minhop's where ``options.data_vls`` are too
+    few."""
     ends, cas = _one_end_a_switch(graph), cas_per_switch(graph)
     canon = merged(graph)
     tried: list[Lanes] = []
@@ -48,13 +52,17 @@ def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
         if lanes.between == 1:
             break
     if not tried:
-        why = f"paths need more than the {counted(options.data_vls, 'data VL')} there {plural(options.data_vls, 'is', 'are')}"
+        why = (
+            f"paths need more than the {counted(options.data_vls, 'data VL')} there "
+            f"{plural(options.data_vls, 'is', 'are')}"
+        )
         return by_minhop(graph, options, "lash", why)
     return routing_on(_better(graph, tried), "lash", [])
 
 
 def _better(graph: SwitchGraph, tried: list[Lanes]) -> Lanes:
-    """The tables that need fewer VLs; of those that need as many, those whose worst link carries fewer flows."""
+    """The tables that need fewer VLs; of those that need as many, those whose worst link carries
+    fewer flows."""
     need = [(lanes.left > 0, lanes.used, lanes.between) for lanes in tried]
     left = [lanes for lanes, n in zip(tried, need, strict=True) if n == min(need)]
     if len(left) == 1:
@@ -87,7 +95,8 @@ def _by_port(graph: SwitchGraph, ends: np.ndarray, cas: np.ndarray) -> np.ndarra
 
 
 def _there_and_back(graph: SwitchGraph, ends: np.ndarray, cas: np.ndarray) -> np.ndarray:
-    """Paths that are the same in both directions: those of the least sum of weights, drawn once for the cables between two switches."""
+    """Paths that are the same in both directions: those of the least sum of weights, drawn once for
+    the cables between two switches."""
     owner = graph.link_switch
     pair = np.minimum(owner, graph.peer).astype(np.int64) * graph.n_switches + np.maximum(owner, graph.peer)
     _, which = np.unique(pair, return_inverse=True)

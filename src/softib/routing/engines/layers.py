@@ -1,4 +1,5 @@
-"""Layers (VLs) whose channel dependencies have no cycle: what kernels need to add dependencies to them one at a time."""
+"""Layers (VLs) whose channel dependencies have no cycle: what kernels need to add dependencies to
+them one at a time."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ __all__ = ["channels", "merged", "on_vls", "vl_state"]
 
 
 def channels(graph: SwitchGraph, canon: np.ndarray | None = None) -> Any:
-    """The graph's links as channels, each for itself unless ``canon`` int32[links] says which stands for which."""
+    """The graph's links as channels, each for itself unless ``canon`` int32[links] says which
+    stands for which."""
     degree = np.diff(graph.first).astype(np.int64)
     owner = np.repeat(np.arange(graph.n_switches, dtype=np.int32), degree)
     size = degree[graph.peer]
@@ -31,7 +33,8 @@ def merged(graph: SwitchGraph) -> np.ndarray:
 
 
 def vl_state(graph: SwitchGraph, order: np.ndarray | None = None) -> Any:
-    """A VL without dependencies; ``order`` int32[links] lists channels as a first guess of their topological order."""
+    """A VL without dependencies; ``order`` int32[links] lists channels as a first guess of their
+    topological order."""
     n = len(graph.peer)
     degree = np.diff(graph.first).astype(np.int64)
     node_at = np.arange(n, dtype=np.int32) if order is None else order.astype(np.int32)
@@ -49,5 +52,9 @@ def on_vls(graph: SwitchGraph, vls: int) -> SwitchGraph:
     if vls == 1:
         return graph
     more = np.arange(vls, dtype=np.int32)
-    return replace(graph, first=graph.first * vls, peer=np.repeat(graph.peer, vls),
-                   reverse=(graph.reverse[:, None] * vls + more).ravel().astype(np.int32))  # fmt: skip
+    return replace(
+        graph,
+        first=graph.first * vls,
+        peer=np.repeat(graph.peer, vls),
+        reverse=(graph.reverse[:, None] * vls + more).ravel().astype(np.int32),
+    )

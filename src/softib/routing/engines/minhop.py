@@ -1,9 +1,10 @@
 """``minhop``: shortest paths, the least-loaded port among them (OpenSM's default engine).
 
-OpenSM's rules (``doc/current-routing.txt``): hop counts between switches; destinations in order of how full their
-switch is; every destination LID takes, on each switch, the port on a shortest way that carries fewest LIDs so far,
-ties to the lowest port; with LMC > 0 the LIDs of one port spread over systems and switches first. Cycles of switches
-can deadlock: see :mod:`softib.routing.proof.verify`.
+OpenSM's rules (``doc/current-routing.txt``): hop counts between switches; destinations in order of
+how full their switch is; every destination LID takes, on each switch, the port on a shortest way
+that carries fewest LIDs so far, ties to the lowest port; with LMC > 0 the LIDs of one port spread
+over systems and switches first. Cycles of switches can deadlock: see
+:mod:`softib.routing.proof.verify`.
 """
 
 from __future__ import annotations

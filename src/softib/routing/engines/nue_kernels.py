@@ -1,5 +1,5 @@
-# mypy: ignore-errors
-"""The search of nue: shortest paths to one destination on the graph of channels, never closing a cycle of dependencies."""
+"""The search of nue: shortest paths to one destination on the graph of channels, never closing a
+cycle of dependencies."""
 
 import numpy as np
 
@@ -7,14 +7,16 @@ from softib.jit import kernel, table
 from softib.routing.transition.order_kernels import BLOCKED, CYCLE, add_dependency, take_number
 
 Tree = table("Tree", "taken order dist stamp candidates fresh")
-"""Paths to one destination: ``taken`` int32[n] the link from each switch (-1 = none yet), ``order`` int32[n] switches as they were
-settled, ``dist`` int64[n] paths over the links of each path so far; ``stamp`` int32[n] (-1) and ``candidates`` int32[n] are scratch;
-``fresh`` int64[n]: dependencies that were added."""
+"""Paths to one destination: ``taken`` int32[n] the link from each switch (-1 = none yet), ``order``
+int32[n] switches as they were settled, ``dist`` int64[n] paths over the links of each path so far;
+``stamp`` int32[n] (-1) and ``candidates`` int32[n] are scratch; ``fresh`` int64[n]: dependencies
+that were added."""
 
 
 @kernel(steps=lambda c, vl_state, tree: len(vl_state.present))
 def add_tree(c, vl_state, tree):
-    """Let all paths along the tree (tree bool[links], both directions of a cable) be possible on this VL."""
+    """Let all paths along the tree (tree bool[links], both directions of a cable) be possible on
+    this VL."""
     for a in range(tree.shape[0]):
         if not tree[a]:
             continue
@@ -44,12 +46,14 @@ def along_tree(c, tree, weight, target, taken, order, dist):
 
 @kernel
 def search(c, vl_state, target, weight, settled, t):
-    """From every switch the link of a path to ``target``, into ``taken`` int32[n] (-1 = none); ``order``: as they were settled.
+    """From every switch the link of a path to ``target``, into ``taken`` int32[n] (-1 = none);
+    ``order``: as they were settled.
 
-    Level by level of hops: a switch takes, of its links to switches settled on levels before, the one of least weight so far
-    whose dependency on the next link closes no cycle; that dependency then stays, and one that would is never tried again on this
-    VL. ``settled`` switches of ``order`` (the target first) are done.
-    Returns (switches settled, dependencies added: numbers in ``fresh``).
+    Level by level of hops: a switch takes, of its links to switches settled on levels before, the
+    one of least weight so far whose dependency on the next link closes no cycle; that dependency
+    then stays, and one that would is never tried again on this VL. ``settled`` switches of
+    ``order`` (the target first) are done. Returns (switches settled, dependencies added: numbers in
+    ``fresh``).
     """
     first, peer = c.first, c.peer
     taken, order, dist, stamp, candidates, fresh = t.taken, t.order, t.dist, t.stamp, t.candidates, t.fresh
@@ -105,11 +109,12 @@ def search(c, vl_state, target, weight, settled, t):
 
 @kernel(steps=lambda c, vl_state, t, links, dests, needs, cas, weight, lft: 3 * len(dests) * len(c.peer) // 2)
 def route_part(c, vl_state, t, links, dests, needs, cas, weight, lft):
-    """Entries for the end ports of one VL. Returns (destinations that had to take the tree, those that some CA cannot reach).
+    """Entries for the end ports of one VL. Returns (destinations that had to take the tree, those
+    that some CA cannot reach).
 
-    ``links``: (tree bool[links], out_port uint8[links]); ``dests`` int64[d, 4]: (switch, base LID, LMC, egress port of the switch) of
-    each, in order; ``needs``: (counted bool[d]: their paths add to ``weight`` int64[links], sources int32[d]: switches with CAs in
-    their part of the fabric).
+    ``links``: (tree bool[links], out_port uint8[links]); ``dests`` int64[d, 4]: (switch, base LID,
+    LMC, egress port of the switch) of each, in order; ``needs``: (counted bool[d]: their paths add
+    to ``weight`` int64[links], sources int32[d]: switches with CAs in their part of the fabric).
     """
     n = cas.shape[0]
     taken, order, dist, stamp, fresh = t.taken, t.order, t.dist, t.stamp, t.fresh

@@ -1,6 +1,8 @@
-"""Trees that are not pure: which switches could be the top ones, and which hosts then are no compute nodes.
+"""Trees that are not pure: which switches could be the top ones, and which hosts then are no
+compute nodes.
 
-Cables, switches or hosts are missing, or something hangs where no compute node should: a management switch, storage on a spine.
+Cables, switches or hosts are missing, or something hangs where no compute node should: a management
+switch, storage on a spine.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ from softib.routing.tables import ordered_hops
 __all__ = ["choices"]
 
 FEW_HOSTS = 0.34
-"""A switch with fewer hosts than this share of what a host's switch has in the median is no leaf (a management switch)."""
+"""A switch with fewer hosts than this share of what a host's switch has in the median is no leaf (a
+management switch)."""
 NO_PATH = 255
 COMPUTE = 0.5
 """At least this share of all adapters are compute nodes."""
@@ -26,8 +29,9 @@ COMPUTE = 0.5
 def choices(graph: SwitchGraph, options: RouteOptions) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """(switches that may be the roots, end rows that are no compute nodes then), likely ones first.
 
-    Roots are switches that are no leaves and equally far from the leaves; leaves are first the switches with about as many hosts
-    as most have, then those that the roots so found leave at their own rank. Only choices that join all switches with compute nodes.
+    Roots are switches that are no leaves and equally far from the leaves; leaves are first the
+    switches with about as many hosts as most have, then those that the roots so found leave at
+    their own rank. Only choices that join all switches with compute nodes.
     """
     is_compute = graph.end_is_compute & ~np.isin(graph.end_guid, np.array(options.io_guids, np.uint64))
     if options.cn_guids:

@@ -1,10 +1,13 @@
 """``sssp``: shortest paths, each destination along the links that carry the fewest paths so far.
 
-T. Hoefler, T. Schneider, A. Lumsdaine, "Optimized Routing for Large-Scale InfiniBand Networks", Hot Interconnects 2009: a
-search from every destination in turn, where a link weighs as much as the paths that already cross it. Weights only choose
-among paths of least hops (a link's initial weight would outweigh them all). Unlike minhop the whole path counts, not the port
-alone. Paths of the last destinations weigh more: ranks of a job often follow each other as hosts do in the order of PortGUIDs, and in a
-shift neighbours send to neighbours at the same time, so these should not share links. One VL: on cyclic fabrics the tables may loop (:mod:`softib.routing.engines.dfsssp` takes the same tables and breaks the loops).
+T. Hoefler, T. Schneider, A. Lumsdaine, "Optimized Routing for Large-Scale InfiniBand Networks", Hot
+Interconnects 2009: a search from every destination in turn, where a link weighs as much as the
+paths that already cross it. Weights only choose among paths of least hops (a link's initial weight
+would outweigh them all). Unlike minhop the whole path counts, not the port alone. Paths of the last
+destinations weigh more: ranks of a job often follow each other as hosts do in the order of
+PortGUIDs, and in a shift neighbours send to neighbours at the same time, so these should not share
+links. One VL: on cyclic fabrics the tables may loop (:mod:`softib.routing.engines.dfsssp` takes the
+same tables and breaks the loops).
 """
 
 from __future__ import annotations
@@ -21,8 +24,9 @@ from softib.routing.tables import cas_per_switch, destinations_table
 __all__ = ["PASSES", "route", "tables"]
 
 PASSES = 4
-"""All destinations are routed, then each again with the others' paths as weights, until nothing changes (a full tree: the second pass) or so many times
-(bench/quality.py: more passes gain nothing)."""
+"""All destinations are routed, then each again with the others' paths as weights, until nothing
+changes (a full tree: the second pass) or so many times (bench/quality.py: more passes gain
+nothing)."""
 
 
 def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
@@ -31,7 +35,8 @@ def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
 
 
 def tables(graph: SwitchGraph) -> np.ndarray:
-    """uint8[n_switches, lft_size], 255 = no route. Destinations in the order of their PortGUIDs, switches' own LIDs last."""
+    """uint8[n_switches, lft_size], 255 = no route. Destinations in the order of their PortGUIDs,
+    switches' own LIDs last."""
     dests, links = destinations_table(graph, *_groups(graph)), links_table(graph)
     cas = cas_per_switch(graph)
     window = float(np.median(cas[cas > 0])) if cas.any() else 0.0
@@ -49,7 +54,8 @@ def tables(graph: SwitchGraph) -> np.ndarray:
 
 
 def _groups(graph: SwitchGraph) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Groups as :func:`softib.routing.tables.destination_groups` has them, by PortGUID: successive CAs of one switch."""
+    """Groups as :func:`softib.routing.tables.destination_groups` has them, by PortGUID: successive
+    CAs of one switch."""
     ends = np.lexsort((graph.end_guid, graph.end_is_switch)).astype(np.int32)
     switch = graph.end_switch[ends]
     is_first = np.ones(len(ends), np.bool_)

@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Single-source shortest paths with the paths so far as weights: the loops of sssp and dfsssp."""
 
 import numpy as np
@@ -6,16 +5,18 @@ import numpy as np
 from softib.jit import kernel
 
 RECENT = 3.0
-"""How much more paths of the last destinations weigh than others (bench/quality.py: 1 to 10 differ little)."""
+"""How much more paths of the last destinations weigh than others (bench/quality.py: 1 to 10 differ
+little)."""
 NOT_TAKEN = 255
 
 
 @kernel
 def shortest_links(first, peer, target, hops, order, link_first, links):
-    """All links on shortest paths to switch ``target``: the breadth-first order, and for each switch its links a hop nearer.
+    """All links on shortest paths to switch ``target``: the breadth-first order, and for each
+    switch its links a hop nearer.
 
-    hops int32[n], order int32[n], link_first int32[n + 1], links int32[all] out, rows of the latter two in the order.
-    Returns how many switches reach ``target``.
+    hops int32[n], order int32[n], link_first int32[n + 1], links int32[all] out, rows of the latter
+    two in the order. Returns how many switches reach ``target``.
     """
     hops[:] = -1
     hops[target] = 0
@@ -41,7 +42,8 @@ def shortest_links(first, peer, target, hops, order, link_first, links):
 
 @kernel
 def _choose(order, reached, link_first, links, links_of, row, dist, weight, recent, lately):
-    """Each of the ``reached`` switches takes the link of least weight to the target ``order[0]``; returns how many took another before."""
+    """Each of the ``reached`` switches takes the link of least weight to the target ``order[0]``;
+    returns how many took another before."""
     first, peer = links_of.first, links_of.peer
     changed = 0
     for k in range(1, reached):
@@ -64,19 +66,23 @@ def _choose(order, reached, link_first, links, links_of, row, dist, weight, rece
     rows=True,
 )
 def spread_paths(links_of, dests, cas, repeated, window, weight, recent, taken):
-    """Shortest paths of least weight to each destination; the paths made add to the weights. Returns how many entries are not as before.
+    """Shortest paths of least weight to each destination; the paths made add to the weights.
+    Returns how many entries are not as before.
 
-    ``links_of`` is a LegalHops-like pair (first, peer); ``dests`` (switch, first, end, counted, lid, lmc) as in
-    :data:`~softib.routing.lft_kernels.Destinations`, groups of one switch each. All shortest paths have equally many links, so
-    the least sum of weights decides; ties go to the lowest port. ``cas`` int64[n]: CA ports on each switch.
-    ``dests.counted``: how many times the paths to an end of the group count. ``repeated``: ``taken`` and the weights are of a pass before;
-    each destination's paths are taken away and chosen anew.
+    ``links_of`` is a LegalHops-like pair (first, peer); ``dests`` (switch, first, end, counted,
+    lid, lmc) as in :data:`~softib.routing.lft_kernels.Destinations`, groups of one switch each. All
+    shortest paths have equally many links, so the least sum of weights decides; ties go to the
+    lowest port. ``cas`` int64[n]: CA ports on each switch. ``dests.counted``: how many times the
+    paths to an end of the group count. ``repeated``: ``taken`` and the weights are of a pass
+    before; each destination's paths are taken away and chosen anew.
 
-    ``taken`` uint8[LIDs, n] out: which of its links a switch takes (``first[s] + taken[lid, s]``), :data:`NOT_TAKEN` for none. A row a LID: the
-    kernel goes destination by destination, and a column of forwarding tables would cost a miss of the cache for every switch.
+    ``taken`` uint8[LIDs, n] out: which of its links a switch takes (``first[s] + taken[lid, s]``),
+    :data:`NOT_TAKEN` for none. A row a LID: the kernel goes destination by destination, and a
+    column of forwarding tables would cost a miss of the cache for every switch.
 
-    A link weighs the paths over it, ``weight`` float64[links] (whole numbers), and RECENT times those of the last destinations, ``recent``
-    float64[links], which fade by 1 / ``window`` with each destination (0: they do not count).
+    A link weighs the paths over it, ``weight`` float64[links] (whole numbers), and RECENT times
+    those of the last destinations, ``recent`` float64[links], which fade by 1 / ``window`` with
+    each destination (0: they do not count).
     """
     first, peer = links_of.first, links_of.peer
     n = first.shape[0] - 1
@@ -138,7 +144,8 @@ def _lift(order, reached, links_of, row, times, cas, flow, weight):
 
 @kernel(steps=lambda links_of, taken, lft: 2 * taken.size // 5)
 def to_ports(links_of, taken, lft):
-    """Forwarding tables ``lft`` uint8[n, LIDs] from ``taken`` of :func:`spread_paths`, in tiles; entries that are not taken stay."""
+    """Forwarding tables ``lft`` uint8[n, LIDs] from ``taken`` of :func:`spread_paths`, in tiles;
+    entries that are not taken stay."""
     for lid in range(0, taken.shape[0], 64):
         for s in range(taken.shape[1]):
             for d in range(lid, min(lid + 64, taken.shape[0])):

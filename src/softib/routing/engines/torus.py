@@ -1,15 +1,18 @@
-"""``torus-2QoS``: dimension order on a 2D or 3D torus or mesh, free of credit loops by SLs (torus-2QoS(8), OpenSM's engine).
+"""``torus-2QoS``: dimension order on a 2D or 3D torus or mesh, free of credit loops by SLs
+(torus-2QoS(8), OpenSM's engine).
 
-The SL of a path says which datelines it crosses (bit 0: x, 1: y, 2: z), bit 3 is left to QoS. Links between switches carry VL bit 0 =
-the SL's bit of the dimension that the link runs in, bit 1 = the packet has just turned against the order of dimensions (only next to a
-switch that is missing), bit 2 = SL bit 3; links to CAs and switches' own ports VL = SL bit 3.
+The SL of a path says which datelines it crosses (bit 0: x, 1: y, 2: z), bit 3 is left to QoS. Links
+between switches carry VL bit 0 = the SL's bit of the dimension that the link runs in, bit 1 = the
+packet has just turned against the order of dimensions (only next to a switch that is missing), bit
+2 = SL bit 3; links to CAs and switches' own ports VL = SL bit 3.
 
-``RouteOptions.torus_config`` is the text of a torus-2QoS.conf(5). Switches are placed from its first seed whose switches are all
-there. A broken ring is taken the other way round; a missing switch is passed by turning one step before it. What that leaves is
-proved: where some pair has no path, or the holes make a credit loop, the engine does not fit, as OpenSM's refuses.
+``RouteOptions.torus_config`` is the text of a torus-2QoS.conf(5). Switches are placed from its
+first seed whose switches are all there. A broken ring is taken the other way round; a missing
+switch is passed by turning one step before it. What that leaves is proved: where some pair has no
+path, or the holes make a credit loop, the engine does not fit, as OpenSM's refuses.
 
-Differences: where both ways round are equally long OpenSM has its own choice; here paths go up from odd coordinates and down from even ones.
-Multicast trees stay with the manager.
+Differences: where both ways round are equally long OpenSM has its own choice; here paths go up from
+odd coordinates and down from even ones. Multicast trees stay with the manager.
 """
 
 from __future__ import annotations
@@ -36,8 +39,9 @@ DATA_VLS = 8
 
 @dataclass(frozen=True)
 class Torus:
-    """A graph seen as a torus: ``position`` int32[n, 3] (-1 = not placed), ``at`` int32[X, Y, Z] the switch there (-1 = none),
-    ``link`` int32[n, 3, 2] a link down and up each axis (-1 = none); ``strange`` links join no neighbours."""
+    """A graph seen as a torus: ``position`` int32[n, 3] (-1 = not placed), ``at`` int32[X, Y, Z]
+    the switch there (-1 = none), ``link`` int32[n, 3, 2] a link down and up each axis (-1 = none);
+    ``strange`` links join no neighbours."""
 
     config: TorusConfig
     position: np.ndarray
@@ -57,7 +61,8 @@ class Torus:
 
 
 def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
-    """Tables, SLs and SL2VL of the torus; minhop's tables, with the reason in ``notes``, where ``graph`` is none."""
+    """Tables, SLs and SL2VL of the torus; minhop's tables, with the reason in ``notes``, where
+    ``graph`` is none."""
     try:
         return _route(graph, options)
     except DoesNotFit as why:
@@ -76,13 +81,20 @@ def _route(graph: SwitchGraph, options: RouteOptions) -> Routing:
     sl = np.empty((n, n), np.uint8)
     dateline_sls(radix, wraps, torus.position, sl)
     lft = tables(graph, via, _cables_by_order(graph, torus.config))
-    routing = Routing("torus-2QoS", lft, sl[:, graph.end_switch], vl_map(graph, torus), end_sl2vl=end_map(),
-                      vls=4 if torus.strange or (torus.at < 0).any() else 2)  # fmt: skip
+    routing = Routing(
+        "torus-2QoS",
+        lft,
+        sl[:, graph.end_switch],
+        vl_map(graph, torus),
+        end_sl2vl=end_map(),
+        vls=4 if torus.strange or (torus.at < 0).any() else 2,
+    )
     shape = " x ".join(f"{r}{'' if w else 'm'}" for r, w in zip(torus.config.radix, torus.config.wraps, strict=True))
     routing.notes.append(f"torus {shape}; {counted(int(np.count_nonzero(torus.at < 0)), 'position')} without a switch")
     if torus.strange:
         routing.notes.append(
-            f"{counted(torus.strange // 2, 'cable')} {plural(torus.strange // 2, 'joins', 'join')} no neighbours of it; not used"
+            f"{counted(torus.strange // 2, 'cable')} {plural(torus.strange // 2, 'joins', 'join')} no neighbours of "
+            f"it; not used"
         )
     whole = (
         torus.at.size == n and (clear == np.where(wraps | (radix == 1), radix - 1, clear.min())[None, :, None]).all()
@@ -105,7 +117,8 @@ def _prove(graph: SwitchGraph, routing: Routing) -> None:
 
 
 def recognise(graph: SwitchGraph, config: TorusConfig) -> Torus:
-    """Place the switches of ``graph``; raises :class:`DoesNotFit` where no seed is whole, or a switch with CAs finds no place."""
+    """Place the switches of ``graph``; raises :class:`DoesNotFit` where no seed is whole, or a
+    switch with CAs finds no place."""
     by_guid = {int(g): s for s, g in enumerate(graph.switch_guid)}
     seed = next(
         (s for s in config.seeds if s.links and all(g in by_guid for pair in s.links.values() for g in pair)), None
@@ -123,23 +136,27 @@ def recognise(graph: SwitchGraph, config: TorusConfig) -> Torus:
     if len(lost):
         where = f"{int(graph.switch_guid[lost[0]]):#018x}"
         raise DoesNotFit(
-            f"{counted(len(lost), 'switch')} with CAs {plural(len(lost), 'finds', 'find')} no place in the torus, the first {where}; are radixes and seed right?"
+            f"{counted(len(lost), 'switch')} with CAs {plural(len(lost), 'finds', 'find')} no place in the torus, "
+            f"the first {where}; are radixes and seed right?"
         )
     _check_ports(graph, torus)
     return Torus(config, position, at, torus.link, strange)
 
 
 def _check_ports(graph: SwitchGraph, torus: Torus) -> None:
-    """``portgroup_max_ports`` bounds the parallel cables of two neighbours, and a switch's CAs with its own port; ``port_order`` names ports that
-    all switches have. OpenSM refuses the fabric else."""
+    """``portgroup_max_ports`` bounds the parallel cables of two neighbours, and a switch's CAs with
+    its own port; ``port_order`` names ports that all switches have. OpenSM refuses the fabric else.
+    """
     config, n = torus.config, graph.n_switches
     owner, placed = graph.link_switch.astype(np.int64), torus.position[:, 0] >= 0
     both = placed[owner] & placed[graph.peer]
     _, cables = np.unique(owner[both] * n + graph.peer[both], return_counts=True)
     most = max(int(cables.max(initial=0)), int((cas_per_switch(graph) + 1)[placed].max(initial=0)))
     if most > config.max_ports:
-        raise DoesNotFit(f"a switch has {most} ports that lead the same way, more than portgroup_max_ports {config.max_ports}"
-                         " (its own port 0 counts as a CA)")  # fmt: skip
+        raise DoesNotFit(
+            f"a switch has {most} ports that lead the same way, more than portgroup_max_ports {config.max_ports}"
+            " (its own port 0 counts as a CA)"
+        )
     fewest = int(graph.switch_nports.min(initial=254))
     beyond = [p for p in config.port_order[: fewest + 1] if p > fewest]
     if beyond:

@@ -1,7 +1,9 @@
-"""torus-2QoS.conf(5): the radixes of a torus or mesh, and switches that say where its coordinates begin.
+"""torus-2QoS.conf(5): the radixes of a torus or mesh, and switches that say where its coordinates
+begin.
 
-A file is taken or refused as OpenSM 3.3.23 does: keywords in any order (but a dateline is checked against the radixes that stand above it), words beyond those that
-a keyword takes are ignored, numbers are read as C's strtoul reads them.
+A file is taken or refused as OpenSM 3.3.23 does: keywords in any order (but a dateline is checked
+against the radixes that stand above it), words beyond those that a keyword takes are ignored,
+numbers are read as C's strtoul reads them.
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ from softib.routing.engines.fallback import DoesNotFit
 __all__ = ["MAX_PORTS", "Seed", "TorusConfig", "parse"]
 
 MAX_PORTS = 16
-"""``portgroup_max_ports``: parallel cables, and ports that are not between switches, at most (the default)."""
+"""``portgroup_max_ports``: parallel cables, and ports that are not between switches, at most (the
+default)."""
 AXES = "xyz"
 AMBIGUOUS = 4
 """A ring of so many switches looks the same both ways: a seed names both directions."""
@@ -23,8 +26,8 @@ LEADING_NUMBER = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]+|\d+)")
 
 @dataclass
 class Seed:
-    """``links`` (axis 0 to 2, +1 or -1) → (NodeGUID from, NodeGUID to); ``dateline``: how far the origin lies from the common
-    switch, by axis."""
+    """``links`` (axis 0 to 2, +1 or -1) → (NodeGUID from, NodeGUID to); ``dateline``: how far the
+    origin lies from the common switch, by axis."""
 
     links: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
     dateline: list[int] = field(default_factory=lambda: [0, 0, 0])
@@ -32,7 +35,8 @@ class Seed:
 
 @dataclass
 class TorusConfig:
-    """``radix`` and ``wraps`` (a torus ring, not a mesh line) by axis; ``seeds`` in the order of the file."""
+    """``radix`` and ``wraps`` (a torus ring, not a mesh line) by axis; ``seeds`` in the order of
+    the file."""
 
     radix: list[int]
     wraps: list[bool]
@@ -42,7 +46,8 @@ class TorusConfig:
 
 
 def parse(text: str) -> TorusConfig:
-    """The configuration in ``text``. Raises :class:`DoesNotFit` with the line, or the seed, that OpenSM refuses."""
+    """The configuration in ``text``. Raises :class:`DoesNotFit` with the line, or the seed, that
+    OpenSM refuses."""
     reader = _Reader()
     for number, line in enumerate(text.splitlines(), 1):
         fields = line.split()
@@ -65,7 +70,8 @@ class _Reader:
         self.sized = False
 
     def keyword(self, fields: list[str]) -> None:
-        """One line. Raises :class:`ValueError` for what OpenSM refuses, IndexError where a word is missing."""
+        """One line. Raises :class:`ValueError` for what OpenSM refuses, IndexError where a word is
+        missing."""
         name, config = fields[0], self.config
         if name in ("torus", "mesh"):
             self._topology(fields)
@@ -134,7 +140,8 @@ def _check(config: TorusConfig, seed: Seed, where: str) -> None:
         missing = [sign for sign in (1, -1) if (axis, sign) not in seed.links]
         if both and missing:
             raise DoesNotFit(
-                f"{where} has no {name}{'p' if 1 in missing else 'm'}_link; where a ring has {AMBIGUOUS} switches it should name both directions (OpenSM: ERR 4E22 to 4E29)"
+                f"{where} has no {name}{'p' if 1 in missing else 'm'}_link; where a ring has {AMBIGUOUS} switches "
+                f"it should name both directions (OpenSM: ERR 4E22 to 4E29)"
             )
         if config.radix[axis] > 1 and len(missing) == 2:
             raise DoesNotFit(f"{where} has no link along {name} (OpenSM: ERR 4E2B, 4E2C, 4E2E)")
@@ -143,7 +150,8 @@ def _check(config: TorusConfig, seed: Seed, where: str) -> None:
 
 
 def _number(word: str) -> int:
-    """As C's strtoul and strtol read it: base 8, 10 or 16 by its beginning, what follows is ignored, 0 where no digits are."""
+    """As C's strtoul and strtol read it: base 8, 10 or 16 by its beginning, what follows is
+    ignored, 0 where no digits are."""
     found = LEADING_NUMBER.match(word)
     if found is None:
         return 0

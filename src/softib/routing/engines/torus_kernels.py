@@ -1,5 +1,5 @@
-# mypy: ignore-errors
-"""Tables of a torus whose switches are placed. Positions are x, y, z from 0; ``at`` int32[X, Y, Z] is the switch there, -1 = none."""
+"""Tables of a torus whose switches are placed. Positions are x, y, z from 0; ``at`` int32[X, Y, Z]
+is the switch there, -1 = none."""
 
 import numpy as np
 
@@ -9,7 +9,8 @@ from softib.routing.engines.torus_placement_kernels import step
 
 @kernel
 def ring_links(grid, link):
-    """``link`` int32[n, 3, 2]: a link of each switch down (0) or up (1) each axis, -1 = none. Returns links that join no neighbours."""
+    """``link`` int32[n, 3, 2]: a link of each switch down (0) or up (1) each axis, -1 = none.
+    Returns links that join no neighbours."""
     first, peer, radix, wraps, at, position = grid.first, grid.peer, grid.radix, grid.wraps, grid.at, grid.position
     n = position.shape[0]
     link[:, :, :] = -1
@@ -31,7 +32,8 @@ def ring_links(grid, link):
 
 @kernel
 def reach(radix, wraps, at, position, link, clear):
-    """``clear`` int32[n, 3, 2] out: how many steps a packet can go down or up each ring before it meets a hole."""
+    """``clear`` int32[n, 3, 2] out: how many steps a packet can go down or up each ring before it
+    meets a hole."""
     n = position.shape[0]
     o, p = np.empty(3, np.int32), np.empty(3, np.int32)
     for s in range(n):
@@ -55,11 +57,14 @@ def reach(radix, wraps, at, position, link, clear):
 
 @kernel
 def steps_between(from_, to, axis, radix, wraps):
-    """Signed steps along ``axis`` from position ``from_`` to ``to`` (int32[3]) on a whole ring, the shorter way; half round so that both ways carry alike.
+    """Signed steps along ``axis`` from position ``from_`` to ``to`` (int32[3]) on a whole ring, the
+    shorter way; half round so that both ways carry alike.
 
-    Both directions of a path take the same cables of the ring, and so need the same SL. Half round, up from an odd coordinate and down from an even one does that where half a
-    ring is odd. On a ring of four it does not, but only paths half round wait for a link there, and these close no cycle on one VL. Else over the dateline
-    where the lower coordinate and those of both positions in later dimensions have an even sum.
+    Both directions of a path take the same cables of the ring, and so need the same SL. Half round,
+    up from an odd coordinate and down from an even one does that where half a ring is odd. On a
+    ring of four it does not, but only paths half round wait for a link there, and these close no
+    cycle on one VL. Else over the dateline where the lower coordinate and those of both positions
+    in later dimensions have an even sum.
     """
     a, b, half = from_[axis], to[axis], radix[axis] >> 1
     if not wraps[axis] or 2 * abs(b - a) < radix[axis]:
@@ -77,10 +82,12 @@ def steps_between(from_, to, axis, radix, wraps):
 
 @kernel
 def next_links(radix, wraps, at, position, link, clear, via):
-    """``via`` int32[n, n]: the link from each switch towards each, dimension order x, y, z; -1 = no path.
+    """``via`` int32[n, n]: the link from each switch towards each, dimension order x, y, z; -1 = no
+    path.
 
-    The short way round a ring, the long way where that meets a hole. Where both do (the switch at which the path would turn is
-    missing), on in the next dimension as soon as the hole is the next step, or else towards it.
+    The short way round a ring, the long way where that meets a hole. Where both do (the switch at
+    which the path would turn is missing), on in the next dimension as soon as the hole is the next
+    step, or else towards it.
     """
     n = position.shape[0]
     for s in range(n):
@@ -128,7 +135,8 @@ def _corner_is_missing(at, position, s, t, axis):
 
 @kernel
 def dateline_sls(radix, wraps, position, sl):
-    """``sl`` uint8[n, n]: bit d is set where the path on a whole torus crosses the dateline of dimension d (on a ring of four: where it has to)."""
+    """``sl`` uint8[n, n]: bit d is set where the path on a whole torus crosses the dateline of
+    dimension d (on a ring of four: where it has to)."""
     n = position.shape[0]
     for s in range(n):
         for t in range(n):

@@ -1,6 +1,5 @@
-# mypy: ignore-errors
-"""Switches placed on a torus: from some that are placed to all that follow. Positions are x, y, z from 0; ``at`` int32[X, Y, Z] is the switch
-there, -1 = none."""
+"""Switches placed on a torus: from some that are placed to all that follow. Positions are x, y, z
+from 0; ``at`` int32[X, Y, Z] is the switch there, -1 = none."""
 
 import numpy as np
 
@@ -9,8 +8,8 @@ from softib.jit import kernel, table
 __all__ = ["Grid", "place", "step"]
 
 Grid = table("Grid", "first peer radix wraps at position")
-"""The graph's links; ``radix`` int32[3] and ``wraps`` bool[3] of the axes; ``at`` int32[X, Y, Z]: the switch at a place, -1 = none, and its
-inverse ``position`` int32[n, 3], -1 = not placed."""
+"""The graph's links; ``radix`` int32[3] and ``wraps`` bool[3] of the axes; ``at`` int32[X, Y, Z]:
+the switch at a place, -1 = none, and its inverse ``position`` int32[n, 3], -1 = not placed."""
 
 
 @kernel
@@ -39,10 +38,12 @@ def _joined(first, peer, a, b):
 def place(grid):
     """Place every switch that follows from those placed.
 
-    Two rules, on faces of the torus (loops of four switches): the switch opposite to ``p`` on a face is the one more neighbour
-    that both its neighbours have; the switch straight on from ``p`` over ``q`` is the one neighbour of ``q`` left that shares one
-    with the switch beside ``q``. The second waits until the first has no more to say, since a ring of four switches has other loops
-    of four. Last, beside holes: a switch takes the one free place next to all its neighbours that have places, two at least.
+    Two rules, on faces of the torus (loops of four switches): the switch opposite to ``p`` on a
+    face is the one more neighbour that both its neighbours have; the switch straight on from ``p``
+    over ``q`` is the one neighbour of ``q`` left that shares one with the switch beside ``q``. The
+    second waits until the first has no more to say, since a ring of four switches has other loops
+    of four. Last, beside holes: a switch takes the one free place next to all its neighbours that
+    have places, two at least.
     """
     position = grid.position
     n = position.shape[0]
@@ -119,7 +120,8 @@ def _straight(grid, s, p, q, r, o):
 
 @kernel
 def _runs_along(grid, w, u, q, axis, r):
-    """Does ``w`` share a neighbour that is not placed with a switch beside ``u`` (at ``q``) across ``axis``, on every other axis?
+    """Does ``w`` share a neighbour that is not placed with a switch beside ``u`` (at ``q``) across
+    ``axis``, on every other axis?
 
     A neighbour of ``u`` along another axis does not on that one.
     """

@@ -1,20 +1,22 @@
 """``updn`` and ``dnup``: no link up after a link down, so no cycle of waiting channels.
 
-``updn`` ranks switches by their distance from the roots; ``dnup`` by their distance from the CAs, the farthest on
-top. Equal ranks are ordered by NodeGUID (OpenSM: the smaller is up), roots too, so the order is total and the tables
-are free of credit loops on any graph.
+``updn`` ranks switches by their distance from the roots; ``dnup`` by their distance from the CAs,
+the farthest on top. Equal ranks are ordered by NodeGUID (OpenSM: the smaller is up), roots too, so
+the order is total and the tables are free of credit loops on any graph.
 
-Roots are given as GUIDs (of a switch, or of a CA port: then its switch) and obeyed whatever they leave out; or found
-as OpenSM finds them: switches from which one distance holds more than 90 % of all CAs and no other distance 5 %.
-Where that gives every CA a legal way to everything, it is taken (dnup: where its own ranks do). Else (OpenSM falls back
-to minhop where it finds no root, and leaves routes out where the roots do not suffice) that one of these is taken whose
-worst link carries the fewest paths:
+Roots are given as GUIDs (of a switch, or of a CA port: then its switch) and obeyed whatever they
+leave out; or found as OpenSM finds them: switches from which one distance holds more than 90 % of
+all CAs and no other distance 5 %. Where that gives every CA a legal way to everything, it is taken
+(dnup: where its own ranks do). Else (OpenSM falls back to minhop where it finds no root, and leaves
+routes out where the roots do not suffice) that one of these is taken whose worst link carries the
+fewest paths:
 
 * the roots found, what is missing supplied by :mod:`softib.routing.detours`;
 * the ranks of dnup, likewise;
-* **one leaf** as root: the switch with most CAs. One root reaches everything, and a leaf as the only root leaves a tree
-  all its ways: from any other leaf the spines are still up, and two spines meet at the root. (The switch nearest to
-  all CAs, the obvious choice, would draw all traffic through itself.)
+* **one leaf** as root: the switch with most CAs. One root reaches everything, and a leaf as the
+  only root leaves a tree all its ways: from any other leaf the spines are still up, and two spines
+  meet at the root. (The switch nearest to all CAs, the obvious choice, would draw all traffic
+  through itself.)
 
 ``notes`` says what was done.
 """
@@ -43,7 +45,8 @@ from softib.routing.tables import beyond_max_hops, cas_per_switch, min_hops, ord
 __all__ = ["route", "route_dnup"]
 
 MOST_LOST = 1 / 4
-"""Share of the pairs of a switch with CAs and a switch that may have no legal way by ranks that are worth completing."""
+"""Share of the pairs of a switch with CAs and a switch that may have no legal way by ranks that are
+worth completing."""
 UNREACHED = 255
 
 
@@ -71,7 +74,8 @@ def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
 
 
 def route_dnup(graph: SwitchGraph, options: RouteOptions) -> Routing:
-    """Tables by up*/down* where up leads away from the CAs: for CAs nearer to the roots than some switches are."""
+    """Tables by up*/down* where up leads away from the CAs: for CAs nearer to the roots than some
+    switches are."""
     hops = min_hops(graph).hops
     return _best(graph, "dnup", hops, _from_cas(graph), beyond_max_hops(graph, hops))
 
@@ -86,8 +90,8 @@ def _from_cas(graph: SwitchGraph) -> list[tuple[str, np.ndarray]]:
 def _best(
     graph: SwitchGraph, engine: str, hops: np.ndarray, guesses: list[tuple[str, np.ndarray]], notes: list[str]
 ) -> Routing:
-    """The first guess at the ranks that gives every CA a legal way to everything; else, of the guesses (completed by detours) and one leaf as root, the least paths
-    on the worst link."""
+    """The first guess at the ranks that gives every CA a legal way to everything; else, of the
+    guesses (completed by detours) and one leaf as root, the least paths on the worst link."""
     leaf: list[str] = []
     one_leaf: tuple[int, str, np.ndarray, np.ndarray] | None = None
     options = []
@@ -97,7 +101,8 @@ def _best(
         lost = lost_pairs(graph, d, hops)
         if lost > MOST_LOST * np.count_nonzero(hops[cas_per_switch(graph) > 0] != UNREACHED):
             notes.append(
-                f"ranks from {what}: {lost:,} (CA switch, switch) pairs have no legal way in the tree; too many for detours"
+                f"ranks from {what}: {lost:,} (CA switch, switch) pairs have no legal way in the tree; too many for "
+                f"detours"
             )
             continue
         lft = tables(graph, d)
@@ -114,15 +119,17 @@ def _best(
     options.append(one_leaf or _one_leaf(graph, leaf))
     _, what, ranks, lft = min(options, key=lambda o: o[0])
     if len(options) > 1:
-        notes.append(f"took ranks from {what}; paths on the worst link: "
-                     + ", ".join(f"{o[0]:,} by {o[1]}" for o in options))  # fmt: skip
+        notes.append(
+            f"took ranks from {what}; paths on the worst link: " + ", ".join(f"{o[0]:,} by {o[1]}" for o in options)
+        )
     if what == "one leaf":
         notes += leaf
     return _routing(graph, engine, ranks, lft, notes)
 
 
 def _one_leaf(graph: SwitchGraph, notes: list[str]) -> tuple[int, str, np.ndarray, np.ndarray]:
-    """Tables with the switch with most CAs as the only root: paths on the worst link, what it is, ranks, tables."""
+    """Tables with the switch with most CAs as the only root: paths on the worst link, what it is,
+    ranks, tables."""
     ranks = _complete(graph, np.empty(0, np.int32), notes)
     lft = tables(graph, ordered_hops(graph, top_down(graph, ranks)))
     return balance(graph, lft).most, "one leaf", ranks, lft

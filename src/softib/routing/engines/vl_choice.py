@@ -1,4 +1,5 @@
-"""Whether virtual lanes are worth having: a list of engines that came to tables on one VL goes on to those behind it that take several."""
+"""Whether virtual lanes are worth having: a list of engines that came to tables on one VL goes on
+to those behind it that take several."""
 
 from __future__ import annotations
 
@@ -18,10 +19,11 @@ WORTH_LANES = 3 / 4
 
 
 def with_lanes(graph: SwitchGraph, routing: Routing, names: list[str], options: RouteOptions) -> Routing:
-    """``routing`` (updn's), or the tables of the engine among ``names`` that puts the fewest paths on its worst link, where that is worth the VLs.
+    """``routing`` (updn's), or the tables of the engine among ``names`` that puts the fewest paths
+    on its worst link, where that is worth the VLs.
 
-    A fabric with top switches keeps updn: its paths are short already. So does one where an engine needs more VLs than there are, or lays the two directions of a
-    path on different ones.
+    A fabric with top switches keeps updn: its paths are short already. So does one where an engine
+    needs more VLs than there are, or lays the two directions of a path on different ones.
     """
     names = [n for n in names if n in LANED]
     if not names or options.data_vls < 2 or len(find_spines(graph, min_hops(graph).hops)):
@@ -37,7 +39,9 @@ def with_lanes(graph: SwitchGraph, routing: Routing, names: list[str], options: 
             best, least = other, most
     if best is not routing:
         best.notes[:0] = [
-            f"{routing.engine} puts {before:,} paths on its worst link, {best.engine} {int(least):,}: took {best.engine}",
-            "programs must send on the SL of the path record, or links can wait for each other in a circle; engine updn needs no SLs",
+            f"{routing.engine} puts {before:,} paths on its worst link, {best.engine} {int(least):,}: took "
+            f"{best.engine}",
+            "programs must send on the SL of the path record, or links can wait for each other in a circle; engine "
+            "updn needs no SLs",
         ][: 2 if best.path_sl is not None else 1]
     return best

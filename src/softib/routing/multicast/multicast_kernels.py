@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Spanning trees of multicast groups over the switch graph."""
 
 from softib.jit import kernel
@@ -6,8 +5,9 @@ from softib.jit import kernel
 
 @kernel(_nrt=False)
 def breadth_first(first, peer, root, hops, parent, queue):
-    """``hops`` int32[switches] from ``root`` (-1: not reached) and ``parent``: the link (row of the graph) by which each
-    switch was reached, from the nearer switch (-1 at the root). ``queue`` int32[switches] is scratch."""
+    """``hops`` int32[switches] from ``root`` (-1: not reached) and ``parent``: the link (row of the
+    graph) by which each switch was reached, from the nearer switch (-1 at the root). ``queue``
+    int32[switches] is scratch."""
     for s in range(len(hops)):
         hops[s], parent[s] = -1, -1
     hops[root] = 0
@@ -26,10 +26,11 @@ def breadth_first(first, peer, root, hops, parent, queue):
 
 @kernel(_nrt=False)
 def mark_tree(parent, source_of, out_port, peer_port, members, masks, marked):
-    """Ports of the tree that joins ``members`` (int32[k], switches) to the root that ``parent`` was made from.
+    """Ports of the tree that joins ``members`` (int32[k], switches) to the root that ``parent`` was
+    made from.
 
-    ``source_of`` int32[links]: the switch that a link leaves; ``masks`` uint16[switches, 16] gets the ports at both ends;
-    ``marked`` bool[switches] is scratch and tells who is in the tree.
+    ``source_of`` int32[links]: the switch that a link leaves; ``masks`` uint16[switches, 16] gets
+    the ports at both ends; ``marked`` bool[switches] is scratch and tells who is in the tree.
     """
     for i in range(len(members)):
         s = members[i]
@@ -46,8 +47,9 @@ def mark_tree(parent, source_of, out_port, peer_port, members, masks, marked):
 
 @kernel(_nrt=False)
 def mark_ancestors(first, peer, position, members, count, seen, queue):
-    """``count`` int32[switches]: of how many ``members`` (int32[k], switches) each switch is above, or is one, by links that lead up (to a smaller
-    ``position``) alone. ``seen`` int32[switches], -1, and ``queue`` int32[switches] are scratch."""
+    """``count`` int32[switches]: of how many ``members`` (int32[k], switches) each switch is above,
+    or is one, by links that lead up (to a smaller ``position``) alone. ``seen`` int32[switches],
+    -1, and ``queue`` int32[switches] are scratch."""
     for i in range(len(members)):
         queue[0] = members[i]
         seen[members[i]] = i
@@ -66,7 +68,8 @@ def mark_ancestors(first, peer, position, members, count, seen, queue):
 
 @kernel(_nrt=False)
 def descend(first, peer, row, position, root, parent, queue):
-    """``parent`` int32[switches]: the link (``row``) by which each switch is reached first from ``root`` by links that lead down alone; -1: none."""
+    """``parent`` int32[switches]: the link (``row``) by which each switch is reached first from
+    ``root`` by links that lead down alone; -1: none."""
     for s in range(len(parent)):
         parent[s] = -1
     queue[0] = root
@@ -84,10 +87,12 @@ def descend(first, peer, row, position, root, parent, queue):
 
 @kernel(_nrt=False)
 def mark_bends(first, peer, row, position, reverse, roots, offset, marked, parent, queue):
-    """Turns of the trees that lead down from each of ``roots`` (int32[k], see :func:`descend`): packets go up such a tree and down it.
+    """Turns of the trees that lead down from each of ``roots`` (int32[k], see :func:`descend`):
+    packets go up such a tree and down it.
 
-    ``row`` int32[links]: of the graph, ``reverse`` int32[links]: this one's link the other way. ``marked`` uint8[turns]: turn from link e into the
-    i-th link that leaves ``peer[e]`` is at ``offset[e] + i`` (int64[links]). ``parent`` and ``queue`` int32[switches] are scratch.
+    ``row`` int32[links]: of the graph, ``reverse`` int32[links]: this one's link the other way.
+    ``marked`` uint8[turns]: turn from link e into the i-th link that leaves ``peer[e]`` is at
+    ``offset[e] + i`` (int64[links]). ``parent`` and ``queue`` int32[switches] are scratch.
     """
     for r in range(len(roots)):
         descend(first, peer, row, position, roots[r], parent, queue)

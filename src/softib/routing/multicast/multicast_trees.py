@@ -1,13 +1,16 @@
 """Spanning trees for multicast that wait for unicast packets in no cycle.
 
-A packet that is copied along a tree holds a buffer and asks for the next one, as any packet does. So the turns of a tree count as
-dependencies between channels beside those of all unicast paths, and both together must have no cycle (Dally and Seitz 1987).
+A packet that is copied along a tree holds a buffer and asks for the next one, as any packet does.
+So the turns of a tree count as dependencies between channels beside those of all unicast paths, and
+both together must have no cycle (Dally and Seitz 1987).
 
-* Where an order of the switches forbids cycles (ranks of ftree and updn, and nothing bends in a way that closes one,
-  :func:`~softib.routing.adaptive.could_deadlock`, or the turns of all such trees beside the unicast paths), every tree is free that goes up to a root and
-  down from it: trees may have roots of their own. Each group has the root that it wants most, so a switch that is gone moves no other's.
-* Elsewhere all groups take their branches of one spanning tree, the first of some whose turns close no cycle with the unicast paths on
-  the VLs that multicast packets take.
+* Where an order of the switches forbids cycles (ranks of ftree and updn, and nothing bends in a way
+  that closes one, :func:`~softib.routing.adaptive.could_deadlock`, or the turns of all such trees
+  beside the unicast paths), every tree is free that goes up to a root and down from it: trees may
+  have roots of their own. Each group has the root that it wants most, so a switch that is gone
+  moves no other's.
+* Elsewhere all groups take their branches of one spanning tree, the first of some whose turns close
+  no cycle with the unicast paths on the VLs that multicast packets take.
 """
 
 from __future__ import annotations
@@ -34,7 +37,8 @@ MOST_ROOTS = 12
 
 @dataclass(frozen=True)
 class _Links:
-    """Links between switches that forward multicast packets: CSR by the switch that they leave; ``row``: of the graph."""
+    """Links between switches that forward multicast packets: CSR by the switch that they leave;
+    ``row``: of the graph."""
 
     first: np.ndarray
     peer: np.ndarray
@@ -42,10 +46,11 @@ class _Links:
 
 
 class MulticastTrees:
-    """Trees on ``graph`` beside the unicast tables of ``routing``. ``able`` bool[switches]: who forwards multicast packets; ``sls``: what groups
-    send on.
+    """Trees on ``graph`` beside the unicast tables of ``routing``. ``able`` bool[switches]: who
+    forwards multicast packets; ``sls``: what groups send on.
 
-    ``note`` says, when a tree was asked for, that none is free of cycles (then the one with the shortest paths is taken).
+    ``note`` says, when a tree was asked for, that none is free of cycles (then the one with the
+    shortest paths is taken).
     """
 
     def __init__(self, graph: SwitchGraph, routing: Routing, able: np.ndarray, sls: tuple[int, ...] = (0,)):
@@ -54,8 +59,9 @@ class MulticastTrees:
         self.source_of = graph.link_switch.astype(np.int32)
 
     def parents(self, members: np.ndarray, choice: int = 0) -> np.ndarray:
-        """int32[switches]: the link (row of the graph) by which each switch is reached from the root of a tree that holds ``members`` (int32[k],
-        switches), -1 at the root and where the tree does not go. ``choice`` (an MLID): which of the roots that are as good."""
+        """int32[switches]: the link (row of the graph) by which each switch is reached from the
+        root of a tree that holds ``members`` (int32[k], switches), -1 at the root and where the
+        tree does not go. ``choice`` (an MLID): which of the roots that are as good."""
         if self._ordered:
             found = self._under_a_common_root(members, choice)
             if found is not None:
@@ -78,7 +84,8 @@ class MulticastTrees:
 
     @cached_property
     def _position(self) -> np.ndarray:
-        """Place of each switch from the top down: by rank, then by GUID, as up and down are told apart."""
+        """Place of each switch from the top down: by rank, then by GUID, as up and down are told
+        apart."""
         assert self.routing.ranks is not None
         place = np.empty(self.graph.n_switches, np.int32)
         place[np.lexsort((self.graph.switch_guid, self.routing.ranks))] = np.arange(self.graph.n_switches)
@@ -92,8 +99,9 @@ class MulticastTrees:
         return not could_deadlock(self.graph, ranks, self.routing.lft) or self._trees_close_no_cycle()
 
     def _trees_close_no_cycle(self) -> bool:
-        """Unicast paths bend (a leaf lost its cable to a top switch, and packets to that switch go down and up again): do they close a cycle with the turns
-        of all trees that there may be, below any switch? On one VL."""
+        """Unicast paths bend (a leaf lost its cable to a top switch, and packets to that switch go
+        down and up again): do they close a cycle with the turns of all trees that there may be,
+        below any switch? On one VL."""
         start, targets, vls = self._unicast
         if vls != 1:
             return False
@@ -106,8 +114,17 @@ class MulticastTrees:
         marked = np.zeros(int(choices.sum()), np.uint8)
         parent, queue = np.empty(n, np.int32), np.empty(n, np.int32)
         mark_bends(
-            links.first, links.peer, links.row, self._position, reverse, np.arange(n, dtype=np.int32), offset, marked, parent, queue,
-        )  # fmt: skip
+            links.first,
+            links.peer,
+            links.row,
+            self._position,
+            reverse,
+            np.arange(n, dtype=np.int32),
+            offset,
+            marked,
+            parent,
+            queue,
+        )
         bend = np.flatnonzero(marked)
         into = np.searchsorted(offset, bend, side="right") - 1
         out = links.first[links.peer[into]] + (bend - offset[into])
@@ -186,7 +203,8 @@ class MulticastTrees:
         return start, targets, vls
 
     def _dependencies(self, parent: np.ndarray, vls: int) -> tuple[np.ndarray, np.ndarray]:
-        """Channels (link × VLs + VL) that copies in the tree hold, and those that they then ask for (int32[k] both)."""
+        """Channels (link × VLs + VL) that copies in the tree hold, and those that they then ask for
+        (int32[k] both)."""
         g = self.graph
         down = parent[parent >= 0].astype(np.int64)
         tree = np.concatenate([down, g.reverse[down].astype(np.int64)])
@@ -237,8 +255,9 @@ def _closes_a_cycle(source: np.ndarray, target: np.ndarray, channels: int) -> bo
 
 
 def _weights(guid: np.ndarray, choice: int) -> np.ndarray:
-    """uint64[n]: how much ``choice`` wants each switch (highest random weight, Thaler and Ravishankar 1998): when one is gone, or comes back, only those that
-    wanted it most choose anew. The mixture of bits is splitmix64's."""
+    """uint64[n]: how much ``choice`` wants each switch (highest random weight, Thaler and
+    Ravishankar 1998): when one is gone, or comes back, only those that wanted it most choose anew.
+    The mixture of bits is splitmix64's."""
     with np.errstate(over="ignore"):
         x = guid + np.uint64(choice + 1) * np.uint64(0x9E3779B97F4A7C15)
         x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

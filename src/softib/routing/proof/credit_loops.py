@@ -1,9 +1,10 @@
 """Credit loops: can buffers wait for each other in a circle?
 
-A **channel** is a directed link between switches on one VL. A packet that holds a buffer at the end of one channel
-waits for the next channel of its path. Tables are free of deadlock if these dependencies have no cycle (Dally & Seitz
-1987); links from and to CAs cannot be part of one. Only paths that some CA's packets take count, whether they arrive
-or not: a forwarding loop is a credit loop too.
+A **channel** is a directed link between switches on one VL. A packet that holds a buffer at the end
+of one channel waits for the next channel of its path. Tables are free of deadlock if these
+dependencies have no cycle (Dally & Seitz 1987); links from and to CAs cannot be part of one. Only
+paths that some CA's packets take count, whether they arrive or not: a forwarding loop is a credit
+loop too.
 """
 
 from __future__ import annotations
@@ -56,13 +57,15 @@ CAS = Senders()
 
 
 def has_credit_loop(graph: SwitchGraph, lft: np.ndarray) -> bool:
-    """Whether ``lft`` uint8[n_switches, any width] can deadlock with all traffic on one VL: the quick half of a proof."""
+    """Whether ``lft`` uint8[n_switches, any width] can deadlock with all traffic on one VL: the
+    quick half of a proof."""
     start, targets = lists_of(graph, credit_dependencies(graph, lft))
     return core(start, targets, np.zeros(len(start) - 1, np.bool_)) > 0
 
 
 def allowed_dependencies(graph: SwitchGraph, down: np.ndarray) -> np.ndarray:
-    """Dependencies (as of :func:`credit_dependencies`) of all paths that never go up after down (bool[links]), nor back to the switch they came from."""
+    """Dependencies (as of :func:`credit_dependencies`) of all paths that never go up after down
+    (bool[links]), nor back to the switch they came from."""
     owner = graph.link_switch
     local = np.arange(len(graph.peer)) - graph.first[owner]
     word, bit = local >> 6, np.uint64(1) << (local & 63).astype(np.uint64)
@@ -82,14 +85,16 @@ def allowed_dependencies(graph: SwitchGraph, down: np.ndarray) -> np.ndarray:
 
 
 def credit_dependencies(graph: SwitchGraph, lft: np.ndarray) -> np.ndarray:
-    """Which link waits for which with all traffic on one VL: uint64[links, words], bit b of a row is the b-th link of the switch it leads to."""
+    """Which link waits for which with all traffic on one VL: uint64[links, words], bit b of a row
+    is the b-th link of the switch it leads to."""
     return _depend(graph, routes_of(graph, np.ascontiguousarray(lft, np.uint8), *destinations(graph)))[1]
 
 
 def dependencies_of(
     graph: SwitchGraph, lft: np.ndarray, ends: np.ndarray | None = None, switches: bool = False
 ) -> np.ndarray:
-    """:func:`credit_dependencies` of the paths to some ``ends`` (bool[ends]); ``switches``: of those that begin on any switch, not on those with CAs alone."""
+    """:func:`credit_dependencies` of the paths to some ``ends`` (bool[ends]); ``switches``: of
+    those that begin on any switch, not on those with CAs alone."""
     lids, at = destinations(graph)
     keep = np.ones(len(lids), np.bool_) if ends is None else ends[at]
     routes = routes_of(graph, np.ascontiguousarray(lft, np.uint8), lids[keep], at[keep])
@@ -122,8 +127,8 @@ def waiting_channels(
     data_vls: int,
     switches: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Which channel (link × ``data_vls`` + VL) waits for which, of all paths, as lists ``(start, targets)``; arguments as of :func:`verify`, and of
-    :func:`needs_of`."""
+    """Which channel (link × ``data_vls`` + VL) waits for which, of all paths, as lists ``(start,
+    targets)``; arguments as of :func:`verify`, and of :func:`needs_of`."""
     lft = np.ascontiguousarray(lft, np.uint8)
     dropped = np.zeros((2, graph.n_switches + 2), np.int64)
     _, needs, vls = needs_of(
@@ -133,15 +138,23 @@ def waiting_channels(
 
 
 def needs_of(
-    graph: SwitchGraph, at: np.ndarray, lft: np.ndarray, lids: np.ndarray, ends: np.ndarray,
-    path_sl: np.ndarray | None, sl2vl: np.ndarray | None, data_vls: int, dropped: np.ndarray,
+    graph: SwitchGraph,
+    at: np.ndarray,
+    lft: np.ndarray,
+    lids: np.ndarray,
+    ends: np.ndarray,
+    path_sl: np.ndarray | None,
+    sl2vl: np.ndarray | None,
+    data_vls: int,
+    dropped: np.ndarray,
     senders: Senders = CAS,
-) -> tuple[np.ndarray, np.ndarray, int]:  # fmt: skip
-    """What waits for what on the paths to ``lids`` (of the end ports ``ends``); ``at``: :func:`port_map`; the others as of
-    :func:`~softib.routing.proof.verify.verify`. Returns channels in use bool[channels], their dependencies uint64[channels, words], and VLs.
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """What waits for what on the paths to ``lids`` (of the end ports ``ends``); ``at``:
+    :func:`port_map`; the others as of :func:`~softib.routing.proof.verify.verify`. Returns channels
+    in use bool[channels], their dependencies uint64[channels, words], and VLs.
 
-    ``senders``: whose packets count.
-    ``dropped`` int64[2, switches + 2] out counts by hops the pairs (of CAs, to CAs and to switches) that a VL not below ``data_vls`` drops.
+    ``senders``: whose packets count. ``dropped`` int64[2, switches + 2] out counts by hops the
+    pairs (of CAs, to CAs and to switches) that a VL not below ``data_vls`` drops.
     """
     routes = routes_of(graph, lft, lids, ends, at)
     if path_sl is None and sl2vl is None:
@@ -157,7 +170,8 @@ def needs_of(
 def find_cycle(start: np.ndarray, targets: np.ndarray) -> np.ndarray | None:
     """A shortest cycle (int32 nodes) of the graph ``targets[start[c]:start[c + 1]]``, or None.
 
-    On graphs too large to search in full (some :data:`SEARCH_BUDGET` steps) the shortest that was found.
+    On graphs too large to search in full (some :data:`SEARCH_BUDGET` steps) the shortest that was
+    found.
     """
     nodes = len(start) - 1
     alive = np.zeros(nodes, np.bool_)
@@ -177,8 +191,8 @@ def channels_of(graph: SwitchGraph, cycle: np.ndarray, vls: int) -> list[Channel
 
 
 def _sources(graph: SwitchGraph, path_sl: np.ndarray | None, sl2vl: np.ndarray, senders: Senders) -> Any:
-    """CA ports that send into the fabric, those of one switch together where their packets meet the same SLs and VLs; and the other ``senders``, which
-    count as no CA."""
+    """CA ports that send into the fabric, those of one switch together where their packets meet the
+    same SLs and VLs; and the other ``senders``, which count as no CA."""
     n_ends = len(graph.end_lid)
     sls = np.zeros((1, 1), np.uint8) if path_sl is None else np.ascontiguousarray(path_sl, np.uint8)
     rows = len(sls)
@@ -209,7 +223,8 @@ def _sources(graph: SwitchGraph, path_sl: np.ndarray | None, sl2vl: np.ndarray, 
 
 
 def _directions_alike(graph: SwitchGraph, sls: np.ndarray) -> bool:
-    """Do the packets of both directions between two ends have one SL, by ``sls`` as ``path_sl`` of :func:`needs_of`?"""
+    """Do the packets of both directions between two ends have one SL, by ``sls`` as ``path_sl`` of
+    :func:`needs_of`?"""
     if len(sls) != graph.n_switches:
         return bool((sls == (sls[:, :1] if len(sls) == 1 else sls.T)).all())
     by_switch = np.argsort(graph.end_switch, kind="stable")
@@ -230,8 +245,10 @@ def sl2vl_table(graph: SwitchGraph, sl2vl: np.ndarray | None, data_vls: int) -> 
     ports = int(graph.switch_nports.max(initial=0)) + 1
     fits = table.ndim == 4 and table.shape[3] == 16 and table.shape[0] in (1, graph.n_switches)
     if not fits or any(d != 1 and d < ports for d in table.shape[1:3]):
-        raise ValueError(f"sl2vl has shape {np.shape(sl2vl)}, it should be (16,), ({graph.n_switches}, 16) or "
-                         f"({graph.n_switches}, {ports}, {ports}, 16)")  # fmt: skip
+        raise ValueError(
+            f"sl2vl has shape {np.shape(sl2vl)}, it should be (16,), ({graph.n_switches}, 16) or "
+            f"({graph.n_switches}, {ports}, {ports}, 16)"
+        )
     return np.ascontiguousarray(table)
 
 
@@ -241,8 +258,8 @@ def _bitset_size(graph: SwitchGraph, vls: int) -> int:
 
 
 def lists_of(graph: SwitchGraph, needs: np.ndarray, vls: int = 1) -> tuple[np.ndarray, np.ndarray]:
-    """Dependencies as of :func:`needs_of` (with one VL: :func:`credit_dependencies`) as lists: channel ``c`` (link × ``vls`` + VL) waits for
-    ``targets[start[c]:start[c + 1]]``."""
+    """Dependencies as of :func:`needs_of` (with one VL: :func:`credit_dependencies`) as lists:
+    channel ``c`` (link × ``vls`` + VL) waits for ``targets[start[c]:start[c + 1]]``."""
     start = np.zeros(len(needs) + 1, np.int64)
     base = graph.first[graph.peer]
     total = bits_to_lists(needs, base, vls, start, np.empty(0, np.int32))

@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Cycles of a directed graph given as bit rows or CSR lists."""
 
 import numpy as np
@@ -8,10 +7,11 @@ from softib.jit import kernel
 
 @kernel(steps=lambda needs, base, vls, start, targets: 10 * needs.size)
 def bits_to_lists(needs, base, vls, start, targets):
-    """Channel lists of the bit rows of ``needs``: channel c = link * vls + vl waits for ``targets[start[c]:start[c+1]]``.
+    """Channel lists of the bit rows of ``needs``: channel c = link * vls + vl waits for
+    ``targets[start[c]:start[c+1]]``.
 
-    ``base`` int32[links]: first link of the switch at its other end. With an empty ``targets`` only ``start``
-    (int64[channels + 1]) is filled.
+    ``base`` int32[links]: first link of the switch at its other end. With an empty ``targets`` only
+    ``start`` (int64[channels + 1]) is filled.
     """
     total = 0
     for c in range(needs.shape[0]):
@@ -33,9 +33,11 @@ def bits_to_lists(needs, base, vls, start, targets):
 
 @kernel(steps=lambda start, targets, alive: 4 * len(start) + 2 * len(targets), rows=True)
 def core(start, targets, alive):
-    """Nodes that remain when those without a living successor or predecessor are removed again and again.
+    """Nodes that remain when those without a living successor or predecessor are removed again and
+    again.
 
-    alive bool[nodes] out. Any is left if and only if the graph has a cycle. Returns how many are left.
+    alive bool[nodes] out. Any is left if and only if the graph has a cycle. Returns how many are
+    left.
     """
     n = start.shape[0] - 1
     out_degree = np.zeros(n, np.int64)
@@ -85,7 +87,8 @@ def core(start, targets, alive):
 
 @kernel(steps=lambda start, targets, alive, cycle: 4 * len(start) + len(targets))
 def any_cycle(start, targets, alive, cycle):
-    """Follow first living successors until a node repeats: a cycle, into ``cycle``; returns its length."""
+    """Follow first living successors until a node repeats: a cycle, into ``cycle``; returns its
+    length."""
     n = start.shape[0] - 1
     position = np.full(n, -1, np.int32)
     c = 0
@@ -110,8 +113,9 @@ def any_cycle(start, targets, alive, cycle):
 def shorten(start, targets, alive, cycle, length, budget):
     """A shortest cycle: a search from every living node, none deeper than the best so far.
 
-    A node that was searched is struck from ``alive``, since no shorter cycle runs through it. Gives up after
-    ``budget`` steps over dependencies and keeps the best. Returns the length; ``cycle`` int32[nodes] in and out.
+    A node that was searched is struck from ``alive``, since no shorter cycle runs through it. Gives
+    up after ``budget`` steps over dependencies and keeps the best. Returns the length; ``cycle``
+    int32[nodes] in and out.
     """
     n = start.shape[0] - 1
     depth = np.full(n, -1, np.int32)

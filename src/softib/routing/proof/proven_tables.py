@@ -1,7 +1,9 @@
-"""Which pairs the tables before lost, by destination: of new tables only the columns that changed are walked.
+"""Which pairs the tables before lost, by destination: of new tables only the columns that changed
+are walked.
 
-A packet for a LID meets nothing but that LID's column, so what becomes of it stays as long as the column stays and the ports that it names lead
-where they led. After one cable is pulled that is so for nearly all columns.
+A packet for a LID meets nothing but that LID's column, so what becomes of it stays as long as the
+column stays and the ports that it names lead where they led. After one cable is pulled that is so
+for nearly all columns.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ class _Past:
 
 
 class ProvenTables:
-    """The last tables of a subnet that were judged. It keeps them by reference: who made them must not write to them later.
+    """The last tables of a subnet that were judged. It keeps them by reference: who made them must
+    not write to them later.
 
     ``walked``: destinations that the last judgement had to walk.
     """
@@ -60,7 +63,8 @@ class ProvenTables:
 
 
 def _leads_to(graph: SwitchGraph) -> np.ndarray:
-    """int64[n, 256]: the switch behind each port (row), ``-2 - LID`` of an end port, -1 for nothing."""
+    """int64[n, 256]: the switch behind each port (row), ``-2 - LID`` of an end port, -1 for
+    nothing."""
     at = port_map(graph)
     out = at.astype(np.int64)
     out[at >= 0] = graph.peer[at[at >= 0]]

@@ -1,4 +1,5 @@
-"""Who reaches whom by forwarding tables, and what they are walked by: the port map of a graph, and all destinations.
+"""Who reaches whom by forwarding tables, and what they are walked by: the port map of a graph, and
+all destinations.
 
 Pairs are (source port, destination LID) as in :mod:`softib.routing.proof.verify`.
 """
@@ -27,7 +28,8 @@ __all__ = [
 
 
 def lost_pairs(graph: SwitchGraph, lft: np.ndarray) -> int:
-    """Pairs of a CA and an end port that ``lft`` uint8[n_switches, any width] does not bring together though cables do."""
+    """Pairs of a CA and an end port that ``lft`` uint8[n_switches, any width] does not bring
+    together though cables do."""
     return connected_pairs(graph) - int(count_arrivals(graph, lft, *destinations(graph)).sum())
 
 
@@ -42,7 +44,8 @@ def connected_pairs(graph: SwitchGraph) -> int:
 
 
 def count_arrivals(graph: SwitchGraph, lft: np.ndarray, lids: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """int64[lids]: CAs whose packets arrive, for destinations as of :func:`destinations`; nobody sends to itself."""
+    """int64[lids]: CAs whose packets arrive, for destinations as of :func:`destinations`; nobody
+    sends to itself."""
     arrived = np.zeros(len(lids), np.int64)
     lft = np.ascontiguousarray(lft, np.uint8)
     arrivals(links_of(graph), routes_of(graph, lft, lids, ends), arrived)
@@ -50,7 +53,8 @@ def count_arrivals(graph: SwitchGraph, lft: np.ndarray, lids: np.ndarray, ends: 
 
 
 def port_map(graph: SwitchGraph) -> np.ndarray:
-    """What each switch's port leads to, int32[n, 256]: link row, ``-2 - end`` of an end port, or -1 for nothing."""
+    """What each switch's port leads to, int32[n, 256]: link row, ``-2 - end`` of an end port, or -1
+    for nothing."""
     at = np.full((graph.n_switches, 256), -1, np.int32)
     owner = graph.link_switch
     at[owner, graph.out_port] = np.arange(len(owner))
@@ -74,7 +78,8 @@ def links_of(graph: SwitchGraph) -> Any:
 def routes_of(
     graph: SwitchGraph, lft: np.ndarray, lids: np.ndarray, ends: np.ndarray, at: np.ndarray | None = None
 ) -> Any:
-    """``lft`` and who sends to whom, as kernels walk it: destinations as of :func:`destinations` (or some of them); ``at``: :func:`port_map`."""
+    """``lft`` and who sends to whom, as kernels walk it: destinations as of :func:`destinations`
+    (or some of them); ``at``: :func:`port_map`."""
     return Routes(lft, port_map(graph) if at is None else at, lids, ends, cas_of(graph))
 
 

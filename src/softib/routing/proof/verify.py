@@ -1,8 +1,10 @@
-"""Proves forwarding tables: does every packet arrive, how far is it, and can buffers wait for each other in a circle?
+"""Proves forwarding tables: does every packet arrive, how far is it, and can buffers wait for each
+other in a circle?
 
-Pairs are (source port, destination LID): sources are CA and router ports; destinations all LIDs of all end ports but
-the source's own. Routes that start on a switch are listed apart: only its own management traffic takes them (answers about
-counters, traps, a subnet manager on it). What a credit loop is: :mod:`softib.routing.proof.credit_loops`.
+Pairs are (source port, destination LID): sources are CA and router ports; destinations all LIDs of
+all end ports but the source's own. Routes that start on a switch are listed apart: only its own
+management traffic takes them (answers about counters, traps, a subnet manager on it). What a credit
+loop is: :mod:`softib.routing.proof.credit_loops`.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ EXAMPLES = 8
 
 @dataclass(frozen=True)
 class Pairs:
-    """How many ordered pairs there are and what becomes of them; ``dropped`` by an SL2VL entry that names no VL."""
+    """How many ordered pairs there are and what becomes of them; ``dropped`` by an SL2VL entry that
+    names no VL."""
 
     total: int
     arrived: int
@@ -42,7 +45,8 @@ class Pairs:
 
 @dataclass(frozen=True)
 class Failure:
-    """One pair that does not arrive: packets for ``lid`` of end row ``end`` that start on ``switch``."""
+    """One pair that does not arrive: packets for ``lid`` of end row ``end`` that start on
+    ``switch``."""
 
     kind: str
     switch: int
@@ -55,15 +59,20 @@ class Failure:
 class Proof:
     """What :func:`verify` found.
 
-    ``hops`` {hops: pairs} of all CA→CA and CA→switch pairs that arrive, ``hops_ca`` of the CA→CA ones alone. Hops are
-    egress ports of switches on the path, as in OpenSM's dumps: 1 between CAs on one switch, 3 over one spine; 0 from a
-    CA to its own switch. ``credit_loop`` is None or a cycle of channels, each waiting for the next and the last for
-    the first. ``answer_loop`` is one that takes answers on the SL of the request, where each direction on its own SL makes none: a connection by the connection
-    manager has one SL for both. ``switch_loop`` is one that takes packets that switches send, where those of CAs make none; where paths have several SLs, also packets to
-    switches' own LIDs: engines that spread paths over VLs order those between CAs first. A switch answers on the SL of the request, and asks on its row of SLs.
-    ``among_switches``: it takes packets between two switches, which only a subnet manager on a switch sends or receives.
-    ``assumed``: why SLs are not known, so that all paths were taken on one ("" = they are). ``channels`` and ``dependencies`` are the size of the graph that was searched, ``vls`` the VLs in use.
-    ``failures`` are the first few of each kind; ``cut_off`` int64[switches]: LIDs of CAs that packets of each switch itself do not get to.
+    ``hops`` {hops: pairs} of all CA→CA and CA→switch pairs that arrive, ``hops_ca`` of the CA→CA
+    ones alone. Hops are egress ports of switches on the path, as in OpenSM's dumps: 1 between CAs
+    on one switch, 3 over one spine; 0 from a CA to its own switch. ``credit_loop`` is None or a
+    cycle of channels, each waiting for the next and the last for the first. ``answer_loop`` is one
+    that takes answers on the SL of the request, where each direction on its own SL makes none: a
+    connection by the connection manager has one SL for both. ``switch_loop`` is one that takes
+    packets that switches send, where those of CAs make none; where paths have several SLs, also
+    packets to switches' own LIDs: engines that spread paths over VLs order those between CAs first.
+    A switch answers on the SL of the request, and asks on its row of SLs. ``among_switches``: it
+    takes packets between two switches, which only a subnet manager on a switch sends or receives.
+    ``assumed``: why SLs are not known, so that all paths were taken on one ("" = they are).
+    ``channels`` and ``dependencies`` are the size of the graph that was searched, ``vls`` the VLs
+    in use. ``failures`` are the first few of each kind; ``cut_off`` int64[switches]: LIDs of CAs
+    that packets of each switch itself do not get to.
     """
 
     ca_ca: Pairs
@@ -90,7 +99,8 @@ class Proof:
 
     @property
     def switch_unreachable(self) -> int:
-        """switch→CA and switch→switch pairs that do not arrive: polls, answers and traps of these switches are lost."""
+        """switch→CA and switch→switch pairs that do not arrive: polls, answers and traps of these
+        switches are lost."""
         return self.switch_ca.lost + self.switch_switch.lost
 
     @property
@@ -111,13 +121,16 @@ def verify(
     sl2vl: np.ndarray | None = None,
     data_vls: int = 8,
 ) -> Proof:
-    """Prove ``lft`` uint8[n_switches, any width] on ``graph``. Entries may name ports that do not exist.
+    """Prove ``lft`` uint8[n_switches, any width] on ``graph``. Entries may name ports that do not
+    exist.
 
-    ``path_sl`` uint8[n_switches, ends]: SL by (switch that the source hangs on, destination end), :data:`~softib.routing.proof.credit_loops.NO_PATH` = nobody
-    sends there (the pair makes no dependency), None = SL 0 everywhere. One row holds for every source; [ends, ends] is by
-    source end (what another manager's administration reports). ``sl2vl``: None = VL is SL mod ``data_vls``; else uint8[16] (one map everywhere), uint8[n_switches, 16], or uint8[n_switches, ports + 1,
-    ports + 1, 16] by (switch, input portnum, output portnum). A VL not below ``data_vls`` drops the packet (15, IBA
-    7.6.6). Raises ValueError for arrays of other shapes.
+    ``path_sl`` uint8[n_switches, ends]: SL by (switch that the source hangs on, destination end),
+    :data:`~softib.routing.proof.credit_loops.NO_PATH` = nobody sends there (the pair makes no
+    dependency), None = SL 0 everywhere. One row holds for every source; [ends, ends] is by source
+    end (what another manager's administration reports). ``sl2vl``: None = VL is SL mod
+    ``data_vls``; else uint8[16] (one map everywhere), uint8[n_switches, 16], or uint8[n_switches,
+    ports + 1, ports + 1, 16] by (switch, input portnum, output portnum). A VL not below
+    ``data_vls`` drops the packet (15, IBA 7.6.6). Raises ValueError for arrays of other shapes.
     """
     if lft.ndim != 2 or lft.shape[0] != graph.n_switches:
         raise ValueError(f"lft has shape {lft.shape}, it should be ({graph.n_switches}, LIDs)")
@@ -150,15 +163,27 @@ def verify(
     hist[:2] -= dropped
     lost = dropped.sum(axis=1)
     return Proof(
-        _pairs(counts[0], int(lost[0])), _pairs(counts[1], int(lost[1])), _pairs(counts[2], 0), _pairs(counts[3], 0),
-        _histogram(hist[0] + hist[1]), _histogram(hist[0]), loop, int(used.sum()), len(targets),
-        int(used.reshape(-1, vls).any(axis=0).sum()), failures, switch_loop, answer_loop=answer_loop, among_switches=among_switches, cut_off=cut_off,
-    )  # fmt: skip
+        _pairs(counts[0], int(lost[0])),
+        _pairs(counts[1], int(lost[1])),
+        _pairs(counts[2], 0),
+        _pairs(counts[3], 0),
+        _histogram(hist[0] + hist[1]),
+        _histogram(hist[0]),
+        loop,
+        int(used.sum()),
+        len(targets),
+        int(used.reshape(-1, vls).any(axis=0).sum()),
+        failures,
+        switch_loop,
+        answer_loop=answer_loop,
+        among_switches=among_switches,
+        cut_off=cut_off,
+    )
 
 
 def _orders_by_sl(path_sl: np.ndarray | None) -> bool:
-    """Do paths have several SLs? Engines that break cycles so are bound to packets between CAs; where all are alike, those
-    to switches count as any other."""
+    """Do paths have several SLs? Engines that break cycles so are bound to packets between CAs;
+    where all are alike, those to switches count as any other."""
     return path_sl is not None and len(np.unique(path_sl[path_sl != NO_PATH])) > 1
 
 

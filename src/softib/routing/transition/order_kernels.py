@@ -1,9 +1,10 @@
-# mypy: ignore-errors
 """Dependencies between channels, added one at a time as long as they close no cycle.
 
-The order is kept topological as dependencies come (D. Pearce, P. Kelly, "A dynamic topological sort algorithm for directed
-acyclic graphs", ACM J. Experimental Algorithmics 11, 2007): a dependency that agrees with it costs one comparison. One that does not
-costs two searches. They take the links of a switch a word of 64 at a time, and what they found is put in order by its bits: sorting cost as much as searching.
+The order is kept topological as dependencies come (D. Pearce, P. Kelly, "A dynamic topological sort
+algorithm for directed acyclic graphs", ACM J. Experimental Algorithmics 11, 2007): a dependency
+that agrees with it costs one comparison. One that does not costs two searches. They take the links
+of a switch a word of 64 at a time, and what they found is put in order by its bits: sorting cost as
+much as searching.
 """
 
 import numpy as np
@@ -11,14 +12,18 @@ import numpy as np
 from softib.jit import kernel, table
 
 Channels = table("Channels", "first peer reverse owner dep_first canon")
-"""Directed links between switches as channels; ``owner`` int32[links]: the switch that sends. Dependency ``dep_first[a] + k`` is that
-of link ``a`` on the k-th link of the switch at its other end. ``canon`` int32[links]: the channel that stands for a link."""
+"""Directed links between switches as channels; ``owner`` int32[links]: the switch that sends.
+Dependency ``dep_first[a] + k`` is that of link ``a`` on the k-th link of the switch at its other
+end. ``canon`` int32[links]: the channel that stands for a link."""
 VlState = table("VlState", "present place node_at fwd bwd keys ahead behind seen bits")
-"""One VL: ``present`` uint8[dependencies] (0, ADDED, or BLOCKED: not to be tried again); ``place`` int32[links] of each channel in the order and its inverse ``node_at``.
+"""One VL: ``present`` uint8[dependencies] (0, ADDED, or BLOCKED: not to be tried again); ``place``
+int32[links] of each channel in the order and its inverse ``node_at``.
 
-Dependencies that are ADDED once more, for the searches: ``ahead`` uint64[links, words], bit k of a link: it waits for the k-th link of the switch at its other end;
-``behind`` uint64[links, words], bit k: the reverse of the k-th link of the switch that sends waits for it. :func:`put` and :func:`take` keep all three alike.
-``fwd``, ``bwd``, ``keys`` int32[links], ``seen`` uint64[switches, words] and ``bits`` uint64[links / 64 + 1] (zeros) are scratch."""
+Dependencies that are ADDED once more, for the searches: ``ahead`` uint64[links, words], bit k of a
+link: it waits for the k-th link of the switch at its other end; ``behind`` uint64[links, words],
+bit k: the reverse of the k-th link of the switch that sends waits for it. :func:`put` and
+:func:`take` keep all three alike. ``fwd``, ``bwd``, ``keys`` int32[links], ``seen``
+uint64[switches, words] and ``bits`` uint64[links / 64 + 1] (zeros) are scratch."""
 
 CYCLE = -1
 ADDED, BLOCKED = 1, 2
@@ -59,8 +64,8 @@ def take_number(c, vl_state, dep):
 
 @kernel
 def add_dependency(c, vl_state, a, b):
-    """Let channel ``a`` wait for ``b``. Returns the dependency's number if it is new, -2 if it was there, CYCLE if it would
-    close a cycle (nothing is changed then)."""
+    """Let channel ``a`` wait for ``b``. Returns the dependency's number if it is new, -2 if it was
+    there, CYCLE if it would close a cycle (nothing is changed then)."""
     dep = c.dep_first[a] + b - c.first[c.peer[a]]
     if vl_state.present[dep] == ADDED:
         return np.int64(-2)
@@ -89,7 +94,8 @@ def _lowest(bits):
 
 @kernel
 def _ahead(c, vl_state, a, b, upper):
-    """Channels before place ``upper`` that ``b`` leads to, into ``fwd``; -1 if ``a`` is one of them."""
+    """Channels before place ``upper`` that ``b`` leads to, into ``fwd``; -1 if ``a`` is one of
+    them."""
     fwd, seen, place, wanted = vl_state.fwd, vl_state.seen, vl_state.place, c.owner[a]
     k = a - c.first[wanted]
     fwd[0] = b
@@ -147,7 +153,8 @@ def _behind(c, vl_state, a, lower):
 
 @kernel
 def _reorder(vl_state, ahead, behind):
-    """Give the places of both sets to those behind first, then to those ahead, each in their order so far."""
+    """Give the places of both sets to those behind first, then to those ahead, each in their order
+    so far."""
     fwd, bwd, keys, place, node_at, bits = (
         vl_state.fwd,
         vl_state.bwd,
@@ -182,7 +189,8 @@ def _set_bits(vl_state, channels, count):
 
 @kernel
 def _in_order(vl_state, channels, count, first, last, filled):
-    """``channels[:count]``, whose places are in words ``first`` to ``last``, by their places into ``keys`` from ``filled`` on; returns its new end."""
+    """``channels[:count]``, whose places are in words ``first`` to ``last``, by their places into
+    ``keys`` from ``filled`` on; returns its new end."""
     _set_bits(vl_state, channels, count)
     for w in range(first, last + 1):
         word = vl_state.bits[w]
@@ -196,10 +204,12 @@ def _in_order(vl_state, channels, count, first, last, filled):
 
 @kernel
 def add_from_the_end(c, vl_state, path, length, fresh):
-    """Add the dependencies of a path (channels ``path[:length]``), the last one first, all or none. Returns -1 where they are added, else the place of the
-    first channel whose dependency closes a cycle with those behind it.
+    """Add the dependencies of a path (channels ``path[:length]``), the last one first, all or none.
+    Returns -1 where they are added, else the place of the first channel whose dependency closes a
+    cycle with those behind it.
 
-    A dependency that alone closes a cycle is BLOCKED from then on: dependencies are never taken away again.
+    A dependency that alone closes a cycle is BLOCKED from then on: dependencies are never taken
+    away again.
     """
     for i in range(length - 2, -1, -1):
         if vl_state.present[c.dep_first[path[i]] + path[i + 1] - c.first[c.peer[path[i]]]] == BLOCKED:
@@ -225,7 +235,8 @@ def add_from_the_end(c, vl_state, path, length, fresh):
 
 @kernel(steps=lambda start, targets, order: len(targets))
 def topological_order(start, targets, order):
-    """Channels into ``order`` int32[channels] so that each comes before those it waits for; how many: fewer where there is a cycle.
+    """Channels into ``order`` int32[channels] so that each comes before those it waits for; how
+    many: fewer where there is a cycle.
 
     ``start``, ``targets``: lists as of :func:`~softib.routing.proof.cycle_kernels.bits_to_lists`.
     """

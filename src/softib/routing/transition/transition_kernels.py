@@ -1,5 +1,5 @@
-# mypy: ignore-errors
-"""Which destinations may change their forwarding entries together, by the dependencies that their packets have meanwhile."""
+"""Which destinations may change their forwarding entries together, by the dependencies that their
+packets have meanwhile."""
 
 import numpy as np
 
@@ -7,23 +7,29 @@ from softib.jit import inner, kernel, table
 from softib.routing.transition.order_kernels import ADDED, add_dependency, put, take
 
 OLD, MIXED, NEW, PASSING = 0, 1, 2, 3
-"""Kinds of dependencies: of the old table; of an old link to a switch that has changed; of the new table; of the new table behind such a switch alone."""
+"""Kinds of dependencies: of the old table; of an old link to a switch that has changed; of the new
+table; of the new table behind such a switch alone."""
 
 Net = table("Net", "at peer out_port peer_port sl2vl vls switch port")
-"""``at`` int32[switches, 256]: link row of a port, negative for none; ``peer``, ``out_port``, ``peer_port`` by link; ``sl2vl`` uint8[n or 1, in or 1, out or 1, 16]: VL by
-SL, 255 for none (a dimension of 1 holds for every index); ``vls`` int64[1]: VLs of a link; ``switch``, ``port`` int32[sources]: where hosts send into the fabric."""
+"""``at`` int32[switches, 256]: link row of a port, negative for none; ``peer``, ``out_port``,
+``peer_port`` by link; ``sl2vl`` uint8[n or 1, in or 1, out or 1, 16]: VL by SL, 255 for none (a
+dimension of 1 holds for every index); ``vls`` int64[1]: VLs of a link; ``switch``, ``port``
+int32[sources]: where hosts send into the fabric."""
 SlMasks = table("SlMasks", "before after end")
-"""``before``, ``after`` uint16[n or 1, ends or 1]: bit k says that CAs of the switch send packets of SL k to the end port, by the SLs of before; by those and the new ones;
-``end`` int32[lids]: the destination's column."""
+"""``before``, ``after`` uint16[n or 1, ends or 1]: bit k says that CAs of the switch send packets
+of SL k to the end port, by the SLs of before; by those and the new ones; ``end`` int32[lids]: the
+destination's column."""
 Tables = table("Tables", "old new")
 """Forwarding tables uint8[switches, LIDs], before and after."""
 Marks = table("Marks", "old new touched out")
-"""Scratch: ``old``, ``new`` uint16[channels] zeros, ``touched`` int32[1 + 2 channels] (how many, then which), ``out`` int32[3, dependencies of one LID]."""
+"""Scratch: ``old``, ``new`` uint16[channels] zeros, ``touched`` int32[1 + 2 channels] (how many,
+then which), ``out`` int32[3, dependencies of one LID]."""
 
 
 @inner
 def vl_of(net, e, s, came, sl):
-    """VL of packets of SL ``sl`` that came to switch ``s`` by port ``came`` and leave by link ``e``; -1 where they are dropped."""
+    """VL of packets of SL ``sl`` that came to switch ``s`` by port ``came`` and leave by link
+    ``e``; -1 where they are dropped."""
     t = net.sl2vl
     vl = t[s if t.shape[0] > 1 else 0, came if t.shape[1] > 1 else 0, net.out_port[e] if t.shape[2] > 1 else 0, sl]
     return np.int64(-1) if vl == 255 else np.int64(vl)
@@ -44,7 +50,9 @@ def _mark(seen, touched, c, sl):
 
 @inner
 def new_path(kind, lid, sl, s, came, held, new, net, marks, n):
-    """Follow the new table (one VL: nothing is dropped) from switch ``s``, which packets entered by port ``came`` and channel ``held`` (-1: from a host). Returns how many dependencies there are."""
+    """Follow the new table (one VL: nothing is dropped) from switch ``s``, which packets entered by
+    port ``came`` and channel ``held`` (-1: from a host). Returns how many dependencies there are.
+    """
     vls = net.vls[0]
     while True:
         e = net.at[s, new[s, lid]]
@@ -65,7 +73,8 @@ def new_path(kind, lid, sl, s, came, held, new, net, marks, n):
 
 @inner
 def old_path(lid, sl, s, came, old, new, net, marks, n):
-    """Follow the old table, and from each switch whose entry changes the new one. Returns as :func:`new_path`."""
+    """Follow the old table, and from each switch whose entry changes the new one. Returns as
+    :func:`new_path`."""
     held, vls = np.int64(-1), net.vls[0]
     while True:
         if held >= 0 and old[s, lid] != new[s, lid]:
@@ -87,7 +96,8 @@ def old_path(lid, sl, s, came, old, new, net, marks, n):
 
 @inner
 def old_dependencies(old, new, lids, i, net, sls, marks, n):
-    """Dependencies of packets of the SLs of before for ``lids[i]``, on the old table and from it to the new one, behind the first ``n`` of ``marks.out``."""
+    """Dependencies of packets of the SLs of before for ``lids[i]``, on the old table and from it to
+    the new one, behind the first ``n`` of ``marks.out``."""
     rows, column = sls.before.shape[0] > 1, np.int64(sls.end[i]) if sls.before.shape[1] > 1 else 0
     for k in range(net.switch.shape[0]):
         s = np.int64(net.switch[k])
@@ -106,9 +116,11 @@ def old_dependencies(old, new, lids, i, net, sls, marks, n):
 
 @inner
 def dependencies(old, new, lids, i, net, sls, marks):
-    """Dependencies of packets for ``lids[i]`` while its entries change destination outwards, into ``marks.out``: (kind, held channel, wanted channel).
+    """Dependencies of packets for ``lids[i]`` while its entries change destination outwards, into
+    ``marks.out``: (kind, held channel, wanted channel).
 
-    Packets of every SL in use walk from every source; a path that meets a channel which a packet of its SL has met goes on as that one did. Returns how many.
+    Packets of every SL in use walk from every source; a path that meets a channel which a packet of
+    its SL has met goes on as that one did. Returns how many.
     """
     n = 0
     rows, column = sls.after.shape[0] > 1, np.int64(sls.end[i]) if sls.after.shape[1] > 1 else 0
@@ -125,7 +137,8 @@ def dependencies(old, new, lids, i, net, sls, marks):
 
 @inner
 def ordered(c, vl_state, degree):
-    """Put the channels into a topological order; False where the dependencies that are present have a cycle. ``degree`` int32[links] is scratch."""
+    """Put the channels into a topological order; False where the dependencies that are present have
+    a cycle. ``degree`` int32[links] is scratch."""
     links, node_at = c.peer.shape[0], vl_state.node_at
     degree[:] = 0
     for a in range(links):
@@ -164,7 +177,8 @@ def take_away(c, vl_state, count, a, b):
 
 @kernel
 def start_counts(c, vl_state, count, tables, lids, net, sls, marks):
-    """Count the dependencies of ``tables`` uint8[switches, LIDs] with the SLs of before into ``count`` int32[dependencies]; False where they have a cycle."""
+    """Count the dependencies of ``tables`` uint8[switches, LIDs] with the SLs of before into
+    ``count`` int32[dependencies]; False where they have a cycle."""
     for i in range(lids.shape[0]):
         n = old_dependencies(tables, tables, lids, i, net, sls, marks, 0)
         for e in range(n):
@@ -176,8 +190,9 @@ def start_counts(c, vl_state, count, tables, lids, net, sls, marks):
 
 @kernel
 def one_stage(c, vl_state, count, tables, lids, net, sls, marks, number, stage):
-    """Put those of ``lids`` whose ``stage`` (int32[lids]) is 0 into stage ``number`` as long as no cycle is closed by what has changed, what changes in
-    this stage, and what has yet to change. Then what this stage's old entries alone needed is taken away. Returns how many it has."""
+    """Put those of ``lids`` whose ``stage`` (int32[lids]) is 0 into stage ``number`` as long as no
+    cycle is closed by what has changed, what changes in this stage, and what has yet to change.
+    Then what this stage's old entries alone needed is taken away. Returns how many it has."""
     out = marks.out
     placed = 0
     for i in range(lids.shape[0]):
@@ -212,7 +227,8 @@ def one_stage(c, vl_state, count, tables, lids, net, sls, marks, number, stage):
 
 @kernel
 def all_at_once(c, present, old, new, lids, net, sls, marks):
-    """Every dependency while all ``lids`` change together: ``present`` uint8[dependencies] is 1 then."""
+    """Every dependency while all ``lids`` change together: ``present`` uint8[dependencies] is 1
+    then."""
     for i in range(lids.shape[0]):
         n = dependencies(old, new, lids, i, net, sls, marks)
         for e in range(n):
@@ -221,7 +237,8 @@ def all_at_once(c, present, old, new, lids, net, sls, marks):
 
 @kernel
 def lists(c, present, start, targets):
-    """Channel ``a`` waits for ``targets[start[a]:start[a + 1]]``; with an empty ``targets`` only ``start`` int64[channels + 1] is filled."""
+    """Channel ``a`` waits for ``targets[start[a]:start[a + 1]]``; with an empty ``targets`` only
+    ``start`` int64[channels + 1] is filled."""
     total = 0
     for a in range(c.peer.shape[0]):
         start[a] = total

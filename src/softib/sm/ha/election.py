@@ -1,8 +1,9 @@
 """Which of several subnet managers is the master (IBA 14.4.1): priority, then the lower GUID.
 
-A manager that discovers asks every port that says IsSM for its SMInfo. One that finds a master, or a manager of higher rank,
-stands by and polls; a master that finds a higher one hands over; a standby whose master is silent for some polls
-discovers anew. Transitions are the table in ``state``.
+A manager that discovers asks every port that says IsSM for its SMInfo. One that finds a master, or
+a manager of higher rank, stands by and polls; a master that finds a higher one hands over; a
+standby whose master is silent for some polls discovers anew. Transitions are the table in
+``state``.
 """
 
 from __future__ import annotations
@@ -31,15 +32,19 @@ class SmControl(IntEnum):
 
 
 EVENT_OF = {
-    SmControl.HANDOVER: SmEvent.HANDOVER, SmControl.ACKNOWLEDGE: SmEvent.ACKNOWLEDGED, SmControl.DISABLE: SmEvent.DISABLE,
-    SmControl.STANDBY: SmEvent.STANDBY_SIGNAL, SmControl.DISCOVER: SmEvent.DISCOVER,
-}  # fmt: skip
+    SmControl.HANDOVER: SmEvent.HANDOVER,
+    SmControl.ACKNOWLEDGE: SmEvent.ACKNOWLEDGED,
+    SmControl.DISABLE: SmEvent.DISABLE,
+    SmControl.STANDBY: SmEvent.STANDBY_SIGNAL,
+    SmControl.DISCOVER: SmEvent.DISCOVER,
+}
 CAN_MASTER = (SmState.DISCOVERING, SmState.STANDBY, SmState.MASTER)
 
 
 class Election:
-    """``others``: SMInfo (uint8[64]) of every other manager that answered, by port of the database. ``polled``: the port
-    whose manager a standby watches, ``failures`` how many polls in a row showed that it is no master any more."""
+    """``others``: SMInfo (uint8[64]) of every other manager that answered, by port of the database.
+    ``polled``: the port whose manager a standby watches, ``failures`` how many polls in a row
+    showed that it is no master any more."""
 
     def __init__(self, priority: int, sm_key: int):
         self.priority, self.sm_key = priority, sm_key
@@ -101,7 +106,8 @@ class Election:
         return above, masters[len(above) :]
 
     def stands_back(self, local_guid: int) -> bool:
-        """While discovering: is there a master, or a manager of higher rank? ``polled`` is its port then."""
+        """While discovering: is there a master, or a manager of higher rank? ``polled`` is its port
+        then."""
         betters = [*self.masters(), *self.higher(local_guid)]
         self.polled, self.failures = (betters[0] if betters else -1), 0
         return bool(betters)

@@ -1,4 +1,5 @@
-"""Which of several managers has the subnet: this one's state, what others tell it to do, and what it inherits (IBA 14.4.1)."""
+"""Which of several managers has the subnet: this one's state, what others tell it to do, and what
+it inherits (IBA 14.4.1)."""
 
 from __future__ import annotations
 
@@ -45,8 +46,10 @@ class Holdings:
 
 @dataclass
 class Mastership:
-    """``state``; ``heir``: port (row) of the manager to which the subnet shall be handed over, -1: none; ``waits``: how
-    many sweeps in a row left a lower master time to hand over; ``controls_due``: (port, what) of Set(SMInfo) that shall leave. ``give_up`` ends the sweep that runs."""
+    """``state``; ``heir``: port (row) of the manager to which the subnet shall be handed over, -1:
+    none; ``waits``: how many sweeps in a row left a lower master time to hand over;
+    ``controls_due``: (port, what) of Set(SMInfo) that shall leave. ``give_up`` ends the sweep that
+    runs."""
 
     election: Election
     has: Holdings
@@ -82,7 +85,8 @@ class Mastership:
         return port, what
 
     def lead(self, now_ps: int, subnet: Subnet, members: Members, local_guid: int) -> None:
-        """A sweep as master is over. A higher manager that it found takes over when it has a copy of everything."""
+        """A sweep as master is over. A higher manager that it found takes over when it has a copy
+        of everything."""
         self.state = next_state(self.state, SmEvent.DISCOVERY_COMPLETED)
         self.has.sa_manager.open(subnet, members)
         replication = self.has.replication
@@ -94,9 +98,10 @@ class Mastership:
         self.schedule.recheck(now_ps, heir < 0 and bool(self.election.higher(local_guid)))
 
     def leaves_to_rival(self, now_ps: int, local_guid: int) -> bool:
-        """A sweep of a master found its rivals. Does it end here, before it sets anything? The lower of two masters hands over at once, without the copy
-        that a standby gets: LIDs of the two subnets may be the same. The higher one waits until the lower gave up its part (IBA C14-60.2.1),
-        and writes all the same where that does not come."""
+        """A sweep of a master found its rivals. Does it end here, before it sets anything? The
+        lower of two masters hands over at once, without the copy that a standby gets: LIDs of the
+        two subnets may be the same. The higher one waits until the lower gave up its part (IBA
+        C14-60.2.1), and writes all the same where that does not come."""
         if self.state != SmState.MASTER:
             return False
         above, below = self.election.rivals(local_guid)
@@ -110,7 +115,8 @@ class Mastership:
         return True
 
     def master_named(self, info: np.ndarray) -> None:
-        """The own port names the master: a standby asks that one, and a master that is not named has a rival, which a sweep finds."""
+        """The own port names the master: a standby asks that one, and a master that is not named
+        has a rival, which a sweep finds."""
         if self.state == SmState.STANDBY:
             self.has.replication.located(info)
         elif int(PortInfo.master_sm_lid.get(info)) != int(PortInfo.lid.get(info)):
@@ -164,7 +170,8 @@ class Mastership:
         self.heir = -1
 
     def _take_over(self) -> None:
-        """What the master before knew holds on, where it was copied; else everybody subscribes and joins anew."""
+        """What the master before knew holds on, where it was copied; else everybody subscribes and
+        joins anew."""
         has = self.has
         has.sa_manager.close()
         has.replication.lead()

@@ -1,8 +1,9 @@
-"""Hosts that are away keep their place in the tables, as OpenSM's unicast cache does: a host that leaves or restarts changes no other's route.
+"""Hosts that are away keep their place in the tables, as OpenSM's unicast cache does: a host that
+leaves or restarts changes no other's route.
 
-Engines spread LIDs over ports in turn, so one LID less moves others by the thousand. As long as nothing else is plugged
-into the port of the switch where the host was, and nobody else has its LIDs, it is routed as if it were there; what is sent to it is dropped
-at that port, which is down.
+Engines spread LIDs over ports in turn, so one LID less moves others by the thousand. As long as
+nothing else is plugged into the port of the switch where the host was, and nobody else has its
+LIDs, it is routed as if it were there; what is sent to it is dropped at that port, which is down.
 """
 
 from __future__ import annotations
@@ -15,14 +16,21 @@ from softib.routing.graph import SwitchGraph
 
 __all__ = ["EndLocations", "with_absent"]
 
-_COLUMNS = {"guid": np.uint64, "switch_guid": np.uint64, "port": np.uint8, "portnum": np.uint8, "lid": np.uint16, "lmc": np.uint8,
-            "compute": np.bool_}  # fmt: skip
+_COLUMNS = {
+    "guid": np.uint64,
+    "switch_guid": np.uint64,
+    "port": np.uint8,
+    "portnum": np.uint8,
+    "lid": np.uint16,
+    "lmc": np.uint8,
+    "compute": np.bool_,
+}
 
 
 @dataclass(frozen=True)
 class EndLocations:
-    """Where CA ports were, a row each: PortGUID, NodeGUID and port of the switch, their own portnum, LID and LMC, and whether they
-    compute (:attr:`SwitchGraph.end_is_compute`)."""
+    """Where CA ports were, a row each: PortGUID, NodeGUID and port of the switch, their own
+    portnum, LID and LMC, and whether they compute (:attr:`SwitchGraph.end_is_compute`)."""
 
     guid: np.ndarray
     switch_guid: np.ndarray
@@ -42,9 +50,14 @@ class EndLocations:
         """The CA ports of ``graph``."""
         ends = np.flatnonzero(~graph.end_is_switch)
         return cls(
-            graph.end_guid[ends], graph.switch_guid[graph.end_switch[ends]], graph.end_port[ends], graph.end_portnum[ends],
-            graph.end_lid[ends], graph.end_lmc[ends], graph.end_is_compute[ends],
-        )  # fmt: skip
+            graph.end_guid[ends],
+            graph.switch_guid[graph.end_switch[ends]],
+            graph.end_port[ends],
+            graph.end_portnum[ends],
+            graph.end_lid[ends],
+            graph.end_lmc[ends],
+            graph.end_is_compute[ends],
+        )
 
     def take(self, rows: np.ndarray) -> EndLocations:
         """These rows."""
@@ -55,8 +68,9 @@ class EndLocations:
 
 
 def with_absent(graph: SwitchGraph, before: EndLocations) -> tuple[SwitchGraph, EndLocations]:
-    """``graph`` with the ends of ``before`` that are away and whose place is empty (``end_node`` -1), and the places to remember: all
-    ends of it, and those that are away together with their switch."""
+    """``graph`` with the ends of ``before`` that are away and whose place is empty (``end_node``
+    -1), and the places to remember: all ends of it, and those that are away together with their
+    switch."""
     present = EndLocations.of(graph)
     away = before.take(~np.isin(before.guid, present.guid) & ~_taken(graph, before))
     if not len(away.guid) or not graph.n_switches:
@@ -102,9 +116,15 @@ def _inserted(graph: SwitchGraph, away: EndLocations, switch: np.ndarray) -> Swi
     joined = lambda held, more: np.concatenate([held, np.asarray(more, held.dtype)])[order]
     top = int((away.lid.astype(np.int64) + (1 << away.lmc.astype(np.int64)) - 1).max(initial=0))
     return replace(
-        graph, end_lid=lid[order], end_lmc=joined(graph.end_lmc, away.lmc), end_switch=joined(graph.end_switch, switch),
-        end_port=joined(graph.end_port, away.port), end_is_switch=joined(graph.end_is_switch, np.zeros(n, bool)),
-        end_guid=joined(graph.end_guid, away.guid), end_node=joined(graph.end_node, np.full(n, -1)),
-        end_portnum=joined(graph.end_portnum, away.portnum), end_is_compute=joined(graph.end_is_compute, away.compute),
+        graph,
+        end_lid=lid[order],
+        end_lmc=joined(graph.end_lmc, away.lmc),
+        end_switch=joined(graph.end_switch, switch),
+        end_port=joined(graph.end_port, away.port),
+        end_is_switch=joined(graph.end_is_switch, np.zeros(n, bool)),
+        end_guid=joined(graph.end_guid, away.guid),
+        end_node=joined(graph.end_node, np.full(n, -1)),
+        end_portnum=joined(graph.end_portnum, away.portnum),
+        end_is_compute=joined(graph.end_is_compute, away.compute),
         max_lid=max(graph.max_lid, top),
-    )  # fmt: skip
+    )

@@ -1,9 +1,12 @@
-"""Ports that flood the manager with traps: they are taken out, as flapping links are, and given back.
+"""Ports that flood the manager with traps: they are taken out, as flapping links are, and given
+back.
 
-OpenSM's ``babbling_port_policy`` counts equal notices of a port and takes it out at 250 (``opensm/osm_trap_rcv.c``); it never gives one back. Here all
-traps of a port within ``flap_window`` count, and it is given back after ``flap_pause`` (:mod:`softib.sm.health.flapping`). Traps 129 to 131 name a
-port; others are the issuer's own. Where that is a CA's port the switch port in front of it is taken out. A switch's own traps (128) take nothing out: its
-ports would all go. The manager's own link never is.
+OpenSM's ``babbling_port_policy`` counts equal notices of a port and takes it out at 250
+(``opensm/osm_trap_rcv.c``); it never gives one back. Here all traps of a port within
+``flap_window`` count, and it is given back after ``flap_pause`` (:mod:`softib.sm.health.flapping`).
+Traps 129 to 131 name a port; others are the issuer's own. Where that is a CA's port the switch port
+in front of it is taken out. A switch's own traps (128) take nothing out: its ports would all go.
+The manager's own link never is.
 """
 
 from __future__ import annotations
@@ -53,7 +56,8 @@ class BabblingPorts:
 
 
 def _switch_port(db: Database, lid: int, portnum: int) -> Place | None:
-    """The switch port to take out for port ``portnum`` (0: its own) of the device with ``lid``; of the two ends of a cable the nearer one."""
+    """The switch port to take out for port ``portnum`` (0: its own) of the device with ``lid``; of
+    the two ends of a cable the nearer one."""
     ends = np.flatnonzero((db.port_lid == lid) & (lid > 0))
     if not len(ends):
         return None

@@ -1,8 +1,10 @@
-"""Links that fall again and again are taken out for a while: each fall makes a sweep, moves routes, and loses packets. (Ports that flood the manager with
-traps are, too: :mod:`softib.sm.health.babbling`.)
+"""Links that fall again and again are taken out for a while: each fall makes a sweep, moves routes,
+and loses packets. (Ports that flood the manager with traps are, too:
+:mod:`softib.sm.health.babbling`.)
 
-A switch port whose link fell ``flap_threshold`` times within ``flap_window`` seconds gets PortPhysState Disabled (IBA 14.2.5.6), and Polling when
-``flap_pause`` seconds are over. The manager's own link is never taken out.
+A switch port whose link fell ``flap_threshold`` times within ``flap_window`` seconds gets
+PortPhysState Disabled (IBA 14.2.5.6), and Polling when ``flap_pause`` seconds are over. The
+manager's own link is never taken out.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ Place = tuple[int, int]
 
 
 def fallen_links(before: Database, db: Database) -> list[Place]:
-    """Switch ports whose link was ACTIVE in the sweep before and is not: one end a cable, by the cables of before."""
+    """Switch ports whose link was ACTIVE in the sweep before and is not: one end a cable, by the
+    cables of before."""
     was = np.flatnonzero((before.port_state() == PortState.ACTIVE) & before.external & (before.port_peer >= 0))
     peer = before.port_peer[was]
     one_end = ~before.external[peer] | (was < peer)
@@ -37,7 +40,8 @@ def fallen_links(before: Database, db: Database) -> list[Place]:
 
 
 class FlappingPorts:
-    """``isolated``: location → when it is given back (ps). :meth:`fell` with what each sweep found, then :meth:`queue` when :meth:`due_ps` is over."""
+    """``isolated``: location → when it is given back (ps). :meth:`fell` with what each sweep found,
+    then :meth:`queue` when :meth:`due_ps` is over."""
 
     def __init__(self) -> None:
         self.isolated: dict[Place, int] = {}
@@ -87,7 +91,8 @@ class FlappingPorts:
         return [f"{db.name(node)}[{portnum}] is isolated: {why}" for node, portnum, why in named if node >= 0]
 
     def clear(self) -> None:
-        """Another manager has the subnet; ports that are taken out stay so until somebody gives them back."""
+        """Another manager has the subnet; ports that are taken out stay so until somebody gives
+        them back."""
         self.isolated.clear()
         self._why.clear()
         self._falls.clear()

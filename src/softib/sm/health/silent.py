@@ -1,9 +1,11 @@
-"""Ports that are up and behind which nobody answers: asked once in each sweep, and between sweeps ever more rarely.
+"""Ports that are up and behind which nobody answers: asked once in each sweep, and between sweeps
+ever more rarely.
 
-No phase of a sweep waits for them. Between sweeps each is asked for NodeInfo after one timeout, then after twice as long,
-and so on, up to :data:`LONGEST` timeouts; an answer calls for a sweep of the switch that it hangs on. An answer that comes late is one, too:
-the sweep that follows knows that somebody is there, and waits for it as for any other. (On a loaded machine every answer may be later than
-those few milliseconds that a discovery waits for a device which nobody knows.)
+No phase of a sweep waits for them. Between sweeps each is asked for NodeInfo after one timeout,
+then after twice as long, and so on, up to :data:`LONGEST` timeouts; an answer calls for a sweep of
+the switch that it hangs on. An answer that comes late is one, too: the sweep that follows knows
+that somebody is there, and waits for it as for any other. (On a loaded machine every answer may be
+later than those few milliseconds that a discovery waits for a device which nobody knows.)
 """
 
 from __future__ import annotations
@@ -37,7 +39,8 @@ class _Silence:
 
 
 class SilentPorts:
-    """``ports``: what is silent. :meth:`note` after each sweep, :meth:`answers` with what arrived, :meth:`send` at each step."""
+    """``ports``: what is silent. :meth:`note` after each sweep, :meth:`answers` with what arrived,
+    :meth:`send` at each step."""
 
     def __init__(self, window: int, timeout_ps: int, retries: int):
         self.timeout_ps, self.retries = timeout_ps, retries
@@ -77,7 +80,8 @@ class SilentPorts:
         self._transactor.postpone(by_ps)
 
     def answers(self, now_ps: int, inbox: MadBatch | None) -> tuple[MadBatch | None, set[int]]:
-        """Take the answers out of ``inbox``; returns the rest, and the NodeGUIDs of the switches that they came through."""
+        """Take the answers out of ``inbox``; returns the rest, and the NodeGUIDs of the switches
+        that they came through."""
         found: set[Place] = set()
         if inbox is not None and (self._transactor.busy or self._timed_out):
             mine = inbox.mad[:, TID_AT + 4] >= FIRST_TID >> 24

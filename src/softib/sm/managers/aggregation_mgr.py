@@ -1,8 +1,10 @@
-"""The aggregation manager: builds trees over the aggregation nodes of a subnet, writes them by MADs of class 0x0b, and gives jobs a tree.
+"""The aggregation manager: builds trees over the aggregation nodes of a subnet, writes them by MADs
+of class 0x0b, and gives jobs a tree.
 
-All layouts of that class are softib's own (:mod:`softib.iba.sharp`), so this manager knows softib's devices alone. A node whose part
-changed gets all of it anew: its QPs are taken back (which ends its trees), reserved, connected, and named in its trees, in that order; a node
-whose part stayed is left alone. The class is addressed by LID, so it comes last in a sweep.
+All layouts of that class are softib's own (:mod:`softib.iba.sharp`), so this manager knows softib's
+devices alone. A node whose part changed gets all of it anew: its QPs are taken back (which ends its
+trees), reserved, connected, and named in its trees, in that order; a node whose part stayed is left
+alone. The class is addressed by LID, so it comes last in a sweep.
 """
 
 from __future__ import annotations
@@ -42,7 +44,8 @@ __all__ = ["AGGREGATION_OPTIONS", "AggregationConfig", "AggregationManager", "ag
 
 @dataclass(frozen=True)
 class AggregationConfig:
-    """``trees`` for small operations and ``streaming_trees`` for large ones, as far as the nodes hold them."""
+    """``trees`` for small operations and ``streaming_trees`` for large ones, as far as the nodes
+    hold them."""
 
     trees: int = 1
     streaming_trees: int = 1
@@ -67,7 +70,8 @@ AGGREGATION_OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
 
 
 def aggregation_config(found: Mapping[str, Any]) -> AggregationConfig | None:
-    """What options say; None without ``aggregation``. Raises :class:`InputError` for an option that would have no effect."""
+    """What options say; None without ``aggregation``. Raises :class:`InputError` for an option that
+    would have no effect."""
     stated = {name: found[name] for name in AGGREGATION_OPTIONS if name in found}
     if not found.get("aggregation"):
         if stated:
@@ -85,7 +89,8 @@ def check_aggregation(section: Mapping[str, Any]) -> None:
 
 @dataclass
 class Part:
-    """What one aggregation node shall hold: contexts of its QPs 1 …, and its trees: (modifier, TreeConfig), (modifier, QuotaConfig)."""
+    """What one aggregation node shall hold: contexts of its QPs 1 …, and its trees: (modifier,
+    TreeConfig), (modifier, QuotaConfig)."""
 
     qps: list[bytes]
     trees: list[tuple[int, bytes]]
@@ -97,10 +102,11 @@ class Part:
 
 
 class AggregationManager:
-    """One sweep's work: :meth:`ask`, :meth:`heard`, then :meth:`queue_qps`, :meth:`queue_edges` and :meth:`queue_trees`.
+    """One sweep's work: :meth:`ask`, :meth:`heard`, then :meth:`queue_qps`, :meth:`queue_edges` and
+    :meth:`queue_trees`.
 
-    ``held``: (NodeGUID → image of its part) of what nodes hold; it outlives a sweep. ``nodes``: nodes of the database that are aggregation
-    nodes; ``tree_list``: the trees over them.
+    ``held``: (NodeGUID → image of its part) of what nodes hold; it outlives a sweep. ``nodes``:
+    nodes of the database that are aggregation nodes; ``tree_list``: the trees over them.
     """
 
     def __init__(
@@ -124,8 +130,8 @@ class AggregationManager:
     # -- what nodes can --
 
     def ask(self, queue: RequestQueue, known: dict[int, np.ndarray], fresh: np.ndarray) -> None:
-        """Get(ANInfo) of the nodes that are not ``known`` (NodeGUID → answer, of sweeps before), or whose port came up anew
-        (``fresh`` bool[ports]). Tags are rows of ``nodes``."""
+        """Get(ANInfo) of the nodes that are not ``known`` (NodeGUID → answer, of sweeps before), or
+        whose port came up anew (``fresh`` bool[ports]). Tags are rows of ``nodes``."""
         if not len(self.nodes):
             self.notes.append("aggregation: the subnet has no aggregation node")
         answers = [known.get(guid) for guid in self.db.node_guid[self.nodes].tolist()]
@@ -177,7 +183,8 @@ class AggregationManager:
             extra = np.flatnonzero(parent == node)[int(self.caps[node, 2]) :]
             parent[extra] = NOT_IN
             self.notes.append(
-                f"aggregation: {self.db.name(int(self.nodes[node]))} takes {int(self.caps[node, 2])} children; {len(extra)} are left out"
+                f"aggregation: {self.db.name(int(self.nodes[node]))} takes {int(self.caps[node, 2])} children; "
+                f"{len(extra)} are left out"
             )
         while True:
             lost = (parent >= 0) & (parent[np.maximum(parent, 0)] == NOT_IN)
@@ -206,8 +213,12 @@ class AggregationManager:
             other = down[number, node]
             for here, qpn_here, remote, qpn_there in ((node, qpn, above, other), (above, other, node, qpn)):
                 qps[here][qpn_here] = QPCConfig.pack(
-                    qp_state=ENABLED, mtu=min(mtu[here], mtu[remote]), pkey=DEFAULT_PKEY, remote_lid=lid[remote], remote_qpn=qpn_there
-                ).tobytes()  # fmt: skip
+                    qp_state=ENABLED,
+                    mtu=min(mtu[here], mtu[remote]),
+                    pkey=DEFAULT_PKEY,
+                    remote_lid=lid[remote],
+                    remote_qpn=qpn_there,
+                ).tobytes()
         for row in range(len(self.nodes)):
             part = Part([qps[row][q] for q in sorted(qps[row])], [], [])
             for tree in self.tree_list:
@@ -228,16 +239,24 @@ class AggregationManager:
         for block in range(max(1, -(-len(children) // CHILD_BLOCK)))[::-1]:  # the head, which enables, last
             block_qpns = children[CHILD_BLOCK * block :][:CHILD_BLOCK]
             image = TreeConfig.pack(
-                tree_state=ENABLED, kind=kind, children=len(children), parent_qpn=up.get((tree.tree, row), 0),
+                tree_state=ENABLED,
+                kind=kind,
+                children=len(children),
+                parent_qpn=up.get((tree.tree, row), 0),
                 child_qpn=np.array(block_qpns + [0] * (CHILD_BLOCK - len(block_qpns)), np.int64),
-            )  # fmt: skip
+            )
             part.trees.append((tree.tree | block << 16, image.tobytes()))
-        quota = QuotaConfig.pack(groups=16, osts=STREAMING_OSTS if tree.streaming else LATENCY_OSTS,
-                                 buffers=BUFFERS, payload=STREAMING_PAYLOAD if tree.streaming else LATENCY_PAYLOAD)  # fmt: skip
+        quota = QuotaConfig.pack(
+            groups=16,
+            osts=STREAMING_OSTS if tree.streaming else LATENCY_OSTS,
+            buffers=BUFFERS,
+            payload=STREAMING_PAYLOAD if tree.streaming else LATENCY_PAYLOAD,
+        )
         part.quotas.append((tree.tree, quota.tobytes()))
 
     def job(self, host_switch: np.ndarray, streaming: bool = False) -> Job | None:
-        """A tree for hosts on switches of the graph, None where none fits (:func:`~softib.sm.managers.aggregation_trees.job_tree`)."""
+        """A tree for hosts on switches of the graph, None where none fits
+        (:func:`~softib.sm.managers.aggregation_trees.job_tree`)."""
         return job_tree(self.tree_list, self.switch_of, host_switch, self.load, streaming)
 
     # -- requests --
@@ -247,7 +266,8 @@ class AggregationManager:
         return [row for row, part in self._parts.items() if self.held.get(guid[row]) != part.image()]
 
     def queue_qps(self, queue: RequestQueue, fresh: np.ndarray) -> None:
-        """Take back and reserve the QPs of every node whose part changed; ``fresh`` bool[ports]: ports that came up anew."""
+        """Take back and reserve the QPs of every node whose part changed; ``fresh`` bool[ports]:
+        ports that came up anew."""
         for row, port in enumerate(self.port.tolist()):
             if fresh[port]:
                 self.held.pop(int(self.db.node_guid[self.nodes[row]]), None)
@@ -270,7 +290,8 @@ class AggregationManager:
             self.held[int(self.db.node_guid[self.nodes[row]])] = self._parts[row].image()
 
     def lost(self, tags: np.ndarray) -> np.ndarray:
-        """Requests that failed: those nodes hold nothing that is known. Returns nodes of the database."""
+        """Requests that failed: those nodes hold nothing that is known. Returns nodes of the
+        database."""
         nodes = self.nodes[np.unique(tags)]
         for node in nodes.tolist():
             self.held.pop(int(self.db.node_guid[node]), None)
@@ -302,14 +323,20 @@ class AggregationManager:
             image[:, : data.shape[-1]] = data
         queue.put(
             GmpRequests(
-                MgmtClass.SHARP, SHARP_CLASS_VERSION, int(method), attr, self.db.port_lid[self.port[rows]],
-                rows.astype(np.int64), modifier, image,
+                MgmtClass.SHARP,
+                SHARP_CLASS_VERSION,
+                int(method),
+                attr,
+                self.db.port_lid[self.port[rows]],
+                rows.astype(np.int64),
+                modifier,
+                image,
             )
-        )  # fmt: skip
+        )
 
 
 LATENCY_OSTS, STREAMING_OSTS = 128, 2
 LATENCY_PAYLOAD, STREAMING_PAYLOAD = 256, 1 << 24
 BUFFERS = 1 << 20
-"""Quota of a tree: small operations of up to 256 octets, many at a time, or streams of up to 16 MiB, two at a time (softib's own
-figures)."""
+"""Quota of a tree: small operations of up to 256 octets, many at a time, or streams of up to 16
+MiB, two at a time (softib's own figures)."""

@@ -1,7 +1,9 @@
-"""Trees over aggregation nodes, and the tree of a job: pure functions of a graph, its forwarding tables and where the nodes are.
+"""Trees over aggregation nodes, and the tree of a job: pure functions of a graph, its forwarding
+tables and where the nodes are.
 
-A tree is the path that the forwarding tables lead from every leaf to the root's node: destination-based forwarding makes it a tree, and
-its edges are routes that packets take anyhow. Switches without an aggregation node are passed over.
+A tree is the path that the forwarding tables lead from every leaf to the root's node:
+destination-based forwarding makes it a tree, and its edges are routes that packets take anyhow.
+Switches without an aggregation node are passed over.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ MOST_HOPS = 64
 
 @dataclass(frozen=True)
 class AggregationTree:
-    """``parent`` int32[nodes]: the parent of each aggregation node, ROOT, or NOT_IN. ``tree`` is its ID."""
+    """``parent`` int32[nodes]: the parent of each aggregation node, ROOT, or NOT_IN. ``tree`` is
+    its ID."""
 
     tree: int
     streaming: bool
@@ -37,7 +40,8 @@ class AggregationTree:
 
 @dataclass(frozen=True)
 class Job:
-    """What a job uses of a tree: the aggregation node of each of its hosts, the nodes between, and the one where all meet."""
+    """What a job uses of a tree: the aggregation node of each of its hosts, the nodes between, and
+    the one where all meet."""
 
     tree: int
     node_of_host: np.ndarray
@@ -46,17 +50,24 @@ class Job:
 
 
 def roots_of(graph: SwitchGraph, ranks: np.ndarray | None, switch_of: np.ndarray) -> np.ndarray:
-    """Aggregation nodes (rows of ``switch_of``: the switch each sits in) that can be roots: those of the highest switches that have one,
-    by NodeGUID."""
+    """Aggregation nodes (rows of ``switch_of``: the switch each sits in) that can be roots: those
+    of the highest switches that have one, by NodeGUID."""
     rank = np.zeros(graph.n_switches, np.int64) if ranks is None else np.asarray(ranks, np.int64)
     order = np.lexsort((graph.switch_guid[switch_of], rank[switch_of]))
     return order[rank[switch_of[order]] == rank[switch_of].min()] if len(order) else order
 
 
 def build_tree(
-    graph: SwitchGraph, lft: np.ndarray, switch_of: np.ndarray, lid: np.ndarray, root: int, tree: int = 0, streaming: bool = False
-) -> AggregationTree:  # fmt: skip
-    """The tree of ``root``: all aggregation nodes on the paths from switches with hosts. ``lid`` of each node."""
+    graph: SwitchGraph,
+    lft: np.ndarray,
+    switch_of: np.ndarray,
+    lid: np.ndarray,
+    root: int,
+    tree: int = 0,
+    streaming: bool = False,
+) -> AggregationTree:
+    """The tree of ``root``: all aggregation nodes on the paths from switches with hosts. ``lid`` of
+    each node."""
     n = graph.n_switches
     node_in = np.full(n, NOT_IN, np.int32)
     node_in[switch_of] = np.arange(len(switch_of))
@@ -95,8 +106,9 @@ def job_tree(
     load: dict[int, int],
     streaming: bool,
 ) -> Job | None:
-    """A tree of the wanted kind for hosts on ``host_switch``: the one with the fewest jobs (``load`` by tree ID, counted here), then the
-    lowest ID; None where no tree has a node in each of their switches. ``top`` is where all paths meet."""
+    """A tree of the wanted kind for hosts on ``host_switch``: the one with the fewest jobs
+    (``load`` by tree ID, counted here), then the lowest ID; None where no tree has a node in each
+    of their switches. ``top`` is where all paths meet."""
     node_in = {int(s): i for i, s in enumerate(switch_of.tolist())}
     wanted = [node_in.get(int(s), NOT_IN) for s in host_switch.tolist()]
     fit = [t for t in trees if t.streaming == streaming and all(w >= 0 and t.parent[w] != NOT_IN for w in wanted)]

@@ -12,7 +12,8 @@ __all__ = ["queue_aliases"]
 
 
 def queue_aliases(subnet: Subnet, blocks: list[tuple[int, int, np.ndarray]], queue: RequestQueue) -> None:
-    """Put a Set(GUIDInfo) for each (PortGUID, block, its entries) of a port that is there. Tags are ports."""
+    """Put a Set(GUIDInfo) for each (PortGUID, block, its entries) of a port that is there. Tags are
+    ports."""
     ends = subnet.ends_of_guid(np.array([guid for guid, _, _ in blocks], np.uint64))
     here = np.flatnonzero(ends >= 0)
     if not len(here):

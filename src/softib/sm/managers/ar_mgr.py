@@ -1,9 +1,11 @@
-"""The manager of adaptive routing: groups of ports for the destinations of every switch that can, the forwarding table as what is
-taken where a group has no port up.
+"""The manager of adaptive routing: groups of ports for the destinations of every switch that can,
+the forwarding table as what is taken where a group has no port up.
 
-Only ports that keep up*/down* are in a group (:mod:`softib.routing.adaptive`), so an engine must give ranks, and where its own tables
-go up after a down no cycle of waiting may come of it. What a group number means never changes while a table may still name it: a set of ports that is new gets a number that no
-table of the sweep before names. Groups are written first, then the LIDs that use them, and ``ar_enabled`` last.
+Only ports that keep up*/down* are in a group (:mod:`softib.routing.adaptive`), so an engine must
+give ranks, and where its own tables go up after a down no cycle of waiting may come of it. What a
+group number means never changes while a table may still name it: a set of ports that is new gets a
+number that no table of the sweep before names. Groups are written first, then the LIDs that use
+them, and ``ar_enabled`` last.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ INFO, GROUP, LFT = int(SmpAttr.MLNX_AR_INFO), int(SmpAttr.MLNX_AR_GROUP), int(Sm
 
 
 class ArStore:
-    """What outlives a sweep: the tables that switches hold, and the numbers of their groups, by NodeGUID and ports."""
+    """What outlives a sweep: the tables that switches hold, and the numbers of their groups, by
+    NodeGUID and ports."""
 
     def __init__(self) -> None:
         self.tables = TableStore()
@@ -51,7 +54,8 @@ class ArStore:
 
 
 class ArManager:
-    """One sweep's work: :meth:`ask`, :meth:`heard`, then :meth:`queue_groups`, :meth:`queue_lids` and :meth:`queue_info`.
+    """One sweep's work: :meth:`ask`, :meth:`heard`, then :meth:`queue_groups`, :meth:`queue_lids`
+    and :meth:`queue_info`.
 
     ``config`` None: switches that were told to route adaptively are told not to.
     """
@@ -69,7 +73,8 @@ class ArManager:
         return np.flatnonzero(self.caps > 0)
 
     def ask(self, queue: RequestQueue) -> None:
-        """Get(ARInfo) of the switches whose DeviceID says that they can, where the answer is not known. Tags are switches of the graph."""
+        """Get(ARInfo) of the switches whose DeviceID says that they can, where the answer is not
+        known. Tags are switches of the graph."""
         if self.config is None or not self._possible():
             return
         device = self.db.device_id[self.graph.switch_node]
@@ -88,7 +93,8 @@ class ArManager:
             return False
         if self.routing.path_sl is not None or could_deadlock(self.graph, ranks, self.routing.lft):
             self.notes.append(
-                f"adaptive routing: {self.routing.engine} routes up after a down; beside adaptive choices that could deadlock"
+                f"adaptive routing: {self.routing.engine} routes up after a down; beside adaptive choices that "
+                f"could deadlock"
             )
             return False
         return True
@@ -131,7 +137,8 @@ class ArManager:
                 numbers[mask] = number
         if len(numbers) < len(wire):
             self.notes.append(
-                f"adaptive routing: {self.db.name(int(self.graph.switch_node[s]))} has no room for {len(wire) - len(numbers)} of"
+                f"adaptive routing: {self.db.name(int(self.graph.switch_node[s]))} has no room for "
+                f"{len(wire) - len(numbers)} of"
                 f" {counted(len(wire), 'group')}; their destinations have one port"
             )
         by_mask = np.array([*(numbers.get(mask, 0) for mask in wire), 0], np.int64)
@@ -178,16 +185,21 @@ class ArManager:
         return out
 
     def queue_info(self, queue: RequestQueue) -> None:
-        """Put a Set(ARInfo) where it is not held; a switch that takes no part any more is told to stop."""
+        """Put a Set(ARInfo) where it is not held; a switch that takes no part any more is told to
+        stop."""
         if self.config is None:
             on = np.zeros(0, np.int64)
         else:
             on = self.switches
             top = [max(self.store.numbers[int(self.graph.switch_guid[s])].values(), default=0) for s in on.tolist()]
             info = ar.ARInfo.pack(
-                ar_enabled=int(self.config.state != ar.STATIC), fr_enabled=int(self.config.repair), by_sl_en=int(self.config.sl_mask != 0xFFFF), enable_by_sl_mask=self.config.sl_mask,
-                by_transport_disable=0xF & ~self.config.transport_mask, group_top=np.array(top, np.int64).reshape(-1),
-            )  # fmt: skip
+                ar_enabled=int(self.config.state != ar.STATIC),
+                fr_enabled=int(self.config.repair),
+                by_sl_en=int(self.config.sl_mask != 0xFFFF),
+                enable_by_sl_mask=self.config.sl_mask,
+                by_transport_disable=0xF & ~self.config.transport_mask,
+                group_top=np.array(top, np.int64).reshape(-1),
+            )
             self._set(queue, INFO, on, np.zeros(len(on), np.int64), info)
         running = {key[0] for key in self.store.tables.held if key[2] == INFO} - set(
             self.graph.switch_guid[on].tolist()

@@ -1,7 +1,9 @@
-"""The congestion manager: settings of annex A10 for every switch and CA port (OpenSM's ``osm_congestion_control.c``).
+"""The congestion manager: settings of annex A10 for every switch and CA port (OpenSM's
+``osm_congestion_control.c``).
 
-Class 0x21 is addressed by LID, so it comes last in a sweep, when links are ACTIVE. A device that refuses the class is not asked
-again; what was written is remembered, and the next sweep sends only what differs.
+Class 0x21 is addressed by LID, so it comes last in a sweep, when links are ACTIVE. A device that
+refuses the class is not asked again; what was written is remembered, and the next sweep sends only
+what differs.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ __all__ = ["queue_congestion"]
 def queue_congestion(
     db: Database, queue: RequestQueue, config: CongestionConfig, store: TableStore, fresh: np.ndarray
 ) -> None:
-    """Put a Set for each setting that a device does not hold. Tags are ports; ``fresh`` bool[ports]: they lost what they held."""
+    """Put a Set for each setting that a device does not hold. Tags are ports; ``fresh``
+    bool[ports]: they lost what they held."""
     ends = db.end_ports()
     node_type = db.node_type[db.port_node[ends]]
     switches, cas = ends[node_type == NodeType.SWITCH], ends[node_type == NodeType.CA]
@@ -33,9 +36,16 @@ def queue_congestion(
 
 
 def _queue(
-    db: Database, queue: RequestQueue, config: CongestionConfig, store: TableStore, fresh: np.ndarray, attr: int | None,
-    ports: np.ndarray, block: int, image: bytes,
-) -> None:  # fmt: skip
+    db: Database,
+    queue: RequestQueue,
+    config: CongestionConfig,
+    store: TableStore,
+    fresh: np.ndarray,
+    attr: int | None,
+    ports: np.ndarray,
+    block: int,
+    image: bytes,
+) -> None:
     assert attr is not None
     data = np.zeros((len(ports), GMP_DATA), np.uint8)
     data[:, : len(image)] = np.frombuffer(image, np.uint8)
@@ -43,7 +53,14 @@ def _queue(
     keep = store.changed(db, attr, ports, modifier, data, fresh)
     queue.put(
         GmpRequests(
-            MgmtClass.CONG_CTRL, cc.CC_CLASS_VERSION, int(Method.SET), attr, db.port_lid[ports[keep]],
-            ports[keep].astype(np.int64), modifier[keep], data[keep], key=config.key,
+            MgmtClass.CONG_CTRL,
+            cc.CC_CLASS_VERSION,
+            int(Method.SET),
+            attr,
+            db.port_lid[ports[keep]],
+            ports[keep].astype(np.int64),
+            modifier[keep],
+            data[keep],
+            key=config.key,
         )
-    )  # fmt: skip
+    )

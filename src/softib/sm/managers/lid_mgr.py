@@ -1,10 +1,12 @@
 """Which end port gets which LIDs (IBA 4.1.3, 14.4.3).
 
-OpenSM's rules: a port gets the LIDs that are remembered of it (OpenSM's guid2lid file), else keeps the one it has when
-it is valid, and LIDs of ports that are away are given to nobody as long as others are free; the manager's own port is served first, the
-others by ascending PortGUID, each with the lowest LIDs that are free. A CA port owns 2^LMC LIDs, the first a multiple of
-2^LMC; port 0 of a switch owns one. With an LMC of 0 the LIDs are OpenSM's; with another one the blocks are given first and
-single LIDs fill what is left (OpenSM goes by PortGUID alone), so that blocks are still free when LIDs are nearly used up.
+OpenSM's rules: a port gets the LIDs that are remembered of it (OpenSM's guid2lid file), else keeps
+the one it has when it is valid, and LIDs of ports that are away are given to nobody as long as
+others are free; the manager's own port is served first, the others by ascending PortGUID, each with
+the lowest LIDs that are free. A CA port owns 2^LMC LIDs, the first a multiple of 2^LMC; port 0 of a
+switch owns one. With an LMC of 0 the LIDs are OpenSM's; with another one the blocks are given first
+and single LIDs fill what is left (OpenSM goes by PortGUID alone), so that blocks are still free
+when LIDs are nearly used up.
 """
 
 from __future__ import annotations
@@ -23,14 +25,17 @@ __all__ = ["Lids", "assign"]
 Lids = dict[int, tuple[int, int]]
 """PortGUID → first and last LID."""
 FREE_AT_LEAST = 1024
-"""As long as so many LIDs are left over, those of absent ports are not given away (aligned blocks need room)."""
+"""As long as so many LIDs are left over, those of absent ports are not given away (aligned blocks
+need room)."""
 
 
 def assign(db: Database, lmc: int, lids: Lids | None = None, fresh: bool = False) -> None:
-    """Fill ``db.port_lid`` and ``db.port_lmc`` of every end port; ``lids`` is what is remembered, and learns of them;
-    ``fresh``: what ports hold counts for nothing (OpenSM's ``reassign_lids``, in the first sweep of a master).
+    """Fill ``db.port_lid`` and ``db.port_lmc`` of every end port; ``lids`` is what is remembered,
+    and learns of them; ``fresh``: what ports hold counts for nothing (OpenSM's ``reassign_lids``,
+    in the first sweep of a master).
 
-    Raises :class:`LimitError`, naming the limit, when the unicast LIDs do not suffice; nothing was sent by then.
+    Raises :class:`LimitError`, naming the limit, when the unicast LIDs do not suffice; nothing was
+    sent by then.
     """
     ports = db.end_ports()
     wide = np.where(db.port_num[ports] == 0, 0, lmc)
@@ -56,7 +61,8 @@ def assign(db: Database, lmc: int, lids: Lids | None = None, fresh: bool = False
         free = _free_blocks(used, width)
         if len(free) < len(rows):
             raise LimitError(
-                f"{counted(len(rows), 'port')} {plural(len(rows), 'needs', 'need')} blocks of {1 << width} LIDs, and {len(free)} such blocks are free between the"
+                f"{counted(len(rows), 'port')} {plural(len(rows), 'needs', 'need')} blocks of {1 << width} LIDs, "
+                f"and {len(free)} such blocks are free between the"
                 f" LIDs that other ports keep; a subnet has {LID_UCAST_MAX:,} unicast LIDs (IBA 4.1.3)"
             )
         lid[rows] = free[: len(rows)]
@@ -87,7 +93,8 @@ def _is_taken(first: np.ndarray, last: np.ndarray, a: int, b: int) -> bool:
 
 
 def _kept(lid: np.ndarray, wide: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """LIDs that may stay (the others 0), and bool[LIDs] of what they take. The first owner in order keeps a LID."""
+    """LIDs that may stay (the others 0), and bool[LIDs] of what they take. The first owner in order
+    keeps a LID."""
     valid = may_stand(lid, wide)
     used = np.zeros(LID_UCAST_MAX + 1, bool)
     used[0] = True

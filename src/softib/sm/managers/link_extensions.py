@@ -1,7 +1,9 @@
-"""FDR10 and FEC by port: Mellanox' ExtendedPortInfo (0xff90) and PortInfoExtended (0x33, IBA 14.2.5.19), asked for and set where they differ.
+"""FDR10 and FEC by port: Mellanox' ExtendedPortInfo (0xff90) and PortInfoExtended (0x33, IBA
+14.2.5.19), asked for and set where they differ.
 
-``fdr10`` is OpenSM's option (``opensm/osm_link_mgr.c``): 1 enables FDR10 where a port supports it, 2 disables it; a Set has StateChangeEnable 1. A link
-trains anew for either, once, as for other parts of the link policy (OpenSM leaves it until it falls). The manager's own link does not.
+``fdr10`` is OpenSM's option (``opensm/osm_link_mgr.c``): 1 enables FDR10 where a port supports it,
+2 disables it; a Set has StateChangeEnable 1. A link trains anew for either, once, as for other
+parts of the link policy (OpenSM leaves it until it falls). The manager's own link does not.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ HeldExtensions = dict[tuple[int, int, int], np.ndarray]
 
 
 class LinkExtensions:
-    """One sweep's part: :meth:`ask`, :meth:`heard`, :meth:`queue`. ``held`` outlives it; a port that it knows is not asked."""
+    """One sweep's part: :meth:`ask`, :meth:`heard`, :meth:`queue`. ``held`` outlives it; a port
+    that it knows is not asked."""
 
     def __init__(self, db: Database, policy: LinkPolicy, held: HeldExtensions):
         self.db, self.held = db, held

@@ -1,7 +1,8 @@
 """Ports: what their PortInfo shall say, and INIT → ARMED → ACTIVE (IBA 7.2.7, 14.4.3).
 
-First the configuration of end ports (with their LIDs) and of switch ports, then every link ARMED at both ends, then
-ACTIVE: a port that is ACTIVE may send, and its packets need forwarding tables and ports that take them.
+First the configuration of end ports (with their LIDs) and of switch ports, then every link ARMED at
+both ends, then ACTIVE: a port that is ACTIVE may send, and its packets need forwarding tables and
+ports that take them.
 """
 
 from __future__ import annotations
@@ -30,9 +31,14 @@ __all__ = [
 
 P = PortInfo
 NO_CHANGE_FIELDS = (
-    P.port_state, P.port_phys_state, P.link_down_default_state, P.link_width_enabled, P.link_speed_enabled,
-    P.link_speed_ext_enabled, P.link_speed_ext2_enabled,
-)  # fmt: skip
+    P.port_state,
+    P.port_phys_state,
+    P.link_down_default_state,
+    P.link_width_enabled,
+    P.link_speed_enabled,
+    P.link_speed_ext_enabled,
+    P.link_speed_ext2_enabled,
+)
 """Components where a Set of 0 changes nothing (IBA 14.2.5.6)."""
 
 
@@ -44,8 +50,9 @@ def linked(db: Database) -> np.ndarray:
 
 
 def restarted(db: Database) -> np.ndarray:
-    """Switches whose links are all in INIT: they lost their power, and what was written to them. (LinearFDBTop does not tell of one that restarts
-    between the Get of SwitchInfo and the Set that clears PortStateChange: the Set gives it the top that was read.)"""
+    """Switches whose links are all in INIT: they lost their power, and what was written to them.
+    (LinearFDBTop does not tell of one that restarts between the Get of SwitchInfo and the Set that
+    clears PortStateChange: the Set gives it the top that was read.)"""
     rows = linked(db)
     rows = rows[db.external[rows]]
     armed = db.port_state()[rows] >= PortState.ARMED
@@ -67,9 +74,11 @@ def changed(db: Database, switches: np.ndarray) -> np.ndarray:
 
 
 def queue_reread(db: Database, queue: RequestQueue, switches: np.ndarray) -> None:
-    """Put a Get(PortInfo) for ports of ``switches`` where a change since they were read would not show by itself. Tags are ports.
+    """Put a Get(PortInfo) for ports of ``switches`` where a change since they were read would not
+    show by itself. Tags are ports.
 
-    A link in INIT is set to ARMED whatever happened to it, and what happens from now on raises a trap.
+    A link in INIT is set to ARMED whatever happened to it, and what happens from now on raises a
+    trap.
     """
     mine = np.zeros(db.n_nodes, bool)
     mine[switches] = True
@@ -81,11 +90,12 @@ def queue_reread(db: Database, queue: RequestQueue, switches: np.ndarray) -> Non
 
 
 def wanted_port_info(db: Database, config: SmConfig, reregister: np.ndarray | bool = False) -> np.ndarray:
-    """uint8[ports, 64]: what every port shall read. Rows that nothing is wanted of equal ``db.port_info``.
+    """uint8[ports, 64]: what every port shall read. Rows that nothing is wanted of equal
+    ``db.port_info``.
 
-    ``reregister`` (bool, or bool[ports]): CA ports that can are asked to register their subscriptions and groups anew
-    (IBA 14.4.1, 14.2.5.6).
-    A link's MTU and VLs are the smaller of what its two ends can do.
+    ``reregister`` (bool, or bool[ports]): CA ports that can are asked to register their
+    subscriptions and groups anew (IBA 14.4.1, 14.2.5.6). A link's MTU and VLs are the smaller of
+    what its two ends can do.
     """
     wanted = db.port_info.copy()
     P.client_reregister.set(wanted, 0)  # what a device still shows of the last time
@@ -120,7 +130,8 @@ def _operational_vls(info: np.ndarray, peer_info: np.ndarray, most: int) -> np.n
 
 
 def fewest_data_vls(db: Database, most: int) -> int:
-    """Data VLs that every link between switches operates when it is configured, of those that code ``most`` allows (OpenSM's min_data_vls)."""
+    """Data VLs that every link between switches operates when it is configured, of those that code
+    ``most`` allows (OpenSM's min_data_vls)."""
     rows = linked(db)
     peer = db.port_peer[rows]
     between = db.external[rows] & db.external[peer] & db.has_port_info[rows] & db.has_port_info[peer]
@@ -152,8 +163,8 @@ def enforce(wanted: np.ndarray, ports: np.ndarray, inbound: bool, outbound: bool
 
 
 def queue_config(db: Database, queue: RequestQueue, wanted: np.ndarray, ports: np.ndarray, arm: bool = False) -> None:
-    """Put a Set(PortInfo) for each of ``ports`` that does not read as ``wanted``. Tags are ports. ``arm``: those in INIT
-    become ARMED by the same Set (IBA 14.2.5.6 takes both at once)."""
+    """Put a Set(PortInfo) for each of ``ports`` that does not read as ``wanted``. Tags are ports.
+    ``arm``: those in INIT become ARMED by the same Set (IBA 14.2.5.6 takes both at once)."""
     held = db.port_info[ports]
     P.client_reregister.set(held, 0)
     raised = (P.port_state.get(held) == PortState.INIT) & arm

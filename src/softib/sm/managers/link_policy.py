@@ -1,7 +1,9 @@
-"""Which widths and speeds ports may train to: OpenSM's ``force_link_…``, and a file that says it by port (IBA 14.2.5.6, 7.2.7).
+"""Which widths and speeds ports may train to: OpenSM's ``force_link_…``, and a file that says it by
+port (IBA 14.2.5.6, 7.2.7).
 
-LinkWidthEnabled and the LinkSpeed…Enabled components are set where they differ. A link that would train otherwise with them is trained anew, once:
-PortPhysState Polling at one end. (OpenSM sets the components, and leaves the link as it is until it falls.) The manager's own link is not.
+LinkWidthEnabled and the LinkSpeed…Enabled components are set where they differ. A link that would
+train otherwise with them is trained anew, once: PortPhysState Polling at one end. (OpenSM sets the
+components, and leaves the link as it is until it falls.) The manager's own link is not.
 """
 
 from __future__ import annotations
@@ -23,8 +25,8 @@ P = PortInfo
 
 
 class LinkPolicyManager:
-    """One sweep's part: :meth:`queue_enabled` before anything else, :meth:`queue_training` at its end. ``trained`` outlives it: (NodeGUID, portnum) → what
-    its link was trained anew for."""
+    """One sweep's part: :meth:`queue_enabled` before anything else, :meth:`queue_training` at its
+    end. ``trained`` outlives it: (NodeGUID, portnum) → what its link was trained anew for."""
 
     def __init__(self, db: Database, policy: LinkPolicy, trained: dict[tuple[int, int], tuple[int, int]]):
         self.db, self.trained = db, trained
@@ -32,18 +34,22 @@ class LinkPolicyManager:
         self.rows = linked(db)
         info = db.port_info
         self.wanted = {
-            "width": P.link_width_enabled.get(info).copy(), "speed": P.link_speed_enabled.get(info).copy(),
-            "ext": P.link_speed_ext_enabled.get(info).copy(), "ext2": P.link_speed_ext2_enabled.get(info).copy(),
-        }  # fmt: skip
+            "width": P.link_width_enabled.get(info).copy(),
+            "speed": P.link_speed_enabled.get(info).copy(),
+            "ext": P.link_speed_ext_enabled.get(info).copy(),
+            "ext2": P.link_speed_ext2_enabled.get(info).copy(),
+        }
         for rule in policy.rules:
             self._apply(rule)
 
     def _apply(self, rule: LinkRule) -> None:
         info, rows = self.db.port_info, ports_of(self.db, self.rows, rule)
         supported = {
-            "width": P.link_width_supported.get(info[rows]), "speed": P.link_speed_supported.get(info[rows]),
-            "ext": P.link_speed_ext_supported.get(info[rows]), "ext2": P.link_speed_ext2_supported.get(info[rows]),
-        }  # fmt: skip
+            "width": P.link_width_supported.get(info[rows]),
+            "speed": P.link_speed_supported.get(info[rows]),
+            "ext": P.link_speed_ext_supported.get(info[rows]),
+            "ext2": P.link_speed_ext2_supported.get(info[rows]),
+        }
         everything = {"width": ALL_WIDTHS, "speed": ALL_SPEEDS, "ext": ALL_EXT, "ext2": 7}
         for component, can in supported.items():
             value = getattr(rule, component)
@@ -55,9 +61,15 @@ class LinkPolicyManager:
                 self.wanted[component][rows] = np.where(bits > 0, bits, self.wanted[component][rows])
 
     def queue_enabled(self, queue: RequestQueue) -> None:
-        """Put a Set(PortInfo) for each port whose Enabled components are not as wanted. Tags are ports."""
+        """Put a Set(PortInfo) for each port whose Enabled components are not as wanted. Tags are
+        ports."""
         held = self.db.port_info[self.rows]
-        fields = {"width": P.link_width_enabled, "speed": P.link_speed_enabled, "ext": P.link_speed_ext_enabled, "ext2": P.link_speed_ext2_enabled}  # fmt: skip
+        fields = {
+            "width": P.link_width_enabled,
+            "speed": P.link_speed_enabled,
+            "ext": P.link_speed_ext_enabled,
+            "ext2": P.link_speed_ext2_enabled,
+        }
         change = np.zeros(len(self.rows), bool)
         for name, field in fields.items():
             change |= field.get(held) != self.wanted[name][self.rows]
@@ -68,8 +80,8 @@ class LinkPolicyManager:
         queue.set(SmpAttr.PORT_INFO, self.db.port_route[rows], rows, self.db.port_modifier(rows), image)
 
     def queue_training(self, queue: RequestQueue, also: np.ndarray) -> np.ndarray:
-        """Put a Set(PortInfo) that trains a link anew, where what both ends have enabled gives another width or speed, and for the ports ``also``. Returns the
-        ports."""
+        """Put a Set(PortInfo) that trains a link anew, where what both ends have enabled gives
+        another width or speed, and for the ports ``also``. Returns the ports."""
         db = self.db
         rows = self.rows[self.rows < db.port_peer[self.rows]]
         peer = db.port_peer[rows]
@@ -100,7 +112,8 @@ class LinkPolicyManager:
 
 
 def _agreed(ours: np.ndarray, theirs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(width bit, speed as :func:`_speed`) that two ends (uint8[n, 64]) train to by what they have enabled, 0 where nothing is common."""
+    """(width bit, speed as :func:`_speed`) that two ends (uint8[n, 64]) train to by what they have
+    enabled, 0 where nothing is common."""
     both = lambda field, off=0: np.where(
         (field.get(ours) == off) | (field.get(theirs) == off), 0, field.get(ours) & field.get(theirs)
     )

@@ -1,7 +1,9 @@
-"""MulticastFDBTop: how far a switch looks into its multicast forwarding table (SwitchInfo; OpenSM's ``use_mfttop``).
+"""MulticastFDBTop: how far a switch looks into its multicast forwarding table (SwitchInfo; OpenSM's
+``use_mfttop``).
 
-A switch whose port 0 says IsMulticastFDBTopSupported discards packets for MLIDs above it; 0xBFFF means that the table is empty, and 0, as after power-up, that
-all of it counts. The manager raises it over blocks that are written, so nothing that a manager before left behind them forwards packets.
+A switch whose port 0 says IsMulticastFDBTopSupported discards packets for MLIDs above it; 0xBFFF
+means that the table is empty, and 0, as after power-up, that all of it counts. The manager raises
+it over blocks that are written, so nothing that a manager before left behind them forwards packets.
 """
 
 from __future__ import annotations
@@ -19,14 +21,15 @@ EMPTY = LID_MCAST_MIN - 1
 
 
 def top_of(highest: int, caps: np.ndarray) -> np.ndarray:
-    """MulticastFDBTop of switches with tables of ``caps`` entries: the end of the block of the highest MLID in use (0: none), so that a new
-    group seldom changes it."""
+    """MulticastFDBTop of switches with tables of ``caps`` entries: the end of the block of the
+    highest MLID in use (0: none), so that a new group seldom changes it."""
     blocks = -(-(highest - EMPTY) // MFT_BLOCK) if highest else 0
     return EMPTY + np.minimum(blocks * MFT_BLOCK, caps.astype(np.int64))
 
 
 def queue_tops(subnet: Subnet, queue: RequestQueue, highest: int, wanted: bool) -> None:
-    """Put a Set(SwitchInfo) for each switch whose top is another; without ``wanted`` the whole table counts (0)."""
+    """Put a Set(SwitchInfo) for each switch whose top is another; without ``wanted`` the whole
+    table counts (0)."""
     db = subnet.db
     nodes = subnet.graph.switch_node
     able = PortInfo.cap_mask.get(db.port_info[db.node_base[nodes]]) & CapMask.MCAST_FDB_TOP > 0

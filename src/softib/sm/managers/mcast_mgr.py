@@ -1,11 +1,13 @@
-"""Multicast: groups, their MLIDs, and one spanning tree each in the switches' forwarding tables (IBA 14.4.3, 14.2.5.12).
+"""Multicast: groups, their MLIDs, and one spanning tree each in the switches' forwarding tables
+(IBA 14.4.3, 14.2.5.12).
 
-Trees are those of :mod:`softib.routing.multicast.multicast_trees`, so that copies and unicast packets wait for each other in no cycle. Members
-that only send reach the tree, and nothing is delivered to them.
+Trees are those of :mod:`softib.routing.multicast.multicast_trees`, so that copies and unicast
+packets wait for each other in no cycle. Members that only send reach the tree, and nothing is
+delivered to them.
 
-Groups of one partition share an MLID, and a tree of all their members, when every MLID that the switches have room for is used
-(an HCA delivers by the MGID, so an MLID may be of several groups). Whoever is in one of them alone gets the packets of the
-others at its port, and its HCA drops them.
+Groups of one partition share an MLID, and a tree of all their members, when every MLID that the
+switches have room for is used (an HCA delivers by the MGID, so an MLID may be of several groups).
+Whoever is in one of them alone gets the packets of the others at its port, and its HCA drops them.
 """
 
 from __future__ import annotations
@@ -41,7 +43,8 @@ class Member:
 
 @dataclass
 class Group:
-    """One multicast group. ``mgid`` are its 16 octets; ``kept``: it exists without members (a partition's own).
+    """One multicast group. ``mgid`` are its 16 octets; ``kept``: it exists without members (a
+    partition's own).
 
     ``members`` are by PortGUID.
     """
@@ -67,7 +70,8 @@ class Group:
 
 
 class McastManager:
-    """Groups by MGID. ``changed`` MLIDs wait to be programmed; ``journal`` notes groups and members that changed."""
+    """Groups by MGID. ``changed`` MLIDs wait to be programmed; ``journal`` notes groups and members
+    that changed."""
 
     def __init__(self, journal: Journal | None = None) -> None:
         self.journal = journal or Journal()
@@ -80,14 +84,16 @@ class McastManager:
     # -- groups --
 
     def clear(self) -> None:
-        """Forget every group; what switches hold is not known any more, another manager may write it."""
+        """Forget every group; what switches hold is not known any more, another manager may write
+        it."""
         self.groups.clear()
         self.changed.clear()
         self._of_mlid.clear()
         self._written.clear()
 
     def add(self, mgid: bytes, limit: int, **values: int | bool) -> Group | None:
-        """A new group with the lowest free MLID, or, where ``limit`` MLIDs are used up, one that it shares; None where no group is like it."""
+        """A new group with the lowest free MLID, or, where ``limit`` MLIDs are used up, one that it
+        shares; None where no group is like it."""
         top = min(LID_MCAST_MIN + limit - 1, LID_MCAST_MAX)
         group = Group(mgid, 0, **values)  # type: ignore[arg-type]
         free = (m for m in range(LID_MCAST_MIN, top + 1) if m not in self._of_mlid)
@@ -99,8 +105,9 @@ class McastManager:
         return group
 
     def _shared(self, group: Group) -> int | None:
-        """The MLID of the fewest groups, the lowest of them, whose partition, SL and levels are those of ``group``: a packet that one group's
-        members may receive, and their links carry, the other's may and do. A partition's own groups share with none."""
+        """The MLID of the fewest groups, the lowest of them, whose partition, SL and levels are
+        those of ``group``: a packet that one group's members may receive, and their links carry,
+        the other's may and do. A partition's own groups share with none."""
         alike = [
             (len(groups), mlid)
             for mlid, groups in self._of_mlid.items()
@@ -131,7 +138,8 @@ class McastManager:
         self.changed.add(group.mlid)
 
     def remove_ports(self, guids: set[int]) -> list[Group]:
-        """Ports that left the subnet are no members any more. Returns the groups that ended with it."""
+        """Ports that left the subnet are no members any more. Returns the groups that ended with
+        it."""
         ended = []
         for group in list(self.groups.values()):
             left = guids & group.members.keys()
@@ -171,7 +179,8 @@ class McastManager:
         return self._trees[1].note if self._trees is not None else ""
 
     def trees(self, subnet: Subnet) -> MulticastTrees:
-        """Where trees may go in ``subnet``: over switches that forward multicast packets (MulticastFDBCap is not 0)."""
+        """Where trees may go in ``subnet``: over switches that forward multicast packets
+        (MulticastFDBCap is not 0)."""
         sls = tuple(sorted({g.sl for g in self.groups.values()}))
         if self._trees is None or self._trees[0] is not subnet or self._trees[1].sls != sls:
             able = SwitchInfo.mcast_fdb_cap.get(subnet.db.switch_info[subnet.graph.switch_node]) > 0
@@ -179,7 +188,8 @@ class McastManager:
         return self._trees[1]
 
     def masks(self, subnet: Subnet, groups: Sequence[Group]) -> np.ndarray:
-        """uint16[switches of the graph, 16]: ports that forward ``groups``, which share an MLID; bit p of position k = port 16k + p."""
+        """uint16[switches of the graph, 16]: ports that forward ``groups``, which share an MLID;
+        bit p of position k = port 16k + p."""
         graph = subnet.graph
         trees = self.trees(subnet)
         out = np.zeros((graph.n_switches, POSITIONS), np.uint16)
@@ -204,7 +214,8 @@ class McastManager:
         return out
 
     def queue_blocks(self, subnet: Subnet, queue: RequestQueue, everything: bool) -> None:
-        """Put a Set for each block that a switch does not hold yet: of the MLIDs that ``changed``, or of all."""
+        """Put a Set for each block that a switch does not hold yet: of the MLIDs that ``changed``,
+        or of all."""
         mlids = sorted(
             {g.mlid for g in self.groups.values() if g.members} | self.changed if everything else self.changed
         )
@@ -230,8 +241,13 @@ class McastManager:
         switch, block, position = switch[keep], block[keep], position[keep]
         data = wanted.reshape(shape)[switch, block, :, position].astype(">u2")
         nodes = graph.switch_node[switch]
-        queue.set(SmpAttr.MFT, subnet.db.port_route[subnet.db.node_base[nodes]], nodes.astype(np.int64),
-                  (position << 28 | block).astype(np.uint32), np.ascontiguousarray(data).view(np.uint8).reshape(-1, 64))  # fmt: skip
+        queue.set(
+            SmpAttr.MFT,
+            subnet.db.port_route[subnet.db.node_base[nodes]],
+            nodes.astype(np.int64),
+            (position << 28 | block).astype(np.uint32),
+            np.ascontiguousarray(data).view(np.uint8).reshape(-1, 64),
+        )
         for i, guid in enumerate(graph.switch_guid.tolist()):
             self._written[guid] = wanted[i]
 

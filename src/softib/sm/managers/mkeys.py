@@ -1,7 +1,9 @@
-"""Which M_Key each end port holds (IBA 14.2.4): what OpenSM keeps in its files ``guid2mkey`` and ``neighbors``.
+"""Which M_Key each end port holds (IBA 14.2.4): what OpenSM keeps in its files ``guid2mkey`` and
+``neighbors``.
 
-A port under MKeyProtectBits 2 or 3 answers nobody without its key, not even NodeInfo. So the key must be known before the device is: by
-what was behind that port the last time, else by trying the few keys that this subnet is known to use.
+A port under MKeyProtectBits 2 or 3 answers nobody without its key, not even NodeInfo. So the key
+must be known before the device is: by what was behind that port the last time, else by trying the
+few keys that this subnet is known to use.
 """
 
 from __future__ import annotations
@@ -21,14 +23,16 @@ __all__ = ["End", "MKeys", "hidden"]
 End = tuple[int, int]
 """(PortGUID, portnum); all ports of a switch have the PortGUID of its port 0."""
 TRIED = 4
-"""Different keys that are tried at most behind a port: each in vain is a violation there, and takes all tries of a request."""
+"""Different keys that are tried at most behind a port: each in vain is a violation there, and takes
+all tries of a request."""
 
 
 @dataclass
 class MKeys:
-    """``held``: PortGUID → M_Key (0: the port has none); ``neighbours``: who was at the other end of a port's cable. ``default`` is the
-    configured key, and with ``lookup`` off the only one (OpenSM's ``m_key`` and ``m_key_lookup``). ``local_guid``: PortGUID of the manager's own
-    port, where the caller knows it before any MAD does (0: not)."""
+    """``held``: PortGUID → M_Key (0: the port has none); ``neighbours``: who was at the other end
+    of a port's cable. ``default`` is the configured key, and with ``lookup`` off the only one
+    (OpenSM's ``m_key`` and ``m_key_lookup``). ``local_guid``: PortGUID of the manager's own port,
+    where the caller knows it before any MAD does (0: not)."""
 
     default: int = 0
     lookup: bool = True
@@ -59,8 +63,8 @@ class MKeys:
         return np.fromiter((look(g, 0) for g in guids.tolist()), np.uint64, len(guids))
 
     def of_lids(self, wanted: np.ndarray, db: Database, lids: Lids) -> dict[int, int]:
-        """LID → the key of the port that has it in ``db``, or had it as ``lids`` remembers; those of which nothing is known (yet) are left
-        out. ``wanted`` int64[n] ascending."""
+        """LID → the key of the port that has it in ``db``, or had it as ``lids`` remembers; those
+        of which nothing is known (yet) are left out. ``wanted`` int64[n] ascending."""
         if not self.in_play or not self.lookup:
             return dict.fromkeys(wanted.tolist(), self.default)
         ports = np.flatnonzero(np.isin(db.port_lid, wanted[wanted > 0]))
@@ -74,7 +78,8 @@ class MKeys:
         return {lid: self.held[guid] for lid, guid in guid_of.items() if guid in self.held}
 
     def behind(self, db: Database, ports: np.ndarray) -> np.ndarray | None:
-        """The keys (uint64[n]) of what was behind ``ports`` (rows) the last time, 0 where that is not known; None: no port has a key."""
+        """The keys (uint64[n]) of what was behind ``ports`` (rows) the last time, 0 where that is
+        not known; None: no port has a key."""
         if not (self.lookup and self._some):
             return None
         look = self.neighbours.get
@@ -82,7 +87,8 @@ class MKeys:
         return self.of(np.array([look(end, (0, 0))[0] for end in ends], np.uint64))
 
     def next_key(self, tried: list[int]) -> int | None:
-        """What to try after these (0: the configured key) in vain: the configured key, then those that most ports hold. None: nothing is left."""
+        """What to try after these (0: the configured key) in vain: the configured key, then those
+        that most ports hold. None: nothing is left."""
         known = Counter(key for key in self.held.values() if key)
         keys = [0, *sorted(known, key=lambda key: (-known[key], key))]
         done = {key or self.default for key in tried}
@@ -114,8 +120,8 @@ class MKeys:
             db.routes.set_mkey(db.port_route[ports], keys)
 
     def guess(self, guid: int, key: int, first: bool) -> None:
-        """The port answered to this key (0: the configured one); to the ``first`` that was tried, or did another one not fit? One that is not
-        protected answers to any: its PortInfo tells."""
+        """The port answered to this key (0: the configured one); to the ``first`` that was tried,
+        or did another one not fit? One that is not protected answers to any: its PortInfo tells."""
         if not first or (key and guid not in self.held):
             self.update({guid: key or self.default})
 
@@ -127,7 +133,8 @@ class MKeys:
         db.routes.set_mkey(db.port_route[ports], keys)
 
     def swept(self, db: Database) -> None:
-        """A sweep is over: who is behind which port now. What is not there keeps its place, for it may come back."""
+        """A sweep is over: who is behind which port now. What is not there keeps its place, for it
+        may come back."""
         if db.sm_port >= 0:
             self.local_guid = int(db.port_guid[db.sm_port])
         if not self.in_play:
@@ -141,6 +148,7 @@ class MKeys:
 
 
 def hidden(info: np.ndarray) -> np.ndarray:
-    """bool[n]: ports whose PortInfo (uint8[n, 64]) hides an M_Key from whoever asked with another one (MKeyProtectBits 1, IBA 14.2.4)."""
+    """bool[n]: ports whose PortInfo (uint8[n, 64]) hides an M_Key from whoever asked with another
+    one (MKeyProtectBits 1, IBA 14.2.4)."""
     out: np.ndarray = (PortInfo.mkey_protect.get(info) > 0) & (PortInfo.mkey.get(info) == 0)
     return out

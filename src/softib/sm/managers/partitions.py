@@ -4,9 +4,10 @@
     storage=0x10, ipoib, rate=16, mtu=5, defmember=limited : 0x0002c903000e0b81=full, ALL_CAS,
         mgid=ff12:401b::1, sl=3 ;
 
-A definition ends with ``;``, ``#`` begins a comment, ``mgid=`` and its flags end with their line. Numbers of MTU and rate are
-the specification's codes; an MTU may be written in octets too. Only the text is read here; which ports are meant is decided when
-the subnet is known (``pkey_mgr``). Where OpenSM skips what it cannot read and goes on, this reader says what is wrong.
+A definition ends with ``;``, ``#`` begins a comment, ``mgid=`` and its flags end with their line.
+Numbers of MTU and rate are the specification's codes; an MTU may be written in octets too. Only the
+text is read here; which ports are meant is decided when the subnet is known (``pkey_mgr``). Where
+OpenSM skips what it cannot read and goes on, this reader says what is wrong.
 """
 
 from __future__ import annotations
@@ -27,13 +28,21 @@ KEYWORDS = ("ALL", "ALL_CAS", "ALL_SWITCHES", "ALL_ROUTERS", "SELF")
 MEMBERSHIP = {"full": FULL, "limited": LIMITED, "both": FULL | LIMITED}
 IPOIB_QKEY = 0x0B1B
 DEFAULT_MTU, DEFAULT_RATE, DEFAULT_SCOPE = 4, 3, 2
-_FLAGS = {"rate": ("rate", 63), "mtu": ("mtu", 5), "sl": ("sl", 15), "scope": ("scope", 15), "q_key": ("qkey", 0xFFFFFFFF),
-          "tclass": ("tclass", 255), "flowlabel": ("flow_label", 0xFFFFF)}  # fmt: skip
+_FLAGS = {
+    "rate": ("rate", 63),
+    "mtu": ("mtu", 5),
+    "sl": ("sl", 15),
+    "scope": ("scope", 15),
+    "q_key": ("qkey", 0xFFFFFFFF),
+    "tclass": ("tclass", 255),
+    "flowlabel": ("flow_label", 0xFFFFF),
+}
 
 
 @dataclass(frozen=True)
 class PartitionGroup:
-    """A multicast group that exists as long as its partition; ``mgid`` empty: IPoIB's broadcast group."""
+    """A multicast group that exists as long as its partition; ``mgid`` empty: IPoIB's broadcast
+    group."""
 
     mgid: bytes = b""
     rate: int = DEFAULT_RATE
@@ -47,8 +56,8 @@ class PartitionGroup:
 
 @dataclass
 class Partition:
-    """``pkey`` without the membership bit; ``members`` are (PortGUID or keyword, LIMITED | FULL bits) in the order of the
-    file: what is said later of a port replaces what was said before."""
+    """``pkey`` without the membership bit; ``members`` are (PortGUID or keyword, LIMITED | FULL
+    bits) in the order of the file: what is said later of a port replaces what was said before."""
 
     name: str
     pkey: int
@@ -64,13 +73,15 @@ DEFAULT_PARTITIONS = [
 ]
 """Without a file: everybody is a full member of the default partition, which carries IPoIB."""
 BEFORE_FILE: list[tuple[int | str, int]] = [("ALL", LIMITED), ("SELF", FULL)]
-"""The default partition before a file's first word of it: everybody is a limited member, the manager a full one."""
+"""The default partition before a file's first word of it: everybody is a limited member, the
+manager a full one."""
 IP_SIGNATURES = (b"\x40\x1b", b"\x60\x1b")
 """Octets 2-3 of the MGIDs of IPv4 and IPv6 (RFC 4391, 4); the P_Key follows."""
 
 
 def parse_partitions(text: str, name: str = "partitions.conf") -> list[Partition]:
-    """The partitions of a file's ``text``, the default one first; raises :class:`InputError` with file, line and reason."""
+    """The partitions of a file's ``text``, the default one first; raises :class:`InputError` with
+    file, line and reason."""
     found: list[Partition] = []
     for line, definition in _definitions(text, name):
         partition = _partition(definition, found, f"{name}:{line}")
@@ -145,8 +156,8 @@ def _partition(text: str, before: list[Partition], where: str) -> Partition:
 def _properties(
     partition: Partition, body: str, member: int, flags: tuple[dict[str, int], list[int]], where: str
 ) -> None:
-    """Ports and multicast groups behind the colon; a group takes the partition's ``flags`` (and scopes) that it does not
-    set itself, and ends with its line."""
+    """Ports and multicast groups behind the colon; a group takes the partition's ``flags`` (and
+    scopes) that it does not set itself, and ends with its line."""
     for line in re.sub(r"\s*=\s*", "=", body).split("\n"):
         fields = [w for w in re.split(r"[,\s]+", line) if w]
         for i, word in enumerate(fields):
@@ -161,8 +172,8 @@ def _properties(
 def _groups(
     partition: Partition, mgid: bytes, fields: list[str], flags: tuple[dict[str, int], list[int]], where: str
 ) -> list[PartitionGroup]:
-    """``mgid`` with its own flags: a group for each scope. IP groups are at the rate and MTU of the broadcast group, and
-    carry the partition's P_Key."""
+    """``mgid`` with its own flags: a group for each scope. IP groups are at the rate and MTU of the
+    broadcast group, and carry the partition's P_Key."""
     group_flags, scopes = {k: v for k, v in flags[0].items() if k != "tclass"}, list[int]()
     for word in fields:
         key, _, value = word.partition("=")

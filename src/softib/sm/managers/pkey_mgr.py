@@ -1,7 +1,9 @@
-"""Partitions: their members, what every P_Key table shall hold, and which switch ports enforce it (IBA 10.9, 14.2.5.7).
+"""Partitions: their members, what every P_Key table shall hold, and which switch ports enforce it
+(IBA 10.9, 14.2.5.7).
 
-An end port's table keeps a P_Key where it stands; the default one, or that of an ``indx0`` partition, stands first. A
-switch port towards a CA holds what the CA holds and checks both ways, or one, or none (``part_enforce``), as far as the switch can.
+An end port's table keeps a P_Key where it stands; the default one, or that of an ``indx0``
+partition, stands first. A switch port towards a CA holds what the CA holds and checks both ways, or
+one, or none (``part_enforce``), as far as the switch can.
 """
 
 from __future__ import annotations
@@ -33,16 +35,20 @@ def states(
     allow_both: bool = False,
     guid: np.ndarray | None = None,
 ) -> np.ndarray:
-    """uint8[partitions, ports]: LIMITED and FULL bits of end ports, or of virtual ports on them with these ``guid``. The last word of a port counts; ``allow_both``: every
-    word does (OpenSM's allow_both_pkeys), else a port named as both is full."""
+    """uint8[partitions, ports]: LIMITED and FULL bits of end ports, or of virtual ports on them
+    with these ``guid``. The last word of a port counts; ``allow_both``: every word does (OpenSM's
+    allow_both_pkeys), else a port named as both is full."""
     kind = db.node_type[db.port_node[ports]]
     port_guid = db.port_guid[ports]
     guid = port_guid if guid is None else guid
     everybody = np.ones(len(ports), bool)
     who = {
-        "ALL": everybody, "ALL_CAS": kind == NodeType.CA, "ALL_SWITCHES": kind == NodeType.SWITCH,
-        "ALL_ROUTERS": kind == NodeType.ROUTER, "SELF": (ports == db.sm_port) & (guid == port_guid),
-    }  # fmt: skip
+        "ALL": everybody,
+        "ALL_CAS": kind == NodeType.CA,
+        "ALL_SWITCHES": kind == NodeType.SWITCH,
+        "ALL_ROUTERS": kind == NodeType.ROUTER,
+        "SELF": (ports == db.sm_port) & (guid == port_guid),
+    }
     out = np.zeros((len(partitions), len(ports)), np.uint8)
     order = np.argsort(guid, kind="stable")
     ranked = guid[order]
@@ -61,7 +67,8 @@ def states(
 
 
 def members_of(subnet: Subnet, partitions: list[Partition], allow_both: bool = False) -> Members:
-    """Memberships of the subnet's end ports; the default partition is preferred, then the order of the file."""
+    """Memberships of the subnet's end ports; the default partition is preferred, then the order of
+    the file."""
     pkeys = np.array([p.pkey for p in partitions], np.uint16)
     sl = np.array([p.sl for p in partitions], np.uint8)
     return Members(pkeys, states(subnet.db, subnet.end_port, partitions, allow_both, subnet.end_guid), sl)
@@ -70,8 +77,8 @@ def members_of(subnet: Subnet, partitions: list[Partition], allow_both: bool = F
 class PkeyManager:
     """One sweep's work: :meth:`ask` for the tables, :meth:`heard`, then :meth:`queue_tables`.
 
-    ``tables``: (NodeGUID, portnum) → the P_Key table that a port holds by what was read or written; it outlives a sweep. A port that has one there
-    is not asked.
+    ``tables``: (NodeGUID, portnum) → the P_Key table that a port holds by what was read or written;
+    it outlives a sweep. A port that has one there is not asked.
     """
 
     def __init__(self, db: Database, config: SmConfig, tables: PkeyTables | None = None):
@@ -160,7 +167,8 @@ class PkeyManager:
         )
 
     def _with_vports(self, state: np.ndarray, place: dict[int, int]) -> np.ndarray:
-        """``state`` with what virtual ports of the same port are: the switch in front of them lets all of it pass."""
+        """``state`` with what virtual ports of the same port are: the switch in front of them lets
+        all of it pass."""
         vports = self.db.vports
         ports = vports.ports(self.db)
         rows = np.flatnonzero(ports >= 0)
@@ -176,14 +184,16 @@ class PkeyManager:
         table, left_out = arranged(self.partitions, held, state)
         if left_out:
             self.notes.append(
-                f"{self.db.port_name(port)} has a P_Key table of {counted(len(held), 'entry')} and is member of {len(held) + left_out} partitions;"
+                f"{self.db.port_name(port)} has a P_Key table of {counted(len(held), 'entry')} and is member of "
+                f"{len(held) + left_out} partitions;"
                 " the last ones are left out"
             )
         return table
 
 
 def arranged(partitions: list[Partition], held: np.ndarray, state: np.ndarray) -> tuple[np.ndarray, int]:
-    """The table of one port (uint16[entries]), and how many P_Keys find no room: what stays keeps its place, what is new takes the first free ones."""
+    """The table of one port (uint16[entries]), and how many P_Keys find no room: what stays keeps
+    its place, what is new takes the first free ones."""
     entries = []
     for row in np.flatnonzero(state).tolist():
         base, bits = partitions[row].pkey, int(state[row])

@@ -1,4 +1,5 @@
-"""OpenSM's prefix routes: which router's port takes packets to which other subnet (opensm(8), PREFIX ROUTES)."""
+"""OpenSM's prefix routes: which router's port takes packets to which other subnet (opensm(8),
+PREFIX ROUTES)."""
 
 from __future__ import annotations
 
@@ -13,14 +14,16 @@ ANY = "*"
 
 @dataclass(frozen=True)
 class PrefixRoute:
-    """``prefix``: of another subnet, None for all; ``guid``: PortGUID of the router's port in this one, None for any router."""
+    """``prefix``: of another subnet, None for all; ``guid``: PortGUID of the router's port in this
+    one, None for any router."""
 
     prefix: int | None
     guid: int | None
 
 
 def parse_prefix_routes(text: str, name: str) -> tuple[PrefixRoute, ...]:
-    """A line for each: prefix and PortGUID, hexadecimal, ``*`` for any; ``#`` begins a comment. The first line with a prefix counts.
+    """A line for each: prefix and PortGUID, hexadecimal, ``*`` for any; ``#`` begins a comment. The
+    first line with a prefix counts.
 
     Raises :class:`InputError` with file and line (OpenSM logs and goes on).
     """
@@ -32,7 +35,8 @@ def parse_prefix_routes(text: str, name: str) -> tuple[PrefixRoute, ...]:
         numbers = [_number(word) for word in fields]
         if len(fields) != 2 or -1 in numbers:
             raise InputError(
-                f"{name}:{number}: {' '.join(fields)[:60]!r} is no prefix route; write a prefix and a router's PortGUID, such as "
+                f"{name}:{number}: {' '.join(fields)[:60]!r} is no prefix route; write a prefix and a router's "
+                f"PortGUID, such as "
                 "0xfec0000000000002 0x0002c90300000001, or * for any"
             )
         found.append(PrefixRoute(numbers[0], numbers[1]))

@@ -1,10 +1,12 @@
-"""QoS tables of ports: SLtoVL mapping and VL arbitration (IBA 7.6.6, 7.6.9, 14.2.5.8-9; OpenSM's ``osm_qos.c``).
+"""QoS tables of ports: SLtoVL mapping and VL arbitration (IBA 7.6.6, 7.6.9, 14.2.5.8-9; OpenSM's
+``osm_qos.c``).
 
-Every port gets the tables of its kind, VLs cut to those that its link has. An engine that needs VLs of its own (torus-2QoS, LASH,
-DFSSSP) says which VL an SL takes at each switch; that goes before the options. ``VLHighLimit`` goes with PortInfo.
+Every port gets the tables of its kind, VLs cut to those that its link has. An engine that needs VLs
+of its own (torus-2QoS, LASH, DFSSSP) says which VL an SL takes at each switch; that goes before the
+options. ``VLHighLimit`` goes with PortInfo.
 
-What was written is remembered by device, as forwarding tables are: the next sweep sends only what differs, and everything to a
-switch that was reset and to a port whose link came up anew.
+What was written is remembered by device, as forwarding tables are: the next sweep sends only what
+differs, and everything to a switch that was reset and to a port whose link came up anew.
 """
 
 from __future__ import annotations
@@ -40,13 +42,15 @@ def image_of_vls(vls: np.ndarray) -> np.ndarray:
 
 
 def cut_to(vls: np.ndarray, operational: np.ndarray | int) -> np.ndarray:
-    """VLs as a link of OperationalVLs code ``operational`` has them: the low bits, and 15, which drops (OpenSM does the same)."""
+    """VLs as a link of OperationalVLs code ``operational`` has them: the low bits, and 15, which
+    drops (OpenSM does the same)."""
     mask = (1 << (np.asarray(operational, np.int64) - 1)) - 1
     return np.where(vls == DROP, DROP, vls & mask)
 
 
 class QosManager:
-    """One sweep's work. ``wanted`` uint8[ports, 64] is what PortInfo shall read: OperationalVLs count as they will be."""
+    """One sweep's work. ``wanted`` uint8[ports, 64] is what PortInfo shall read: OperationalVLs
+    count as they will be."""
 
     def __init__(self, db: Database, config: QosConfig, wanted: np.ndarray):
         self.db = db
@@ -70,7 +74,8 @@ class QosManager:
         return out
 
     def set_high_limit(self, wanted: np.ndarray) -> None:
-        """VLHighLimit of every port that shall have one (IBA 7.6.9.2.1); a port of one data VL arbitrates nothing, and gets 0."""
+        """VLHighLimit of every port that shall have one (IBA 7.6.9.2.1); a port of one data VL
+        arbitrates nothing, and gets 0."""
         limit = np.array([self.tables[kind].high_limit for kind in KINDS])
         arbitrates = P.vl_cap.get(self.db.port_info[self.ports]) > 1
         P.vl_high_limit.set(wanted, np.where(arbitrates, limit[self.kind[self.ports]], 0), self.ports)
@@ -80,7 +85,8 @@ class QosManager:
     def queue(
         self, queue: RequestQueue, store: TableStore, fresh: np.ndarray, graph: SwitchGraph, routing: Routing
     ) -> None:
-        """Put a Set for each table that is not held yet; ``fresh`` bool[ports]: whatever was written there is lost. Tags are ports."""
+        """Put a Set for each table that is not held yet; ``fresh`` bool[ports]: whatever was
+        written there is lost. Tags are ports."""
         for attr, rows, modifier, data in (self._vl_arb(), self._sl2vl(graph, routing)):
             keep = store.changed(self.db, int(attr), rows, modifier, data, fresh)
             rows, modifier, data = rows[keep], modifier[keep], data[keep]
@@ -122,8 +128,8 @@ class QosManager:
         return out.reshape(-1, 2, BLOCK, 2)
 
     def _sl2vl(self, graph: SwitchGraph, routing: Routing) -> tuple[SmpAttr, np.ndarray, np.ndarray, np.ndarray]:
-        """Mappings: one of a CA's or router's port; of a switch's port one for all inputs, where they are alike and the switch takes
-        it so, else one for each."""
+        """Mappings: one of a CA's or router's port; of a switch's port one for all inputs, where
+        they are alike and the switch takes it so, else one for each."""
         db = self.db
         able = (P.cap_mask.get(db.port_info) & CapMask.SL_MAPPING) > 0
         base = np.where(db.is_switch[db.port_node], db.node_base[db.port_node], np.arange(db.n_ports))
@@ -166,15 +172,16 @@ class QosManager:
         alike = (each == each[:, :1]).all(axis=(1, 2))
         alike &= bool(SwitchInfo.optimized_sl2vl.get(db.switch_info[node]))
         one, many = np.flatnonzero(alike), np.flatnonzero(~alike)
-        modifier = np.concatenate([
-            ALL_INPUTS | out[one], (np.arange(inputs)[None, :] << 8 | out[many][:, None]).ravel()
-        ])  # fmt: skip
+        modifier = np.concatenate(
+            [ALL_INPUTS | out[one], (np.arange(inputs)[None, :] << 8 | out[many][:, None]).ravel()]
+        )
         row = np.concatenate([ports[one], np.repeat(ports[many], inputs)])
         return row, modifier, np.concatenate([each[one, 0], each[many].reshape(-1, 16)])
 
 
 def _engine_map(routing: Routing, s: int, inputs: int) -> np.ndarray | None:
-    """uint8[inputs, outputs, 16] as the engine wants it of switch ``s`` of the graph, None where it wants nothing."""
+    """uint8[inputs, outputs, 16] as the engine wants it of switch ``s`` of the graph, None where it
+    wants nothing."""
     if routing.sl2vl is None or s < 0:
         return None
     table = np.asarray(routing.sl2vl)

@@ -1,4 +1,5 @@
-"""QoS policy: which SL, limits and partition the paths of a request get (OpenSM's ``qos-policy.conf``, its QoS management document).
+"""QoS policy: which SL, limits and partition the paths of a request get (OpenSM's
+``qos-policy.conf``, its QoS management document).
 
     port-groups                        qos-levels                 qos-match-rules
         port-group                         qos-level                  qos-match-rule
@@ -7,8 +8,8 @@
         end-port-group                     end-qos-level              qos-level-name: DEFAULT
     end-port-groups                    end-qos-levels             …
 
-The first rule that fits a request counts; ``qos-ulps`` are short rules behind the others; what fits none gets the level DEFAULT. Where
-OpenSM skips what it cannot read, this reader says file and line.
+The first rule that fits a request counts; ``qos-ulps`` are short rules behind the others; what fits
+none gets the level DEFAULT. Where OpenSM skips what it cannot read, this reader says file and line.
 """
 
 from __future__ import annotations
@@ -30,13 +31,15 @@ _TOKENS = re.compile(r'"[^"]*"|[^",]+|[",]')
 IPOIB_PKEY = 0x7FFF
 SDP_SERVICES = 0x10000
 TCP_SERVICES = 0x1060000
-"""Service IDs of SDP, and of RDS and iSER; the low 16 bits are a TCP port (the document, 6.2 to 6.4)."""
+"""Service IDs of SDP, and of RDS and iSER; the low 16 bits are a TCP port (the document, 6.2 to
+6.4)."""
 RDS_PORT, ISER_PORT = 0x48CA, 0x0CBC
 
 
 @dataclass(frozen=True)
 class PortGroup:
-    """End ports by PortGUID, by ``NodeDescription/Pnum``, by partition (P_Key or name) and by kind of node."""
+    """End ports by PortGUID, by ``NodeDescription/Pnum``, by partition (P_Key or name) and by kind
+    of node."""
 
     name: str = ""
     guids: Ranges = ()
@@ -48,7 +51,8 @@ class PortGroup:
 
 @dataclass(frozen=True)
 class QosLevel:
-    """What a path gets; None: the level does not say. ``mtu``, ``rate`` (codes) are limits, ``pkeys`` the partitions allowed."""
+    """What a path gets; None: the level does not say. ``mtu``, ``rate`` (codes) are limits,
+    ``pkeys`` the partitions allowed."""
 
     name: str = ""
     sl: int | None = None
@@ -60,7 +64,8 @@ class QosLevel:
 
 @dataclass(frozen=True)
 class MatchRule:
-    """Criteria (empty: any) and the level. ``either``: the groups of ``sources`` may be at either end."""
+    """Criteria (empty: any) and the level. ``either``: the groups of ``sources`` may be at either
+    end."""
 
     level: str = ""
     sources: tuple[str, ...] = ()
@@ -147,18 +152,30 @@ _U64 = _ranges((1 << 64) - 1)
 _PKEYS = _ranges(0xFFFF)
 _KEYS: dict[str, dict[str, tuple[str, Callable[[str], Any]]]] = {
     "port-group": {
-        "name": ("name", _text), "port-guid": ("guids", _U64), "port-name": ("names", _port_names), "pkey": ("pkeys", _PKEYS),
-        "partition": ("partitions", _names), "node-type": ("node_types", _types),
+        "name": ("name", _text),
+        "port-guid": ("guids", _U64),
+        "port-name": ("names", _port_names),
+        "pkey": ("pkeys", _PKEYS),
+        "partition": ("partitions", _names),
+        "node-type": ("node_types", _types),
     },
     "qos-level": {
-        "name": ("name", _text), "sl": ("sl", _number(15)), "mtu-limit": ("mtu", _number(5)), "rate-limit": ("rate", _number(63)),
-        "packet-life": ("packet_life", _number(63)), "pkey": ("pkeys", _PKEYS),
+        "name": ("name", _text),
+        "sl": ("sl", _number(15)),
+        "mtu-limit": ("mtu", _number(5)),
+        "rate-limit": ("rate", _number(63)),
+        "packet-life": ("packet_life", _number(63)),
+        "pkey": ("pkeys", _PKEYS),
     },
     "qos-match-rule": {
-        "source": ("sources", _names), "destination": ("targets", _names), "pkey": ("pkeys", _PKEYS),
-        "qos-class": ("qos_classes", _ranges(0xFFF)), "service-id": ("service_ids", _U64), "qos-level-name": ("level", _text),
+        "source": ("sources", _names),
+        "destination": ("targets", _names),
+        "pkey": ("pkeys", _PKEYS),
+        "qos-class": ("qos_classes", _ranges(0xFFF)),
+        "service-id": ("service_ids", _U64),
+        "qos-level-name": ("level", _text),
     },
-}  # fmt: skip
+}
 """Block → key → (field, what reads its value). ``use`` is a comment everywhere."""
 _SECTIONS = {"port-groups": "port-group", "qos-levels": "qos-level", "qos-match-rules": "qos-match-rule"}
 _MAKES: dict[str, type] = {"port-group": PortGroup, "qos-level": QosLevel, "qos-match-rule": MatchRule}

@@ -1,4 +1,5 @@
-"""What routers say of the subnets behind them (:mod:`softib.iba.router`): asked in each sweep, and at each light sweep whether it is the same.
+"""What routers say of the subnets behind them (:mod:`softib.iba.router`): asked in each sweep, and
+at each light sweep whether it is the same.
 
 A router that does not know these attributes, or names no subnet, may lead anywhere.
 """
@@ -26,7 +27,8 @@ Image = tuple[int, int]
 
 
 class RouterTables:
-    """By PortGUID of a router's port in this subnet: what it answered, uint8[64] by (attribute, block)."""
+    """By PortGUID of a router's port in this subnet: what it answered, uint8[64] by (attribute,
+    block)."""
 
     def __init__(self) -> None:
         self.held: dict[int, dict[Image, np.ndarray]] = {}
@@ -41,7 +43,8 @@ class RouterTables:
     # -- a sweep --
 
     def ask(self, db: Database, queue: RequestQueue) -> None:
-        """Put a Get(RouterInfo) for each router; nothing of what was held before counts. Tags are ports."""
+        """Put a Get(RouterInfo) for each router; nothing of what was held before counts. Tags are
+        ports."""
         self.held.clear()
         ports = self.ports(db)
         queue.get(INFO, db.port_route[ports], ports * TAG_BLOCKS)

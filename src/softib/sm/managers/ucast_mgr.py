@@ -1,6 +1,8 @@
-"""Unicast forwarding: a graph from the database, an engine, and the table blocks that changed (IBA 14.2.5.10).
+"""Unicast forwarding: a graph from the database, an engine, and the table blocks that changed (IBA
+14.2.5.10).
 
-Blocks are written before LinearFDBTop rises over them, so that a switch never looks up what was not written.
+Blocks are written before LinearFDBTop rises over them, so that a switch never looks up what was not
+written.
 """
 
 from __future__ import annotations
@@ -27,13 +29,15 @@ __all__ = ["LftStore", "graph_from", "queue_round", "queue_tops", "route_subnet"
 
 
 class LftStore:
-    """What was written to each switch, by NodeGUID: (LinearFDBTop, table). It outlives a sweep, so that the next one sends only
-    changes; a switch whose LinearFDBTop is not what we set was reset, and gets its whole table anew."""
+    """What was written to each switch, by NodeGUID: (LinearFDBTop, table). It outlives a sweep, so
+    that the next one sends only changes; a switch whose LinearFDBTop is not what we set was reset,
+    and gets its whole table anew."""
 
     def __init__(self) -> None:
         self.tables: dict[int, tuple[int, np.ndarray]] = {}
         self.roots: tuple[int, ...] = ()
-        """NodeGUIDs of the top switches when the subnet was last a fat tree: a cable less does not make it another."""
+        """NodeGUIDs of the top switches when the subnet was last a fat tree: a cable less does not
+        make it another."""
         self.proven = ProvenTables()
         self.refused: dict[int, int] = {}
         """NodeGUID → first LID of a block that the switch refused."""
@@ -49,7 +53,8 @@ class LftStore:
         return [table if top == now and top else None for (top, table), now in zip(held, tops, strict=True)]
 
     def held(self, db: Database, graph: SwitchGraph, width: int) -> tuple[np.ndarray, np.ndarray]:
-        """The tables that the switches of ``graph`` hold, uint8[n_switches, ``width``] (no switch is known: with no columns), and which are known."""
+        """The tables that the switches of ``graph`` hold, uint8[n_switches, ``width``] (no switch
+        is known: with no columns), and which are known."""
         tables = self.known(db, graph.switch_node)
         known = np.array([table is not None for table in tables], bool)
         held = np.full((len(tables), width if known.any() else 0), LFT_NO_ROUTE, np.uint8)
@@ -65,7 +70,8 @@ class LftStore:
 
 
 def graph_from(db: Database) -> SwitchGraph:
-    """The graph that engines route. Switches are ascending by NodeGUID: tables do not depend on the order of answers.
+    """The graph that engines route. Switches are ascending by NodeGUID: tables do not depend on the
+    order of answers.
 
     ``switch_node`` and ``end_node`` are nodes of the database.
     """
@@ -97,8 +103,9 @@ def graph_from(db: Database) -> SwitchGraph:
 def route_subnet(
     db: Database, engine: str, options: RouteOptions, store: LftStore | None = None, max_op_vls: int = 5
 ) -> tuple[SwitchGraph, Routing]:
-    """Graph and tables; ``store`` knows the roots of the tables before and where hosts were, and learns those of these. The engine uses no
-    more VLs than every link between switches has with OperationalVLs of at most code ``max_op_vls``."""
+    """Graph and tables; ``store`` knows the roots of the tables before and where hosts were, and
+    learns those of these. The engine uses no more VLs than every link between switches has with
+    OperationalVLs of at most code ``max_op_vls``."""
     store = store or LftStore()
     graph, locations = with_absent(graph_from(db), store.locations)
     store.locations = locations
@@ -118,8 +125,8 @@ def start_update(
     stage: np.ndarray | None = None,
     discard: bool = False,
 ) -> LftUpdate:
-    """The rounds that bring the switches from the tables that they hold to ``lft``; ``store`` follows them. ``stage`` and ``discard`` as of
-    :class:`~softib.sm.tables.lft_plan.LftPlan`."""
+    """The rounds that bring the switches from the tables that they hold to ``lft``; ``store``
+    follows them. ``stage`` and ``discard`` as of :class:`~softib.sm.tables.lft_plan.LftPlan`."""
     held, known = store.held(db, graph, lft.shape[1])
     update = LftUpdate(graph, held, np.ascontiguousarray(lft), known, stage, discard)
     for s, guid in enumerate(graph.switch_guid.tolist()):
@@ -135,7 +142,8 @@ def queue_round(db: Database, queue: RequestQueue, graph: SwitchGraph, update: L
 
 
 def queue_tops(db: Database, queue: RequestQueue, graph: SwitchGraph, life_time: int) -> None:
-    """Put a Set(SwitchInfo) where LinearFDBTop or LifeTimeValue is not as wanted, or PortStateChange waits to be cleared."""
+    """Put a Set(SwitchInfo) where LinearFDBTop or LifeTimeValue is not as wanted, or
+    PortStateChange waits to be cleared."""
     nodes = graph.switch_node
     old = db.switch_info[nodes]
     wanted = old.copy()

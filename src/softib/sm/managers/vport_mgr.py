@@ -1,7 +1,10 @@
-"""Virtual ports (:mod:`softib.iba.vports`): found in a sweep, given LIDs and P_Keys, and brought up (IBA knows none of this; stages as in NVIDIA's ``osm_virt_mgr.h``).
+"""Virtual ports (:mod:`softib.iba.vports`): found in a sweep, given LIDs and P_Keys, and brought up
+(IBA knows none of this; stages as in NVIDIA's ``osm_virt_mgr.h``).
 
-Discovery: VirtualizationInfo of each adapter port whose CapabilityMask2 says so, VPortState in blocks, then VPortInfo and VNodeInfo of what is
-in use. Once links are ACTIVE: P_Key tables and LIDs, then Armed and Active. An incremental sweep asks the ports of suspects, and those that came up anew.
+Discovery: VirtualizationInfo of each adapter port whose CapabilityMask2 says so, VPortState in
+blocks, then VPortInfo and VNodeInfo of what is in use. Once links are ACTIVE: P_Key tables and
+LIDs, then Armed and Active. An incremental sweep asks the ports of suspects, and those that came up
+anew.
 """
 
 from __future__ import annotations
@@ -24,9 +27,12 @@ from softib.sm.sweep.report import SweepReport
 __all__ = ["VPORT_ATTRIBUTES", "VPortManager", "changed_nodes", "look_for_changes"]
 
 HEAD, INFO, VNODE, STATE, PKEYS = (
-    int(SmpAttr.MLNX_VIRTUALIZATION_INFO), int(SmpAttr.MLNX_VPORT_INFO), int(SmpAttr.MLNX_VNODE_INFO),
-    int(SmpAttr.MLNX_VPORT_STATE), int(SmpAttr.MLNX_VPORT_PKEY_TABLE),
-)  # fmt: skip
+    int(SmpAttr.MLNX_VIRTUALIZATION_INFO),
+    int(SmpAttr.MLNX_VPORT_INFO),
+    int(SmpAttr.MLNX_VNODE_INFO),
+    int(SmpAttr.MLNX_VPORT_STATE),
+    int(SmpAttr.MLNX_VPORT_PKEY_TABLE),
+)
 VPORT_ATTRIBUTES = (HEAD, INFO, VNODE, STATE, PKEYS)
 BLOCKS = 1 << 16
 """Tags of blocks are (port or row) * BLOCKS + block."""
@@ -43,8 +49,8 @@ def may_have(db: Database) -> np.ndarray:
 
 
 def look_for_changes(db: Database, queue: RequestQueue) -> None:
-    """Put a Get(VirtualizationInfo) for each port that has some: VPortStateChange is looked at between sweeps (a trap may be lost). Tags are ~port,
-    below all others."""
+    """Put a Get(VirtualizationInfo) for each port that has some: VPortStateChange is looked at
+    between sweeps (a trap may be lost). Tags are ~port, below all others."""
     guids = np.array(sorted(db.vports.heads), np.uint64)
     ports = may_have(db)
     ports = ports[np.isin(db.port_guid[ports], guids)]
@@ -52,16 +58,25 @@ def look_for_changes(db: Database, queue: RequestQueue) -> None:
 
 
 def changed_nodes(db: Database, tags: np.ndarray, data: np.ndarray) -> set[int]:
-    """NodeGUIDs of those whose answers to :func:`look_for_changes` say that the states of virtual ports changed."""
+    """NodeGUIDs of those whose answers to :func:`look_for_changes` say that the states of virtual
+    ports changed."""
     changed = ~tags[VirtualizationInfo.vport_state_change.get(data) > 0]
     return set(db.node_guid[db.port_node[changed]].tolist())
 
 
 class VPortManager:
-    """One sweep's work on ``db.vports``. ``known``: GUIDs whose clients registered (None: nobody's); ``suspects``: NodeGUIDs that an incremental sweep asks, None in a whole one."""
+    """One sweep's work on ``db.vports``. ``known``: GUIDs whose clients registered (None:
+    nobody's); ``suspects``: NodeGUIDs that an incremental sweep asks, None in a whole one."""
 
-    def __init__(self, db: Database, queue: RequestQueue, config: SmConfig, report: SweepReport, known: np.ndarray | None = None,
-                 suspects: set[int] | None = None):  # fmt: skip
+    def __init__(
+        self,
+        db: Database,
+        queue: RequestQueue,
+        config: SmConfig,
+        report: SweepReport,
+        known: np.ndarray | None = None,
+        suspects: set[int] | None = None,
+    ):
         self.db, self.queue, self.config, self.report, self.suspects = db, queue, config, report, suspects
         self.known = np.zeros(0, np.uint64) if known is None else known
         self._queried = np.zeros(0, np.int64)
@@ -70,9 +85,15 @@ class VPortManager:
         self._silent: set[int] = set()
         self._pkeys: dict[int, np.ndarray] = {}
         self.enter: dict[str, Callable[[], None]] = {
-            "vports": self._ask, "vport_clear": self._clear, "vport_states": self._ask_states, "vport_infos": self._ask_infos,
-            "vport_pkeys": self._ask_pkeys, "vport_setup": self._set_up, "vport_arm": self._arm, "vport_activate": self._activate,
-        }  # fmt: skip
+            "vports": self._ask,
+            "vport_clear": self._clear,
+            "vport_states": self._ask_states,
+            "vport_infos": self._ask_infos,
+            "vport_pkeys": self._ask_pkeys,
+            "vport_setup": self._set_up,
+            "vport_arm": self._arm,
+            "vport_activate": self._activate,
+        }
 
     @property
     def table(self) -> VPortTable:
@@ -107,7 +128,8 @@ class VPortManager:
         return self._queried[np.isin(self.db.port_guid[self._queried], guids)]
 
     def _clear(self) -> None:
-        """VPortStateChange is cleared before the states are read: what changes later raises it again, and a trap."""
+        """VPortStateChange is cleared before the states are read: what changes later raises it
+        again, and a trap."""
         db = self.db
         ports = [p for p in self._answered().tolist() if VirtualizationInfo.vport_state_change.get(self._head(p))]
         at = np.array(ports, np.int64)
@@ -127,7 +149,8 @@ class VPortManager:
         top, cap = int(VirtualizationInfo.vport_index_top.get(head)), int(VirtualizationInfo.vport_cap.get(head))
         if top > cap or top >= MOST:
             self.report.notes.append(
-                f"{self.db.port_name(port)}: VPortIndexTop {top}, VPortCap {cap}: virtual ports beyond {min(cap, MOST - 1)} are left alone"
+                f"{self.db.port_name(port)}: VPortIndexTop {top}, VPortCap {cap}: virtual ports beyond "
+                f"{min(cap, MOST - 1)} are left alone"
             )
         return min(top, cap, MOST - 1)
 
@@ -159,7 +182,8 @@ class VPortManager:
         bad = good & (table.index > 0) & ((guid == 0) | np.isin(guid, others) | ~first)
         for row in np.flatnonzero(bad).tolist()[:20]:
             self.report.notes.append(
-                f"virtual port {int(table.index[row])} of port {int(table.owner[row]):#018x} has GUID {int(guid[row]):#018x}, which is nobody's or another's: it is left alone"
+                f"virtual port {int(table.index[row])} of port {int(table.owner[row]):#018x} has GUID "
+                f"{int(guid[row]):#018x}, which is nobody's or another's: it is left alone"
             )
         table.keep(good & ~bad)
         self._silent.clear()
@@ -214,7 +238,8 @@ class VPortManager:
             wanted, left_out = arranged(partitions, held, state[:, i])
             if left_out:
                 self.report.notes.append(
-                    f"virtual port {int(table.index[r])} of {db.port_name(int(ports[r]))} has no room for {left_out} of its P_Keys"
+                    f"virtual port {int(table.index[r])} of {db.port_name(int(ports[r]))} has no room for "
+                    f"{left_out} of its P_Keys"
                 )
             for b in np.flatnonzero((wanted != held).reshape(-1, VPORT_PKEYS).any(axis=1)).tolist():
                 sets.append((int(ports[r]), r, b, wanted[b * VPORT_PKEYS : (b + 1) * VPORT_PKEYS]))

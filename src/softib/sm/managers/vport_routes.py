@@ -1,4 +1,5 @@
-"""Routes to virtual ports with a LID of their own: those of the LID of their port, whatever the engine, so that what is proven of the tables holds."""
+"""Routes to virtual ports with a LID of their own: those of the LID of their port, whatever the
+engine, so that what is proven of the tables holds."""
 
 from __future__ import annotations
 
@@ -31,11 +32,18 @@ def with_vports(db: Database, graph: SwitchGraph, routing: Routing) -> tuple[Swi
     joined = lambda held, theirs: np.concatenate([held, np.asarray(theirs, held.dtype)])[order]
     nobody = np.zeros(len(rows), bool)
     wide = replace(
-        graph, end_lid=lid[order], end_lmc=joined(graph.end_lmc, nobody), end_switch=graph.end_switch[source], end_port=graph.end_port[source],
-        end_is_switch=graph.end_is_switch[source], end_guid=joined(graph.end_guid, vports.guid[rows]), end_node=graph.end_node[source],
-        end_portnum=graph.end_portnum[source], end_is_compute=joined(graph.end_is_compute, nobody),
+        graph,
+        end_lid=lid[order],
+        end_lmc=joined(graph.end_lmc, nobody),
+        end_switch=graph.end_switch[source],
+        end_port=graph.end_port[source],
+        end_is_switch=graph.end_is_switch[source],
+        end_guid=joined(graph.end_guid, vports.guid[rows]),
+        end_node=graph.end_node[source],
+        end_portnum=graph.end_portnum[source],
+        end_is_compute=joined(graph.end_is_compute, nobody),
         max_lid=max(graph.max_lid, int(vports.lid[rows].max(initial=0))),
-    )  # fmt: skip
+    )
     lft = np.full((len(routing.lft), wide.lft_size), LFT_NO_ROUTE, np.uint8)
     lft[:, : routing.lft.shape[1]] = routing.lft
     lft[:, vports.lid[rows]] = routing.lft[:, base]

@@ -1,7 +1,9 @@
-"""Virtual ports as the manager knows them: columns, a row for each that is in use, beside the ports of :class:`~softib.sm.database.Database`.
+"""Virtual ports as the manager knows them: columns, a row for each that is in use, beside the ports
+of :class:`~softib.sm.database.Database`.
 
-Rows are called by the PortGUID of their port and their index, so they stay what they are when rows of ports change. Index 0 is the physical
-function, which is the port itself: it has a row, but neither a LID nor a GUID of its own.
+Rows are called by the PortGUID of their port and their index, so they stay what they are when rows
+of ports change. Index 0 is the physical function, which is the port itself: it has a row, but
+neither a LID nor a GUID of its own.
 """
 
 from __future__ import annotations
@@ -28,8 +30,9 @@ _COLUMNS = {
 
 
 class VPortTable:
-    """``owner`` uint64[n] (PortGUID of its port), ``index`` uint16[n], ``info`` and ``vnode`` uint8[n, 64] (VPortInfo, VNodeInfo) as last heard, and ``lid``
-    uint16[n], what the manager decided (0: its port's). ``heads``: PortGUID → VirtualizationInfo (uint8[64])."""
+    """``owner`` uint64[n] (PortGUID of its port), ``index`` uint16[n], ``info`` and ``vnode``
+    uint8[n, 64] (VPortInfo, VNodeInfo) as last heard, and ``lid`` uint16[n], what the manager
+    decided (0: its port's). ``heads``: PortGUID → VirtualizationInfo (uint8[64])."""
 
     owner: np.ndarray
     index: np.ndarray
@@ -108,8 +111,9 @@ class VPortTable:
         return np.where(db.port_guid[ends[at]] == self.owner, ends[at], -1)
 
     def assign(self, db: Database, lids: dict[int, tuple[int, int]]) -> int:
-        """Fill ``lid`` of those that require one: the LID that is remembered of its GUID, else what it holds, else the lowest that is free; ``lids`` learns of
-        them. Returns how many got none, for want of LIDs."""
+        """Fill ``lid`` of those that require one: the LID that is remembered of its GUID, else what
+        it holds, else the lowest that is free; ``lids`` learns of them. Returns how many got none,
+        for want of LIDs."""
         ports = self.ports(db)
         wants = np.flatnonzero(self.requires_lid & (ports >= 0))
         self.lid[:] = 0
@@ -139,8 +143,8 @@ class VPortTable:
         return len(open_) - len(free)
 
     def lids_in_use(self, db: Database) -> np.ndarray:
-        """int64[n]: the LID that each is reached by, 0 where its port is not there: its own, that of the index which it names, or its port's (NVIDIA's
-        ``osm_vport_calc_lid``)."""
+        """int64[n]: the LID that each is reached by, 0 where its port is not there: its own, that
+        of the index which it names, or its port's (NVIDIA's ``osm_vport_calc_lid``)."""
         ports = self.ports(db)
         base = np.where(ports >= 0, db.port_lid[ports], 0).astype(np.int64)
         by_place = {

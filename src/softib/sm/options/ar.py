@@ -1,4 +1,5 @@
-"""Options of adaptive routing. Stock OpenSM has none; ``ar_sl_mask`` and ``ar_transport_mask`` are NVIDIA's manager's names."""
+"""Options of adaptive routing. Stock OpenSM has none; ``ar_sl_mask`` and ``ar_transport_mask`` are
+NVIDIA's manager's names."""
 
 from __future__ import annotations
 
@@ -20,8 +21,9 @@ TRANSPORTS = RC | DC
 
 @dataclass(frozen=True)
 class ArConfig:
-    """``state`` of LIDs with a choice (FREE or BOUNDED), SLs (bit n: SL n) and transports (1 UD, 2 RC, 4 UC, 8 DC) that choose;
-    STATIC: none does. ``repair``: where the port of the forwarding table is down another of the group is taken."""
+    """``state`` of LIDs with a choice (FREE or BOUNDED), SLs (bit n: SL n) and transports (1 UD, 2
+    RC, 4 UC, 8 DC) that choose; STATIC: none does. ``repair``: where the port of the forwarding
+    table is down another of the group is taken."""
 
     state: int = FREE
     sl_mask: int = ALL_SLS
@@ -59,16 +61,19 @@ AR_OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
 
 
 def ar_config(found: Mapping[str, Any]) -> ArConfig | None:
-    """What options say; None where adaptive routing is off. Raises :class:`InputError` for an option that would have no effect."""
+    """What options say; None where adaptive routing is off. Raises :class:`InputError` for an
+    option that would have no effect."""
     masks = {name: found[name] for name in ("ar_sl_mask", "ar_transport_mask") if name in found}
     if found.get("adaptive_routing") is None:
         if masks:
             raise InputError(f"{sorted(masks)[0]} has no effect without adaptive_routing free or bounded")
         return ArConfig(STATIC, repair=True) if found.get("local_repair") else None
     return ArConfig(
-        found["adaptive_routing"], masks.get("ar_sl_mask", ALL_SLS), masks.get("ar_transport_mask", TRANSPORTS),
+        found["adaptive_routing"],
+        masks.get("ar_sl_mask", ALL_SLS),
+        masks.get("ar_transport_mask", TRANSPORTS),
         bool(found.get("local_repair")),
-    )  # fmt: skip
+    )
 
 
 def check_ar(section: Mapping[str, Any]) -> None:

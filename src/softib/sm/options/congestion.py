@@ -27,8 +27,9 @@ SW, CA = "cc_sw_cong_setting_", "cc_ca_cong_setting_"
 
 @dataclass(frozen=True)
 class CongestionConfig:
-    """What is written: to every switch ``switch`` (SwitchCongestionSetting), to every CA port ``ca`` (CACongestionSetting) and
-    ``table`` (blocks of the CongestionControlTable); ``key`` is shown; ``max_outstanding`` MADs on their way at a time."""
+    """What is written: to every switch ``switch`` (SwitchCongestionSetting), to every CA port
+    ``ca`` (CACongestionSetting) and ``table`` (blocks of the CongestionControlTable); ``key`` is
+    shown; ``max_outstanding`` MADs on their way at a time."""
 
     switch: bytes
     ca: bytes
@@ -95,30 +96,39 @@ def _by_sl(bits: int) -> Callable[[str], dict[int, int]]:
 
 
 _SWITCH: dict[str, tuple[str, Callable[[str], Any]]] = {
-    "control_map": ("control_map", _number(32)), "victim_mask": ("victim_mask", _mask), "credit_mask": ("credit_mask", _mask),
-    "threshold": ("threshold", _number(4)), "packet_size": ("packet_size", _number(8)),
+    "control_map": ("control_map", _number(32)),
+    "victim_mask": ("victim_mask", _mask),
+    "credit_mask": ("credit_mask", _mask),
+    "threshold": ("threshold", _number(4)),
+    "packet_size": ("packet_size", _number(8)),
     "credit_starvation_threshold": ("cs_threshold", _number(4)),
-    "credit_starvation_return_delay": ("cs_return_delay", _delay), "marking_rate": ("marking_rate", _number(16)),
-}  # fmt: skip
+    "credit_starvation_return_delay": ("cs_return_delay", _delay),
+    "marking_rate": ("marking_rate", _number(16)),
+}
 _CA_PORT: dict[str, Callable[[str], Any]] = {"port_control": _number(16), "control_map": _number(16)}
 _ENTRY: dict[str, Callable[[str], Any]] = {
-    "ccti_timer": _by_sl(16), "ccti_increase": _by_sl(8), "trigger_threshold": _by_sl(8), "ccti_min": _by_sl(8),
-}  # fmt: skip
+    "ccti_timer": _by_sl(16),
+    "ccti_increase": _by_sl(8),
+    "trigger_threshold": _by_sl(8),
+    "ccti_min": _by_sl(8),
+}
 CC_OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
     name: (name, read)
     for name, read in {
-        "cc_key": _number(64), "cc_max_outstanding_mads": _positive,
+        "cc_key": _number(64),
+        "cc_max_outstanding_mads": _positive,
         **{SW + name: read for name, (_, read) in _SWITCH.items()},
         **{CA + name: read for name, read in _CA_PORT.items()},
         **{CA + name: read for name, read in _ENTRY.items()},
         "cc_cct": _table,
     }.items()
-}  # fmt: skip
+}
 """OpenSM's name → (the same, what reads its value)."""
 
 
 def congestion_config(found: Mapping[str, Any]) -> CongestionConfig | None:
-    """What options say (names as in CC_OPTIONS, and ``congestion_control``); None where that is not set."""
+    """What options say (names as in CC_OPTIONS, and ``congestion_control``); None where that is not
+    set."""
     if not found.get("congestion_control"):
         return None
     switch = {
@@ -134,13 +144,17 @@ def congestion_config(found: Mapping[str, Any]) -> CongestionConfig | None:
         **{name: found[CA + name] for name in _CA_PORT if CA + name in found}, entries=entries.ravel()
     )
     return CongestionConfig(
-        SwitchCongestionSetting.pack(**switch).tobytes(), ca.tobytes(), _blocks(found.get("cc_cct", ())),
-        found.get("cc_key", 0), found.get("cc_max_outstanding_mads", MAX_OUTSTANDING),
-    )  # fmt: skip
+        SwitchCongestionSetting.pack(**switch).tobytes(),
+        ca.tobytes(),
+        _blocks(found.get("cc_cct", ())),
+        found.get("cc_key", 0),
+        found.get("cc_max_outstanding_mads", MAX_OUTSTANDING),
+    )
 
 
 def _blocks(entries: tuple[int, ...]) -> tuple[bytes, ...]:
-    """The table in blocks of 64. At least one, for its limit; of a table of one entry OpenSM writes the limit 0 alone."""
+    """The table in blocks of 64. At least one, for its limit; of a table of one entry OpenSM writes
+    the limit 0 alone."""
     limit = max(len(entries) - 1, 0)
     table = np.zeros(max(1, -(-len(entries) // CCT_BLOCK)) * CCT_BLOCK, np.int64)
     if limit:
@@ -151,7 +165,8 @@ def _blocks(entries: tuple[int, ...]) -> tuple[bytes, ...]:
 
 
 def check_cc(section: Mapping[str, Any]) -> None:
-    """Raise :class:`InputError` for an option of a fabric.yaml without ``congestion_control: true``."""
+    """Raise :class:`InputError` for an option of a fabric.yaml without ``congestion_control:
+    true``."""
     for key in section:
         if key in CC_OPTIONS and not section.get("congestion_control"):
             raise InputError(f"sm.{key}: has no effect without congestion_control: true")

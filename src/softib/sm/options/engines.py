@@ -1,4 +1,5 @@
-"""``routing_engine`` of an options file: a list of names, as OpenSM 3.3.23 and NVIDIA's OpenSM have them."""
+"""``routing_engine`` of an options file: a list of names, as OpenSM 3.3.23 and NVIDIA's OpenSM have
+them."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ LAST = "minhop"
 
 
 def engines_of(text: str) -> tuple[str, bool, list[str]]:
-    """(engines that softib routes with, with adaptive routing?, notes). A name that nobody knows is passed over, as OpenSM does."""
+    """(engines that softib routes with, with adaptive routing?, notes). A name that nobody knows is
+    passed over, as OpenSM does."""
     names, adaptive, notes = [], False, []
     for name in _names(text):
         if name in ENGINES:

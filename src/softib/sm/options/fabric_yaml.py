@@ -61,9 +61,12 @@ VALUES = (
 """Options whose values are written as in OpenSM's file: ``qos_sl2vl: "0,1,2,…"``."""
 ELSEWHERE = ("node", "partitions", "qos_policy_file", "prefix_routes_file", "link_policy_file", *ROUTE_KEYS)
 ONLY_WITH = {
-    "torus_config": ("torus-2QoS",), "lfts_file": ("file",), "nue_max_num_vls": ("nue",), "data_vls": ("lash", "dfsssp", "nue"),
+    "torus_config": ("torus-2QoS",),
+    "lfts_file": ("file",),
+    "nue_max_num_vls": ("nue",),
+    "data_vls": ("lash", "dfsssp", "nue"),
     **dict.fromkeys(CHAIN_FILES, ("chain",)),
-}  # fmt: skip
+}
 """Option → the engines of which one must be asked for: nobody else reads it."""
 
 
@@ -87,8 +90,8 @@ def check_keys(section: Mapping[str, Any]) -> None:
 
 
 def check_engine_keys(section: Mapping[str, Any]) -> None:
-    """Raise :class:`InputError`, one line, for an option of an engine that ``section``, as it stands in a file, does not ask for. (The
-    command line may name another engine.)"""
+    """Raise :class:`InputError`, one line, for an option of an engine that ``section``, as it
+    stands in a file, does not ask for. (The command line may name another engine.)"""
     names = [name.strip() for name in str(section.get("engine") or "").split(",")]
     for key, engines in ONLY_WITH.items():
         if key == "pgrp_policy_file" and section.get("root_guid_file"):
@@ -98,7 +101,8 @@ def check_engine_keys(section: Mapping[str, Any]) -> None:
 
 
 def settings_of(section: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields of :class:`~softib.sm.config.SmConfig` that ``section`` gives; ``node`` is for the caller. Files are read.
+    """Fields of :class:`~softib.sm.config.SmConfig` that ``section`` gives; ``node`` is for the
+    caller. Files are read.
 
     Raises :class:`InputError` for a key without effect and for a GUID file with another content,
     :class:`UnreadableFile` where a file cannot be opened.
@@ -151,7 +155,8 @@ def _port_groups(section: Mapping[str, Any]) -> tuple[PortGroup, ...]:
 
 
 def _chain(section: Mapping[str, Any]) -> ChainPolicy | None:
-    """The routing chain that ``section`` names, with what each step's ``config`` says of its engine; None without one."""
+    """The routing chain that ``section`` names, with what each step's ``config`` says of its
+    engine; None without one."""
     files = {key: (_text(section[key]), str(section[key])) for key in CHAIN_FILES if section.get(key)}
     if not files:
         return None
@@ -177,8 +182,8 @@ def _chain(section: Mapping[str, Any]) -> ChainPolicy | None:
 
 
 def read_guids(path: str, groups: Sequence[str] = (), named: list[str] | None = None) -> tuple[int, ...]:
-    """A GUID a line, hexadecimal, as OpenSM's files have them; a name may follow, ``#`` begins a comment. A line may name one of the port ``groups``
-    instead, which ``named`` gets.
+    """A GUID a line, hexadecimal, as OpenSM's files have them; a name may follow, ``#`` begins a
+    comment. A line may name one of the port ``groups`` instead, which ``named`` gets.
 
     Raises :class:`InputError` with file and line of what is none.
     """

@@ -1,6 +1,8 @@
-"""Reads OpenSM's options file (``opensm -c`` writes one): a name and a value a line, ``#`` begins a comment (opensm(8)).
+"""Reads OpenSM's options file (``opensm -c`` writes one): a name and a value a line, ``#`` begins a
+comment (opensm(8)).
 
-What OpenSM 3.3.23 makes of a line is in :mod:`~softib.sm.options.opensm_conf`. softib's own options, and those of NVIDIA's OpenSM that it knows, may stand among them.
+What OpenSM 3.3.23 makes of a line is in :mod:`~softib.sm.options.opensm_conf`. softib's own
+options, and those of NVIDIA's OpenSM that it knows, may stand among them.
 """
 
 from __future__ import annotations
@@ -121,9 +123,11 @@ SL_LISTS = (
 
 
 def read_options(text: str, name: str = "opensm.conf") -> tuple[dict[str, Any], list[str]]:
-    """(ours → value, notes for people) of a file's ``text``: what it says, as OpenSM takes it, and what of it is not carried over.
+    """(ours → value, notes for people) of a file's ``text``: what it says, as OpenSM takes it, and
+    what of it is not carried over.
 
-    Raises :class:`InputError` with file, line and what would be right, for softib's own options alone.
+    Raises :class:`InputError` with file, line and what would be right, for softib's own options
+    alone.
     """
     stated = as_opensm_reads(text)
     notes = [f"{name}:{r.line}: {r}" for r in stated.remarks if r.kind != "unknown"]
@@ -150,7 +154,8 @@ def read_options(text: str, name: str = "opensm.conf") -> tuple[dict[str, Any], 
 
 
 def _carry(found: dict[str, Any], key: str, value: Value, where: str, notes: list[str]) -> None:
-    """One of OpenSM's options; a value that OpenSM takes and no field of a MAD can hold is left out."""
+    """One of OpenSM's options; a value that OpenSM takes and no field of a MAD can hold is left
+    out."""
     ours, read = OPTIONS[key]
     try:
         new = read(shown(value))
@@ -171,7 +176,8 @@ def _left(stated: Stated) -> list[str]:
 
 
 def read_value(key: str, text: str, where: str) -> Any:
-    """The value of option ``key``, written as ``text``; ``where`` begins the message of an :class:`InputError`."""
+    """The value of option ``key``, written as ``text``; ``where`` begins the message of an
+    :class:`InputError`."""
     read = OPTIONS[key][1]
     try:
         return read(text)

@@ -1,4 +1,5 @@
-"""Options of the isolation of flapping and babbling ports. They are softib's own, but for ``babbling_port_policy``."""
+"""Options of the isolation of flapping and babbling ports. They are softib's own, but for
+``babbling_port_policy``."""
 
 from __future__ import annotations
 
@@ -15,8 +16,8 @@ BABBLING = 250
 
 @dataclass(frozen=True)
 class FlapConfig:
-    """A link that falls ``threshold`` times within ``window_ps`` is taken out for ``pause_ps``, and a port that sends ``babble_threshold`` traps within it (0: none
-    is)."""
+    """A link that falls ``threshold`` times within ``window_ps`` is taken out for ``pause_ps``, and
+    a port that sends ``babble_threshold`` traps within it (0: none is)."""
 
     threshold: int
     window_ps: int = 60 * PS_PER_S
@@ -51,8 +52,9 @@ FLAP_OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "flap_window": ("flap_window", number(1, 86400)),
     "flap_pause": ("flap_pause", number(1, 86400)),
 }
-"""Falls of a link (0: no port is isolated for that), whether ports that flood the manager with traps are taken out (OpenSM's option) and at how many traps (250),
-within so many seconds, and for how many seconds a port is taken out."""
+"""Falls of a link (0: no port is isolated for that), whether ports that flood the manager with
+traps are taken out (OpenSM's option) and at how many traps (250), within so many seconds, and for
+how many seconds a port is taken out."""
 
 
 def flap_config(fields: Mapping[str, Any]) -> FlapConfig | None:

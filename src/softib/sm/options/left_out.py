@@ -86,8 +86,11 @@ LEFT_OUT: dict[str, str] = {
     "console_port": "there is no console; softib sm sweep, reload, explain and status --json",
     "suppress_sl2vl_mad_status_errors": "refusals are counted in the report of a sweep",
     "consolidate_ipv6_snm_req": "each IPv6 group has an MLID of its own, as long as there are some",
-    **dict.fromkeys(("qos_max_vls", "qos_ca_max_vls", "qos_sw0_max_vls", "qos_swe_max_vls", "qos_rtr_max_vls"), "OpenSM reads it, and never looks at it; max_op_vls is obeyed"),
-}  # fmt: skip
+    **dict.fromkeys(
+        ("qos_max_vls", "qos_ca_max_vls", "qos_sw0_max_vls", "qos_swe_max_vls", "qos_rtr_max_vls"),
+        "OpenSM reads it, and never looks at it; max_op_vls is obeyed",
+    ),
+}
 
 
 NAMED = 8
@@ -95,8 +98,9 @@ NAMED = 8
 
 
 def not_carried(changed: list[str], unknown: list[str]) -> list[str]:
-    """What to say of options that are not used: a line for each reason. ``changed`` are set to something else than OpenSM's default (the default
-    would be no loss), ``unknown`` names that OpenSM does not know either."""
+    """What to say of options that are not used: a line for each reason. ``changed`` are set to
+    something else than OpenSM's default (the default would be no loss), ``unknown`` names that
+    OpenSM does not know either."""
     reasons: dict[str, list[str]] = {}
     for name in changed:
         reasons.setdefault(LEFT_OUT[name], []).append(name)

@@ -1,4 +1,5 @@
-"""Options of link policy: OpenSM's ``force_link_…``, and a file that says widths and speeds by port (IBA 14.2.5.6)."""
+"""Options of link policy: OpenSM's ``force_link_…``, and a file that says widths and speeds by port
+(IBA 14.2.5.6)."""
 
 from __future__ import annotations
 
@@ -25,8 +26,16 @@ __all__ = [
 ]
 
 WIDTHS = {"1x": 1, "4x": 2, "8x": 4, "12x": 8, "2x": 16}
-SPEEDS = {"SDR": ("speed", 1), "DDR": ("speed", 2), "QDR": ("speed", 4), "FDR": ("ext", 1), "EDR": ("ext", 2), "HDR": ("ext", 4),
-          "NDR": ("ext", 8), "XDR": ("ext2", 1)}  # fmt: skip
+SPEEDS = {
+    "SDR": ("speed", 1),
+    "DDR": ("speed", 2),
+    "QDR": ("speed", 4),
+    "FDR": ("ext", 1),
+    "EDR": ("ext", 2),
+    "HDR": ("ext", 4),
+    "NDR": ("ext", 8),
+    "XDR": ("ext2", 1),
+}
 FEC_MODES = {"none": 1, "firecode": 2, "rs": 4, "ll-rs": 8}
 """Bits of the FECModeEnabled components of PortInfoExtended (IBA 14.2.5.19)."""
 FDR10_ON, FDR10_OFF = 1, 2
@@ -41,7 +50,8 @@ VALUES_OF = {"width": tuple(WIDTHS), "speed": tuple(SPEEDS), "fec": tuple(FEC_MO
 
 @dataclass(frozen=True)
 class LinkRule:
-    """Ports ``portnums`` (empty: all) of nodes whose name or NodeGUID fits ``node``; 0: leave the component as it is."""
+    """Ports ``portnums`` (empty: all) of nodes whose name or NodeGUID fits ``node``; 0: leave the
+    component as it is."""
 
     node: str = "*"
     portnums: frozenset[int] = frozenset()
@@ -72,16 +82,26 @@ def _bits(names: str, legal: tuple[int, ...]) -> Callable[[str], int]:
 
 
 LINK_OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
-    "force_link_speed": ("force_link_speed", _bits("0 (leave it), 1, 3, 5, 7 or 15 (what is supported)", (0, 1, 3, 5, 7, 15))),
-    "force_link_speed_ext": ("force_link_speed_ext", _bits("0 (leave it), 1 to 15, 30 (none) or 31 (what is supported)", (*range(16), 30, 31))),
+    "force_link_speed": (
+        "force_link_speed",
+        _bits("0 (leave it), 1, 3, 5, 7 or 15 (what is supported)", (0, 1, 3, 5, 7, 15)),
+    ),
+    "force_link_speed_ext": (
+        "force_link_speed_ext",
+        _bits("0 (leave it), 1 to 15, 30 (none) or 31 (what is supported)", (*range(16), 30, 31)),
+    ),
     "fdr10": ("fdr10", _bits("0 (leave it), 1 (enable) or 2 (disable)", (0, 1, 2))),
-    "force_link_width": ("force_link_width", _bits("0 (leave it), 1 to 31 or 255 (what is supported)", (*range(32), 255))),
-}  # fmt: skip
+    "force_link_width": (
+        "force_link_width",
+        _bits("0 (leave it), 1 to 31 or 255 (what is supported)", (*range(32), 255)),
+    ),
+}
 """OpenSM's options (``opensm -c`` explains the values)."""
 
 
 def link_policy(fields: Mapping[str, Any]) -> LinkPolicy | None:
-    """The policy of OpenSM's options and of ``link_policy`` (rules of a file, which go before); None where nobody says anything."""
+    """The policy of OpenSM's options and of ``link_policy`` (rules of a file, which go before);
+    None where nobody says anything."""
     names = {"force_link_speed": "speed", "force_link_speed_ext": "ext", "force_link_width": "width", "fdr10": "fdr10"}
     forced: dict[str, Any] = {ours: int(fields[name]) for name, ours in names.items() if fields.get(name)}
     rules = ((LinkRule(**forced),) if forced else ()) + tuple(fields.get("link_policy") or ())
@@ -89,7 +109,8 @@ def link_policy(fields: Mapping[str, Any]) -> LinkPolicy | None:
 
 
 def parse_link_policy(text: str, name: str = "link-policy.conf") -> tuple[LinkRule, ...]:
-    """A rule a line: ``leaf-3[1-4,9] width=1x,4x speed=QDR,EDR``; a name may have ``*`` and ``?``, ``#`` begins a comment.
+    """A rule a line: ``leaf-3[1-4,9] width=1x,4x speed=QDR,EDR``; a name may have ``*`` and ``?``,
+    ``#`` begins a comment.
 
     Raises :class:`InputError` with file and line.
     """

@@ -1,6 +1,8 @@
-"""What OpenSM 3.3.23 makes of a file of its options (opensm(8), ``-F``): it refuses no file, and goes on past what it cannot use.
+"""What OpenSM 3.3.23 makes of a file of its options (opensm(8), ``-F``): it refuses no file, and
+goes on past what it cannot use.
 
-A name that it does not know is passed over, a value that it cannot read leaves the option as it was, and one beyond an option's range is replaced. Only ``TRUE`` is true.
+A name that it does not know is passed over, a value that it cannot read leaves the option as it
+was, and one beyond an option's range is replaced. Only ``TRUE`` is true.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ INT_MAX = 0x7FFFFFFF
 
 @dataclass(frozen=True)
 class Remark:
-    """``kind``: ``unknown`` (no such option), ``unreadable`` (the value stays as it was) or ``replaced`` (by ``now``)."""
+    """``kind``: ``unknown`` (no such option), ``unreadable`` (the value stays as it was) or
+    ``replaced`` (by ``now``)."""
 
     line: int
     name: str
@@ -38,8 +41,9 @@ class Remark:
 
 @dataclass
 class Stated:
-    """What a file states, by name: ``values`` as OpenSM has them in the end, ``lines`` where they are (the last counts); ``unknown`` names
-    that OpenSM does not know, with line and text. ``remarks``: what OpenSM does not take as it is written."""
+    """What a file states, by name: ``values`` as OpenSM has them in the end, ``lines`` where they
+    are (the last counts); ``unknown`` names that OpenSM does not know, with line and text.
+    ``remarks``: what OpenSM does not take as it is written."""
 
     values: dict[str, Value] = field(default_factory=dict)
     lines: dict[str, int] = field(default_factory=dict)

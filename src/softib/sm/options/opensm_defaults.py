@@ -9,62 +9,83 @@ Value = bool | int | str | None
 
 _KNOWN = {
     "truth": """
-        m_key_lookup TRUE; lmc_esp0 FALSE; use_mfttop TRUE; no_partition_enforcement FALSE; allow_both_pkeys FALSE; keep_pkey_indexes TRUE;
-        reassign_lids FALSE; force_heavy_sweep FALSE; sweep_on_trap TRUE; port_profile_switch_nodes FALSE; avoid_throttled_links FALSE; connect_roots FALSE;
-        use_ucast_cache FALSE; quasi_ftree_indexing FALSE; do_mesh_analysis FALSE; nue_include_switches FALSE; port_shifting FALSE;
-        guid_routing_order_no_scatter FALSE; sa_db_dump FALSE; ignore_other_sm FALSE; honor_guid2lid_file FALSE; single_thread FALSE; daemon FALSE;
-        sm_inactive FALSE; babbling_port_policy FALSE; drop_event_subscriptions FALSE; ipoib_mcgroup_creation_validation TRUE; mcgroup_join_validation TRUE;
-        use_original_extended_sa_rates_only FALSE; use_optimized_slvl FALSE; fsync_high_avail_files TRUE; perfmgr FALSE; perfmgr_redir TRUE;
-        perfmgr_ignore_cas FALSE; perfmgr_rm_nodes TRUE; perfmgr_log_errors TRUE; perfmgr_query_cpi TRUE; perfmgr_xmit_wait_log FALSE; force_log_flush FALSE;
-        accum_log_file TRUE; enable_quirks FALSE; no_clients_rereg FALSE; disable_multicast FALSE; exit_on_fatal TRUE; qos FALSE;
-        suppress_sl2vl_mad_status_errors FALSE; congestion_control FALSE; consolidate_ipv6_snm_req FALSE
+        m_key_lookup TRUE; lmc_esp0 FALSE; use_mfttop TRUE; no_partition_enforcement FALSE;
+        allow_both_pkeys FALSE; keep_pkey_indexes TRUE; reassign_lids FALSE; force_heavy_sweep
+        FALSE; sweep_on_trap TRUE; port_profile_switch_nodes FALSE; avoid_throttled_links FALSE;
+        connect_roots FALSE; use_ucast_cache FALSE; quasi_ftree_indexing FALSE; do_mesh_analysis
+        FALSE; nue_include_switches FALSE; port_shifting FALSE; guid_routing_order_no_scatter FALSE;
+        sa_db_dump FALSE; ignore_other_sm FALSE; honor_guid2lid_file FALSE; single_thread FALSE;
+        daemon FALSE; sm_inactive FALSE; babbling_port_policy FALSE; drop_event_subscriptions FALSE;
+        ipoib_mcgroup_creation_validation TRUE; mcgroup_join_validation TRUE;
+        use_original_extended_sa_rates_only FALSE; use_optimized_slvl FALSE; fsync_high_avail_files
+        TRUE; perfmgr FALSE; perfmgr_redir TRUE; perfmgr_ignore_cas FALSE; perfmgr_rm_nodes TRUE;
+        perfmgr_log_errors TRUE; perfmgr_query_cpi TRUE; perfmgr_xmit_wait_log FALSE;
+        force_log_flush FALSE; accum_log_file TRUE; enable_quirks FALSE; no_clients_rereg FALSE;
+        disable_multicast FALSE; exit_on_fatal TRUE; qos FALSE; suppress_sl2vl_mad_status_errors
+        FALSE; congestion_control FALSE; consolidate_ipv6_snm_req FALSE
     """,
     "u8": """
-        m_key_protection_level 0; lmc 0; sm_sl 0; packet_life_time 0x12; vl_stall_count 0x07; leaf_vl_stall_count 0x07; head_of_queue_lifetime 0x12;
-        leaf_head_of_queue_lifetime 0x10; max_op_vls 5; force_link_speed 15; force_link_speed_ext 31; force_link_width 255; fdr10 1; subnet_timeout 18;
-        local_phy_errors_threshold 0x08; overrun_errors_threshold 0x08; sm_assigned_guid 0x00; lash_start_vl 0; nue_max_num_vls 1; sm_priority 0;
-        log_flags 0x03; cc_sw_cong_setting_threshold 0x00; cc_sw_cong_setting_packet_size 0; cc_sw_cong_setting_credit_starvation_threshold 0x00
+        m_key_protection_level 0; lmc 0; sm_sl 0; packet_life_time 0x12; vl_stall_count 0x07;
+        leaf_vl_stall_count 0x07; head_of_queue_lifetime 0x12; leaf_head_of_queue_lifetime 0x10;
+        max_op_vls 5; force_link_speed 15; force_link_speed_ext 31; force_link_width 255; fdr10 1;
+        subnet_timeout 18; local_phy_errors_threshold 0x08; overrun_errors_threshold 0x08;
+        sm_assigned_guid 0x00; lash_start_vl 0; nue_max_num_vls 1; sm_priority 0; log_flags 0x03;
+        cc_sw_cong_setting_threshold 0x00; cc_sw_cong_setting_packet_size 0;
+        cc_sw_cong_setting_credit_starvation_threshold 0x00
     """,
     "u16": """
-        m_key_lease_period 0; max_reverse_hops 0; perfmgr_sweep_time_s 180; console_port 10000; cc_sw_cong_setting_marking_rate 0;
-        cc_ca_cong_setting_port_control 0x0000; cc_ca_cong_setting_control_map 0x0000
+        m_key_lease_period 0; max_reverse_hops 0; perfmgr_sweep_time_s 180; console_port 10000;
+        cc_sw_cong_setting_marking_rate 0; cc_ca_cong_setting_port_control 0x0000;
+        cc_ca_cong_setting_control_map 0x0000
     """,
     "u32": """
-        sweep_interval 10; scatter_ports 0; sminfo_polling_timeout 10000; polling_retry_number 4; max_wire_smps 4; max_wire_smps2 4; max_smps_timeout 600000;
-        transaction_timeout 200; transaction_retries 3; long_transaction_timeout 500; max_msg_fifo_timeout 10000; perfmgr_max_outstanding_queries 500;
-        perfmgr_xmit_wait_threshold 65535; log_max_size 0; qos_max_vls 0; qos_ca_max_vls 0; qos_sw0_max_vls 0; qos_swe_max_vls 0; qos_rtr_max_vls 0;
+        sweep_interval 10; scatter_ports 0; sminfo_polling_timeout 10000; polling_retry_number 4;
+        max_wire_smps 4; max_wire_smps2 4; max_smps_timeout 600000; transaction_timeout 200;
+        transaction_retries 3; long_transaction_timeout 500; max_msg_fifo_timeout 10000;
+        perfmgr_max_outstanding_queries 500; perfmgr_xmit_wait_threshold 65535; log_max_size 0;
+        qos_max_vls 0; qos_ca_max_vls 0; qos_sw0_max_vls 0; qos_swe_max_vls 0; qos_rtr_max_vls 0;
         cc_max_outstanding_mads 500; cc_sw_cong_setting_control_map 0x0
     """,
     "u64": """
-        guid 0x0000000000000000; m_key 0x0000000000000000; sm_key 0x0000000000000001; sa_key 0x0000000000000001; subnet_prefix 0xfe80000000000000;
-        cc_key 0x0000000000000000
+        guid 0x0000000000000000; m_key 0x0000000000000000; sm_key 0x0000000000000001; sa_key
+        0x0000000000000001; subnet_prefix 0xfe80000000000000; cc_key 0x0000000000000000
     """,
     "i32": """
-        qos_high_limit -1; qos_ca_high_limit -1; qos_sw0_high_limit -1; qos_swe_high_limit -1; qos_rtr_high_limit -1
+        qos_high_limit -1; qos_ca_high_limit -1; qos_sw0_high_limit -1; qos_swe_high_limit -1;
+        qos_rtr_high_limit -1
     """,
     "text": """
-        partition_config_file /etc/opensm/partitions.conf; part_enforce both; torus_config /etc/opensm/torus-2QoS.conf; log_file /var/log/opensm.log;
-        per_module_logging_file /etc/opensm/per-module-logging.conf; dump_files_dir /var/log/; console off; qos_policy_file /etc/opensm/qos-policy.conf;
-        prefix_routes_file /etc/opensm/prefix-routes.conf; port_prof_ignore_file (null); hop_weights_file (null); port_search_ordering_file (null);
-        routing_engine (null); lid_matrix_dump_file (null); lfts_file (null); root_guid_file (null); cn_guid_file (null); io_guid_file (null);
-        ids_guid_file (null); guid_routing_order_file (null); sa_db_file (null); event_db_dump_file (null); event_plugin_name (null);
-        event_plugin_options (null); node_name_map_name (null); qos_vlarb_high (null); qos_vlarb_low (null); qos_sl2vl (null); qos_ca_vlarb_high (null);
-        qos_ca_vlarb_low (null); qos_ca_sl2vl (null); qos_sw0_vlarb_high (null); qos_sw0_vlarb_low (null); qos_sw0_sl2vl (null); qos_swe_vlarb_high (null);
-        qos_swe_vlarb_low (null); qos_swe_sl2vl (null); qos_rtr_vlarb_high (null); qos_rtr_vlarb_low (null); qos_rtr_sl2vl (null); log_prefix (null)
+        partition_config_file /etc/opensm/partitions.conf; part_enforce both; torus_config
+        /etc/opensm/torus-2QoS.conf; log_file /var/log/opensm.log; per_module_logging_file
+        /etc/opensm/per-module-logging.conf; dump_files_dir /var/log/; console off; qos_policy_file
+        /etc/opensm/qos-policy.conf; prefix_routes_file /etc/opensm/prefix-routes.conf;
+        port_prof_ignore_file (null); hop_weights_file (null); port_search_ordering_file (null);
+        routing_engine (null); lid_matrix_dump_file (null); lfts_file (null); root_guid_file (null);
+        cn_guid_file (null); io_guid_file (null); ids_guid_file (null); guid_routing_order_file
+        (null); sa_db_file (null); event_db_dump_file (null); event_plugin_name (null);
+        event_plugin_options (null); node_name_map_name (null); qos_vlarb_high (null); qos_vlarb_low
+        (null); qos_sl2vl (null); qos_ca_vlarb_high (null); qos_ca_vlarb_low (null); qos_ca_sl2vl
+        (null); qos_sw0_vlarb_high (null); qos_sw0_vlarb_low (null); qos_sw0_sl2vl (null);
+        qos_swe_vlarb_high (null); qos_swe_vlarb_low (null); qos_swe_sl2vl (null);
+        qos_rtr_vlarb_high (null); qos_rtr_vlarb_low (null); qos_rtr_sl2vl (null); log_prefix (null)
     """,
     "mask": """
-        cc_sw_cong_setting_victim_mask 0x0000000000000000000000000000000000000000000000000000000000000000;
-        cc_sw_cong_setting_credit_mask 0x0000000000000000000000000000000000000000000000000000000000000000
+        cc_sw_cong_setting_victim_mask
+        0x0000000000000000000000000000000000000000000000000000000000000000;
+        cc_sw_cong_setting_credit_mask
+        0x0000000000000000000000000000000000000000000000000000000000000000
     """,
     "other": """
-        cc_sw_cong_setting_credit_starvation_return_delay 0:0; cc_ca_cong_setting_ccti_timer 0 0; cc_ca_cong_setting_ccti_increase 0 0;
-        cc_ca_cong_setting_trigger_threshold 0 0; cc_ca_cong_setting_ccti_min 0 0; cc_cct (null)
+        cc_sw_cong_setting_credit_starvation_return_delay 0:0; cc_ca_cong_setting_ccti_timer 0 0;
+        cc_ca_cong_setting_ccti_increase 0 0; cc_ca_cong_setting_trigger_threshold 0 0;
+        cc_ca_cong_setting_ccti_min 0 0; cc_cct (null)
     """,
 }
 """Kind → names and defaults as OpenSM writes them."""
 
 KINDS: dict[str, str] = {}
-"""Name → ``truth``, ``u8`` to ``u64``, ``i32``, ``text``, ``mask`` (256 bits) or ``other`` (tables)."""
+"""Name → ``truth``, ``u8`` to ``u64``, ``i32``, ``text``, ``mask`` (256 bits) or ``other``
+(tables)."""
 DEFAULTS: dict[str, Value] = {}
 """Name → what holds where a file does not name it."""
 

@@ -1,8 +1,10 @@
-"""QoS of the manager: which VL an SL takes, and what each VL gets of a link, by kind of port (OpenSM's ``-Q``).
+"""QoS of the manager: which VL an SL takes, and what each VL gets of a link, by kind of port
+(OpenSM's ``-Q``).
 
-Option names are OpenSM's: ``qos_sl2vl`` is for every port, ``qos_ca_sl2vl`` for CAs, ``qos_sw0_…`` for port 0 of switches,
-``qos_swe_…`` for their external ports, ``qos_rtr_…`` for routers; what a kind does not say, the one for all does. (``…_max_vls`` is
-not among them: OpenSM reads it and never looks at it; ``max_op_vls`` is obeyed.)
+Option names are OpenSM's: ``qos_sl2vl`` is for every port, ``qos_ca_sl2vl`` for CAs, ``qos_sw0_…``
+for port 0 of switches, ``qos_swe_…`` for their external ports, ``qos_rtr_…`` for routers; what a
+kind does not say, the one for all does. (``…_max_vls`` is not among them: OpenSM reads it and never
+looks at it; ``max_op_vls`` is obeyed.)
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ DEFAULT_HIGH_LIMIT = 0
 DEFAULT_HIGH = ((0, 4), *((vl, 0) for vl in range(1, 15)))
 DEFAULT_LOW = ((0, 0), *((vl, 4) for vl in range(1, 15)))
 DEFAULT_SL2VL = (*range(15), 7)
-"""OpenSM's (osm_base.h, OSM_DEFAULT_QOS_…): VL 0 alone has high priority, the others share what is left."""
+"""OpenSM's (osm_base.h, OSM_DEFAULT_QOS_…): VL 0 alone has high priority, the others share what is
+left."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,8 @@ class PortQos:
 
 @dataclass(frozen=True)
 class QosTables:
-    """What ports of a kind shall hold. ``vlarb_…`` (VL, weight in 64 octets); ``high_limit``: PortInfo.VLHighLimit."""
+    """What ports of a kind shall hold. ``vlarb_…`` (VL, weight in 64 octets); ``high_limit``:
+    PortInfo.VLHighLimit."""
 
     high_limit: int
     vlarb_high: tuple[tuple[int, int], ...]
@@ -63,9 +67,11 @@ class QosConfig:
             return default
 
         return QosTables(
-            pick("high_limit", DEFAULT_HIGH_LIMIT), pick("vlarb_high", DEFAULT_HIGH),
-            pick("vlarb_low", DEFAULT_LOW), pick("sl2vl", DEFAULT_SL2VL),
-        )  # fmt: skip
+            pick("high_limit", DEFAULT_HIGH_LIMIT),
+            pick("vlarb_high", DEFAULT_HIGH),
+            pick("vlarb_low", DEFAULT_LOW),
+            pick("sl2vl", DEFAULT_SL2VL),
+        )
 
 
 def _limit(text: str) -> int | None:
@@ -96,8 +102,11 @@ def _vls(text: str) -> tuple[int, ...]:
 
 
 _READERS: dict[str, Callable[[str], Any]] = {
-    "high_limit": _limit, "vlarb_high": _weights, "vlarb_low": _weights, "sl2vl": _vls,
-}  # fmt: skip
+    "high_limit": _limit,
+    "vlarb_high": _weights,
+    "vlarb_low": _weights,
+    "sl2vl": _vls,
+}
 QOS_OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
     f"{prefix}_{name}": (f"{prefix}_{name}", read)
     for prefix in ("qos", *(f"qos_{kind}" for kind in KINDS))
@@ -107,9 +116,11 @@ QOS_OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
 
 
 def qos_config(found: Mapping[str, Any]) -> QosConfig | None:
-    """The QoS that options say (names as in QOS_OPTIONS, and ``qos``); None where ``qos`` is not set.
+    """The QoS that options say (names as in QOS_OPTIONS, and ``qos``); None where ``qos`` is not
+    set.
 
-    Raises :class:`InputError` for an option beside ``qos`` FALSE or absent: it would have no effect.
+    Raises :class:`InputError` for an option beside ``qos`` FALSE or absent: it would have no
+    effect.
     """
     stated = {name: value for name, value in found.items() if name in QOS_OPTIONS and value is not None}
     if not found.get("qos"):

@@ -1,4 +1,5 @@
-"""MADs of replication: made from records, and taken apart (:mod:`softib.iba.replication` has the layout)."""
+"""MADs of replication: made from records, and taken apart (:mod:`softib.iba.replication` has the
+layout)."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ DELETED = 255
 
 
 def packed(records: Iterable[Record]) -> Iterator[bytes]:
-    """Records one after the other, as many as fit into a MAD; a record is length of key, length of value (255: deleted), key, value."""
+    """Records one after the other, as many as fit into a MAD; a record is length of key, length of
+    value (255: deleted), key, value."""
     part = bytearray()
     for key, value in records:
         body = value or b""
@@ -50,8 +52,12 @@ def request(method: Method, attr: int, lid: int, head: np.ndarray, records: byte
     batch = MadBatch.zeros(1)
     mad = batch.mad[0]
     mad[: MadHeader.size] = MadHeader.pack(
-        base_version=1, mgmt_class=int(MgmtClass.SM_REPLICA), class_version=REPLICA_CLASS_VERSION, method=int(method), attr_id=attr,
-    )  # fmt: skip
+        base_version=1,
+        mgmt_class=int(MgmtClass.SM_REPLICA),
+        class_version=REPLICA_CLASS_VERSION,
+        method=int(method),
+        attr_id=attr,
+    )
     mad[HEAD_AT:RECORDS_AT] = head
     mad[RECORDS_AT : RECORDS_AT + len(records)] = np.frombuffer(records, np.uint8)
     batch.dlid[:], batch.slid[:] = lid, 0

@@ -1,6 +1,8 @@
-"""What a master gave to paths, and where hosts that are away were, as records: a new master so keeps routes and SLs, and knows old ones.
+"""What a master gave to paths, and where hosts that are away were, as records: a new master so
+keeps routes and SLs, and knows old ones.
 
-SLs are copied up to :data:`MOST` pairs of switch and end port, as many as changes of tables are checked for; of a larger subnet a new master knows none.
+SLs are copied up to :data:`MOST` pairs of switch and end port, as many as changes of tables are
+checked for; of a larger subnet a new master knows none.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ __all__ = ["ABSENT", "MOST", "SlPieces", "absent", "read_absent", "read_sls", "s
 MOST = CHECKED
 HEAD = struct.Struct(">HIIB")
 ABSENT = struct.Struct(">QBBHBB")
-"""Of a CA port that is away: NodeGUID and port of its switch, its own portnum, LID, LMC, whether it computes."""
+"""Of a CA port that is away: NodeGUID and port of its switch, its own portnum, LID, LMC, whether it
+computes."""
 SL2VL_DIMENSIONS, MOST_LMC = 4, 7
 
 
@@ -30,11 +33,16 @@ def sl_octets(sls: SlHistory) -> bytes:
     if not sls.known or sls.sl2vl is None or max(sls.masks.size, sls.sl2vl.size) > MOST:
         return b""
     shape = sls.sl2vl.shape
-    return b"".join((
-        HEAD.pack(sls.every, *sls.masks.shape, len(shape)), struct.pack(f">{len(shape)}I", *shape),
-        np.ascontiguousarray(sls.sl2vl, np.uint8).tobytes(), sls.switches.astype(">u8").tobytes(), sls.ends.astype(">u8").tobytes(),
-        sls.masks.astype(">u2").tobytes(),
-    ))  # fmt: skip
+    return b"".join(
+        (
+            HEAD.pack(sls.every, *sls.masks.shape, len(shape)),
+            struct.pack(f">{len(shape)}I", *shape),
+            np.ascontiguousarray(sls.sl2vl, np.uint8).tobytes(),
+            sls.switches.astype(">u8").tobytes(),
+            sls.ends.astype(">u8").tobytes(),
+            sls.masks.astype(">u2").tobytes(),
+        )
+    )
 
 
 def read_sls(pieces: list[bytes]) -> GivenSls | None:
@@ -87,6 +95,11 @@ def read_absent(records: Iterable[tuple[int, bytes]]) -> EndLocations:
     rows = [r for r in rows if r[4] > 0 and r[5] <= MOST_LMC and r[4] + (1 << r[5]) - 1 <= LID_UCAST_MAX]
     guid, switch, port, portnum, lid, lmc, compute = zip(*rows, strict=True) if rows else ((),) * 7
     return EndLocations(
-        np.array(guid, np.uint64), np.array(switch, np.uint64), np.array(port, np.uint8), np.array(portnum, np.uint8),
-        np.array(lid, np.uint16), np.array(lmc, np.uint8), np.array(compute, np.bool_),
-    )  # fmt: skip
+        np.array(guid, np.uint64),
+        np.array(switch, np.uint64),
+        np.array(port, np.uint8),
+        np.array(portnum, np.uint8),
+        np.array(lid, np.uint16),
+        np.array(lmc, np.uint8),
+        np.array(compute, np.bool_),
+    )

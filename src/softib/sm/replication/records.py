@@ -1,7 +1,9 @@
-"""What is replicated, as records: a key and a value of octets each (:mod:`softib.sm.journal` makes the keys).
+"""What is replicated, as records: a key and a value of octets each (:mod:`softib.sm.journal` makes
+the keys).
 
-A master reads records from its managers (:class:`Source`); a standby keeps them as they came, and :func:`restore` makes groups,
-services and subscriptions of them when it takes over. All integers are big-endian.
+A master reads records from its managers (:class:`Source`); a standby keeps them as they came, and
+:func:`restore` makes groups, services and subscriptions of them when it takes over. All integers
+are big-endian.
 """
 
 from __future__ import annotations
@@ -130,7 +132,8 @@ class Source:
 
 @dataclass
 class Copied:
-    """Records as the managers have them. ``here``: PortGUIDs of the subnet. ``partitions``: None where the master had no file."""
+    """Records as the managers have them. ``here``: PortGUIDs of the subnet. ``partitions``: None
+    where the master had no file."""
 
     groups: list[Group] = field(default_factory=list)
     services: dict[bytes, tuple[np.ndarray, int, int]] = field(default_factory=dict)
@@ -148,7 +151,8 @@ class Copied:
     absent: EndLocations = field(default_factory=EndLocations.none)
     """Where hosts that are away were."""
     written: dict[int, dict[tuple[int, int], bytes]] = field(default_factory=dict)
-    """Number of the store (:attr:`softib.sm.stores.Stores.copied`) → (NodeGUID, attribute) → digest of what was written."""
+    """Number of the store (:attr:`softib.sm.stores.Stores.copied`) → (NodeGUID, attribute) → digest
+    of what was written."""
 
 
 def copied(records: dict[bytes, tuple[bytes, int]]) -> Copied:

@@ -1,4 +1,5 @@
-"""A standby's copy of its master's records, as MADs bring it: in order, each once, whatever is lost or comes twice."""
+"""A standby's copy of its master's records, as MADs bring it: in order, each once, whatever is lost
+or comes twice."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ AHEAD = 4096
 
 
 class Replica:
-    """``guid``: the manager whose records these are; ``copy`` its number of the full copy, ``sequence`` the next MAD of it.
+    """``guid``: the manager whose records these are; ``copy`` its number of the full copy,
+    ``sequence`` the next MAD of it.
 
     While a new full copy comes the one before is kept; ``complete`` says that there is one.
     """
@@ -27,7 +29,8 @@ class Replica:
         self._waiting: dict[int, tuple[int, bytes, int]] = {}
 
     def keep(self, guid: int, records: dict[bytes, tuple[bytes, int]]) -> None:
-        """What this manager knew as a master, for the case that its heir ``guid`` ends before it copied it back."""
+        """What this manager knew as a master, for the case that its heir ``guid`` ends before it
+        copied it back."""
         self.__init__()  # type: ignore[misc]
         self._records, self._of, self.complete = records, guid, True
 

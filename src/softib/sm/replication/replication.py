@@ -1,7 +1,7 @@
 """Replication of a manager, as a master and as a standby: MADs in, MADs out.
 
-The master's changes leave in front of the answers to those who made them, so a host that knows of its membership is in the
-copy of every standby that the fabric reaches.
+The master's changes leave in front of the answers to those who made them, so a host that knows of
+its membership is in the copy of every standby that the fabric reaches.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ WINDOW = 32
 ASK_SOON_PS = 5 * 10**11
 """A standby that has no copy asks for one so often, at first."""
 TRIES = 10
-"""After so many questions without an answer the master is another program: it is asked with every poll only."""
+"""After so many questions without an answer the master is another program: it is asked with every
+poll only."""
 
 
 @dataclass
@@ -55,7 +56,8 @@ class _Sent:
 
 
 class Replication:
-    """``source`` are the records of this manager as a master; ``replica`` those of its master. ``journal`` notes what changes."""
+    """``source`` are the records of this manager as a master; ``replica`` those of its master.
+    ``journal`` notes what changes."""
 
     def __init__(self, source: Source, journal: Journal):
         config = source.config
@@ -142,7 +144,8 @@ class Replication:
         self._submit(records)
 
     def offer(self, now_ps: int, guid: int, lid: int) -> None:
-        """A manager that shall take over gets a full copy, if it has none. One that does not know the class lets it time out."""
+        """A manager that shall take over gets a full copy, if it has none. One that does not know
+        the class lets it time out."""
         if guid not in self.sender.standbys and lid:
             self._copy(now_ps, guid, lid)
 

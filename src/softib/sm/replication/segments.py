@@ -1,4 +1,5 @@
-"""Octets too many for one record: compressed, in pieces that each fit; the first has length and CRC of the whole, so that a copy in which one is missing or old is none."""
+"""Octets too many for one record: compressed, in pieces that each fit; the first has length and CRC
+of the whole, so that a copy in which one is missing or old is none."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ def cut(octets: bytes) -> list[bytes]:
 
 
 def joined(found: list[bytes]) -> bytes | None:
-    """What :func:`cut` cut, of all pieces in order; None where there are none, or where one is missing or damaged."""
+    """What :func:`cut` cut, of all pieces in order; None where there are none, or where one is
+    missing or damaged."""
     whole = b"".join(found)
     if len(whole) < HEAD.size:
         return None

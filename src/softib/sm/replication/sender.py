@@ -29,7 +29,8 @@ class Sender:
         self.standbys: dict[int, _Standby] = {}
 
     def begin(self, local_guid: int, guid: int, lid: int, copy: int, records: Iterable[Record]) -> list[MadBatch]:
-        """A full copy for the standby ``guid`` at ``lid``; ``copy`` is larger than the number of any before."""
+        """A full copy for the standby ``guid`` at ``lid``; ``copy`` is larger than the number of
+        any before."""
         self.standbys[guid] = one = _Standby(lid, copy)
         parts = list(packed(records)) or [b""]
         last = len(parts) - 1
@@ -47,7 +48,8 @@ class Sender:
         return one is not None and (one.outstanding > 0 or (one.copy, one.sequence) == (copy, sequence))
 
     def over(self, guid: int, copy: int, status: int) -> None:
-        """A MAD of ``copy`` was answered with ``status``, or (-1) by nobody: such a standby gets no more until it asks."""
+        """A MAD of ``copy`` was answered with ``status``, or (-1) by nobody: such a standby gets no
+        more until it asks."""
         one = self.standbys.get(guid)
         if one is None or one.copy != copy:
             return

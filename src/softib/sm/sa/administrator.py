@@ -1,4 +1,5 @@
-"""Takes SA requests, gives answers (IBA 15.4). No I/O, no clock; fuzzed requests get a status, never an exception."""
+"""Takes SA requests, gives answers (IBA 15.4). No I/O, no clock; fuzzed requests get a status,
+never an exception."""
 
 from __future__ import annotations
 
@@ -46,7 +47,8 @@ class Administrator(SaState):
     # -- batches --
 
     def answer(self, requests: MadBatch, now_ps: int) -> MadBatch:
-        """Answers to requests of the class (IBA 15.4.1), in their order. A wrong SM_Key is met with silence."""
+        """Answers to requests of the class (IBA 15.4.1), in their order. A wrong SM_Key is met with
+        silence."""
         if len(requests) == 1 and self.one_path and (reply := self.one_path.reply(requests, self.sa_key)) is not None:
             return reply
         key = H.sm_key.get(requests.mad)
@@ -131,14 +133,22 @@ class Administrator(SaState):
             data = np.frombuffer(requests.payload[row], np.uint8)[SA_DATA:]
         lid = int(requests.slid[row])
         request = Request(
-            method, attr, int(H.attr_mod.get(mad)), int(H.comp_mask.get(mad)), data,
-            self.sa_key != 0 and int(H.sm_key.get(mad)) == self.sa_key, lid, int(requests.sqp[row]),
-            int(self.administered.end_of_lid[lid]), now_ps,
-        )  # fmt: skip
+            method,
+            attr,
+            int(H.attr_mod.get(mad)),
+            int(H.comp_mask.get(mad)),
+            data,
+            self.sa_key != 0 and int(H.sm_key.get(mad)) == self.sa_key,
+            lid,
+            int(requests.sqp[row]),
+            int(self.administered.end_of_lid[lid]),
+            now_ps,
+        )
         return self._seen(answer_of(self, request), request)
 
     def _seen(self, answer: Answer, r: Request) -> Answer:
-        """The part of an answer that the requester may see. Groups have a rule of their own, and what it did itself is its own."""
+        """The part of an answer that the requester may see. Groups have a rule of their own, and
+        what it did itself is its own."""
         if answer.records is None or r.trusted or self.views is None or r.method not in ASKING or r.attr in SEEN_BY_ALL:
             return answer
         if r.attr == A.PATH_RECORD and r.data[DGID_AT] == MULTICAST_PREFIX and np.uint64(r.comp_mask) & BIT["dgid"]:

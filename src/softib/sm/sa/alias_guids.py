@@ -1,7 +1,9 @@
-"""Alias GUIDs: more GUIDs of a port, by which it is found as by its PortGUID (Set and Delete of GUIDInfoRecord, IBA 15.2.5.18, 14.2.5.5).
+"""Alias GUIDs: more GUIDs of a port, by which it is found as by its PortGUID (Set and Delete of
+GUIDInfoRecord, IBA 15.2.5.18, 14.2.5.5).
 
-A virtual function of an adapter has one. The host asks for a GUID of its own choice, or for one that the administrator gives (0, as OpenSM and
-Linux' mlx4 driver have it). What is given is written into the port's GUIDInfo, at once and whenever the port comes up anew.
+A virtual function of an adapter has one. The host asks for a GUID of its own choice, or for one
+that the administrator gives (0, as OpenSM and Linux' mlx4 driver have it). What is given is written
+into the port's GUIDInfo, at once and whenever the port comes up anew.
 """
 
 from __future__ import annotations
@@ -19,14 +21,15 @@ from softib.sm.sa.subnet import Subnet
 __all__ = ["AliasGuids"]
 
 LOCALLY_ADMINISTERED = 0x0200_0000_0000_0000
-"""Universal/local bit of an EUI-64 (IEEE): the administrator's own GUIDs have it, then the LID and the entry."""
+"""Universal/local bit of an EUI-64 (IEEE): the administrator's own GUIDs have it, then the LID and
+the entry."""
 NAMES = tuple(f"guid{i}" for i in range(GUID_BLOCK))
 WHERE = mask_of(R, "lid", "block")
 
 
 class AliasGuids:
-    """``tables``: PortGUID → its entries (uint64), entry 0 is the PortGUID; ``owners``: alias → PortGUID; ``changed``: (PortGUID, block) that
-    shall be written."""
+    """``tables``: PortGUID → its entries (uint64), entry 0 is the PortGUID; ``owners``: alias →
+    PortGUID; ``changed``: (PortGUID, block) that shall be written."""
 
     def __init__(self) -> None:
         self.journal = Journal()
@@ -35,7 +38,8 @@ class AliasGuids:
         self.changed: dict[tuple[int, int], None] = {}
 
     def change(self, subnet: Subnet, r: Request) -> Answer:
-        """Set or Delete of the entries that the component mask names, by the port itself or somebody trusted."""
+        """Set or Delete of the entries that the component mask names, by the port itself or
+        somebody trusted."""
         if r.comp_mask & WHERE != WHERE:
             return Answer(SaStatus.REQ_INSUFFICIENT_COMPONENTS)
         record = r.data[: R.size].copy()
@@ -92,7 +96,8 @@ class AliasGuids:
         return None if held is None or not held.any() else held.astype(">u8").tobytes()
 
     def restore(self, blocks: dict[tuple[int, int], np.ndarray]) -> None:
-        """What the master before had given, by PortGUID and block (uint64[8]). It is written again: nobody knows whether it was."""
+        """What the master before had given, by PortGUID and block (uint64[8]). It is written again:
+        nobody knows whether it was."""
         for (guid, block), entries in sorted(blocks.items()):
             table = np.zeros(max((block + 1) * GUID_BLOCK, len(self.tables.get(guid, ()))), np.uint64)
             held = self.tables.get(guid, table[:0])

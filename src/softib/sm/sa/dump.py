@@ -1,8 +1,10 @@
-"""The administrator's database as text, in the form of OpenSM's ``opensm-sa.dump`` (its options ``sa_db_dump`` and ``sa_db_file``): multicast
-groups with their members, subscriptions, services. Each record is a line of ``name=value``; what a line has more is left alone.
+"""The administrator's database as text, in the form of OpenSM's ``opensm-sa.dump`` (its options
+``sa_db_dump`` and ``sa_db_file``): multicast groups with their members, subscriptions, services.
+Each record is a line of ``name=value``; what a line has more is left alone.
 
-    MC Group 0xc000 : mgid=0xff12401bffff0000:0x00000000ffffffff … qkey=0x00000b1b mlid=0xc000 mtu=0x84 …
-    mcm_port: port_gid=0xfe80000000000000:0x0002c90300001234 scope_state=0x21 proxy_join=0x0
+    MC Group 0xc000 : mgid=0xff12401bffff0000:0x00000000ffffffff … qkey=0x00000b1b mlid=0xc000
+    mtu=0x84 … mcm_port: port_gid=0xfe80000000000000:0x0002c90300001234 scope_state=0x21
+    proxy_join=0x0
 """
 
 from __future__ import annotations
@@ -50,9 +52,12 @@ def _group(g: Group, prefix: int) -> Iterator[str]:
     flow = g.sl << 28 | g.flow_label << 8 | g.hop_limit
     high, low = (int.from_bytes(g.mgid[i : i + 8], "big") for i in (0, 8))
     yield (
-        f"MC Group 0x{g.mlid:04x} {'(well known)' if g.kept else ''}: mgid={_gid(high, low)} port_gid={_gid(0, 0)} qkey=0x{g.qkey:08x}"
-        f" mlid=0x{g.mlid:04x} mtu=0x{EXACTLY | g.mtu:02x} tclass=0x{g.tclass:02x} pkey=0x{g.pkey:04x} rate=0x{EXACTLY | g.rate:02x}"
-        f" pkt_life=0x{EXACTLY | g.packet_life_time:02x} sl_flow_hop=0x{flow:08x} scope_state=0x{g.scope << 4:02x} proxy_join=0x0"
+        f"MC Group 0x{g.mlid:04x} {'(well known)' if g.kept else ''}: mgid={_gid(high, low)} port_gid={_gid(0, 0)} "
+        f"qkey=0x{g.qkey:08x}"
+        f" mlid=0x{g.mlid:04x} mtu=0x{EXACTLY | g.mtu:02x} tclass=0x{g.tclass:02x} pkey=0x{g.pkey:04x} "
+        f"rate=0x{EXACTLY | g.rate:02x}"
+        f" pkt_life=0x{EXACTLY | g.packet_life_time:02x} sl_flow_hop=0x{flow:08x} scope_state=0x{g.scope << 4:02x} "
+        f"proxy_join=0x0"
     )
     for guid, m in sorted(g.members.items()):
         state = g.scope << 4 | m.join_state
@@ -62,11 +67,15 @@ def _group(g: Group, prefix: int) -> Iterator[str]:
 def _subscription(s: Subscription) -> str:
     w = InformInfo.unpack(np.frombuffer(s.inform, np.uint8))
     return (
-        f"InformInfo Record: subscriber_gid={_gid(*s.gid)} subscriber_enum=0x0 InformInfo: gid={_gid(*map(int, w['gid']))}"
-        f" lid_range_begin=0x{int(w['lid_range_begin']):x} lid_range_end=0x{int(w['lid_range_end']):x} is_generic=0x{int(w['is_generic']):x}"
+        f"InformInfo Record: subscriber_gid={_gid(*s.gid)} subscriber_enum=0x0 InformInfo: "
+        f"gid={_gid(*map(int, w['gid']))}"
+        f" lid_range_begin=0x{int(w['lid_range_begin']):x} lid_range_end=0x{int(w['lid_range_end']):x} "
+        f"is_generic=0x{int(w['is_generic']):x}"
         f" subscribe=0x{int(w['subscribe']):x} trap_type=0x{int(w['type']):x} trap_num=0x{int(w['trap_number']):x}"
-        f" qpn_resp_time_val=0x{int(w['qpn']) << 8 | int(w['resp_time_value']):x} node_type=0x{int(w['producer_type']):06x}"
-        f" rep_addr: lid=0x{s.lid:04x} path_bits=0x00 static_rate=0x00 remote_qp=0x{s.qp:08x} remote_qkey=0x80010000 pkey_ix=0x0000 sl=0x00"
+        f" qpn_resp_time_val=0x{int(w['qpn']) << 8 | int(w['resp_time_value']):x} "
+        f"node_type=0x{int(w['producer_type']):06x}"
+        f" rep_addr: lid=0x{s.lid:04x} path_bits=0x00 static_rate=0x00 remote_qp=0x{s.qp:08x} "
+        f"remote_qkey=0x80010000 pkey_ix=0x0000 sl=0x00"
     )
 
 
@@ -83,8 +92,10 @@ def _service(record: np.ndarray, ends_ps: int, lid: int, now_ps: int) -> str:
         .replace("'", "?")
     )
     return (
-        f"Service Record: id=0x{int(w['service_id']):016x} gid={_gid(*(int(x) for x in w['service_gid']))} pkey=0x{int(w['service_pkey']):x}"
-        f" lease=0x{left:x} key={key} name='{name}' {' '.join(arrays)} modified_time=0x0 lease_period=0x{left:x} lid=0x{lid:04x}"
+        f"Service Record: id=0x{int(w['service_id']):016x} gid={_gid(*(int(x) for x in w['service_gid']))} "
+        f"pkey=0x{int(w['service_pkey']):x}"
+        f" lease=0x{left:x} key={key} name='{name}' {' '.join(arrays)} modified_time=0x0 lease_period=0x{left:x} "
+        f"lid=0x{lid:04x}"
     )
 
 
@@ -95,7 +106,8 @@ def _array(name: str, values: list[int], digits: int) -> str:
 
 
 def read_dump(text: str, path: str, now_ps: int) -> Copied:
-    """What a dump of ours or OpenSM's says. Raises :class:`InputError` with file and line for a record that cannot be read."""
+    """What a dump of ours or OpenSM's says. Raises :class:`InputError` with file and line for a
+    record that cannot be read."""
     out = Copied()
     for number, line in enumerate(text.splitlines(), 1):
         head, found = line.lstrip().split(":")[0], dict(PAIR.findall(line))
@@ -136,22 +148,35 @@ def _read_group(found: dict[str, str]) -> Group:
     if mlid < LID_MCAST_MIN:
         raise ValueError(f"mlid {mlid:#x} is no multicast LID")
     return Group(
-        high.to_bytes(8, "big") + low.to_bytes(8, "big"), mlid, qkey=_number(found, "qkey", (1 << 32) - 1),
-        mtu=_number(found, "mtu", 255) & 63, rate=_number(found, "rate", 255) & 63, packet_life_time=_number(found, "pkt_life", 255) & 63,
-        pkey=_number(found, "pkey", 0xFFFF), sl=flow >> 28, tclass=_number(found, "tclass", 255), flow_label=flow >> 8 & 0xFFFFF,
+        high.to_bytes(8, "big") + low.to_bytes(8, "big"),
+        mlid,
+        qkey=_number(found, "qkey", (1 << 32) - 1),
+        mtu=_number(found, "mtu", 255) & 63,
+        rate=_number(found, "rate", 255) & 63,
+        packet_life_time=_number(found, "pkt_life", 255) & 63,
+        pkey=_number(found, "pkey", 0xFFFF),
+        sl=flow >> 28,
+        tclass=_number(found, "tclass", 255),
+        flow_label=flow >> 8 & 0xFFFFF,
         hop_limit=flow & 255,
-    )  # fmt: skip
+    )
 
 
 def _read_subscription(line: str) -> Subscription:
     found = dict(PAIR.findall(line))
     qpn = _number(found, "qpn_resp_time_val", (1 << 32) - 1)
     inform = InformInfo.pack(
-        gid=np.array(_read_gid(found["gid"]), np.uint64), lid_range_begin=_number(found, "lid_range_begin", 0xFFFF),
-        lid_range_end=_number(found, "lid_range_end", 0xFFFF), is_generic=_number(found, "is_generic", 1), subscribe=1,
-        type=_number(found, "trap_type", 0xFFFF), trap_number=_number(found, "trap_num", 0xFFFF), qpn=qpn >> 8, resp_time_value=qpn & 31,
+        gid=np.array(_read_gid(found["gid"]), np.uint64),
+        lid_range_begin=_number(found, "lid_range_begin", 0xFFFF),
+        lid_range_end=_number(found, "lid_range_end", 0xFFFF),
+        is_generic=_number(found, "is_generic", 1),
+        subscribe=1,
+        type=_number(found, "trap_type", 0xFFFF),
+        trap_number=_number(found, "trap_num", 0xFFFF),
+        qpn=qpn >> 8,
+        resp_time_value=qpn & 31,
         producer_type=_number(found, "node_type", 0xFFFFFF),
-    )  # fmt: skip
+    )
     return Subscription(
         _read_gid(found["subscriber_gid"]),
         _number(found, "lid", 0xBFFF),
@@ -164,10 +189,13 @@ def _read_service(found: dict[str, str], out: Copied, now_ps: int) -> None:
     lease = _number(found, "lease", FOR_EVER)
     fields = {name: np.array(_elements(found[name], digits), np.uint64) for name, digits in ARRAYS}
     record = R.pack(
-        service_id=_number(found, "id", (1 << 64) - 1), service_gid=np.array(_read_gid(found["gid"]), np.uint64),
-        service_pkey=_number(found, "pkey", 0xFFFF), service_lease=lease,
-        service_key=np.array(_elements(found["key"], 16), np.uint64), **fields,
-    )  # fmt: skip
+        service_id=_number(found, "id", (1 << 64) - 1),
+        service_gid=np.array(_read_gid(found["gid"]), np.uint64),
+        service_pkey=_number(found, "pkey", 0xFFFF),
+        service_lease=lease,
+        service_key=np.array(_elements(found["key"], 16), np.uint64),
+        **fields,
+    )
     name = found["name"].strip("'").encode()[:64]
     record[R.service_name.byte : R.service_name.byte + len(name)] = np.frombuffer(name, np.uint8)
     lid = _number(found, "lid", 0xFFFF) if "lid" in found else 0
@@ -175,7 +203,8 @@ def _read_service(found: dict[str, str], out: Copied, now_ps: int) -> None:
 
 
 def _elements(text: str, digits: int) -> list[int]:
-    """Elements of ``0x…:0x…``. OpenSM writes ``0x`` in front of the first of each half only, and pads them."""
+    """Elements of ``0x…:0x…``. OpenSM writes ``0x`` in front of the first of each half only, and
+    pads them."""
     plain = text.replace("0x", "").replace(":", "")
     if len(plain) % digits:
         raise ValueError(f"{text} is no list of numbers with {digits} digits")

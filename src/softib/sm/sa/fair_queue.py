@@ -1,8 +1,10 @@
-"""Questions that wait for the administrator: bounded, and served fairly by requester (IBA 13.4.7: BUSY for what finds no room).
+"""Questions that wait for the administrator: bounded, and served fairly by requester (IBA 13.4.7:
+BUSY for what finds no room).
 
-Start-time fair queueing (Goyal, Vin, Cheng, SIGCOMM 1996): each requester has a virtual time that advances by the cost of what it
-was answered, and the one that is least advanced is served next. So a host that asks once among thousands waits for one question of each at
-most, whatever one of them floods the manager with.
+Start-time fair queueing (Goyal, Vin, Cheng, SIGCOMM 1996): each requester has a virtual time that
+advances by the cost of what it was answered, and the one that is least advanced is served next. So
+a host that asks once among thousands waits for one question of each at most, whatever one of them
+floods the manager with.
 """
 
 from __future__ import annotations
@@ -19,15 +21,16 @@ from softib.mad.batch import MadBatch
 __all__ = ["FairQueue"]
 
 MOST_OF_ONE, MOST = 64, 1 << 16
-"""Questions of one requester, and of all. A requester that has none waiting always gets in, so there are at most ``MOST`` plus one of
-each LID: 28 MB."""
+"""Questions of one requester, and of all. A requester that has none waiting always gets in, so
+there are at most ``MOST`` plus one of each LID: 28 MB."""
 TABLES = (SaMethod.GET_TABLE, SaMethod.GET_MULTI, SaMethod.GET_TRACE_TABLE)
 RECORDS_A_UNIT = 64
 """A Get costs 1, a table 1 and as much for each so many records (about as long as a Get takes)."""
 FIRST_GUESS = 4.0
 GET_COST = -1
 Question = tuple[MadBatch, int, tuple[int, int, int], int]
-"""A batch, the row in it, the question's name, and the attribute of a table (GET_COST: it costs 1)."""
+"""A batch, the row in it, the question's name, and the attribute of a table (GET_COST: it costs 1).
+"""
 
 
 class FairQueue:
@@ -54,7 +57,8 @@ class FairQueue:
         return sum(1.0 if t == GET_COST else self._cost.get(t, FIRST_GUESS) for t in _tables(requests))
 
     def put(self, requests: MadBatch) -> MadBatch | None:
-        """Let them wait; returns those that find no room. A repetition of one that waits already is dropped: it gets that answer."""
+        """Let them wait; returns those that find no room. A repetition of one that waits already is
+        dropped: it gets that answer."""
         full = []
         columns = requests.slid.tolist(), requests.sqp.tolist(), requests.tid.tolist(), _tables(requests)
         names, waiting = self._names, self._waiting
@@ -74,7 +78,8 @@ class FairQueue:
         return requests[full] if full else None
 
     def take(self, budget: float) -> MadBatch:
-        """The questions that are answered next, for about so much; one at least, where there is one."""
+        """The questions that are answered next, for about so much; one at least, where there is
+        one."""
         chosen: list[Question] = []
         while self._heap and budget > 0:
             self._now, _, lid = heapq.heappop(self._heap)

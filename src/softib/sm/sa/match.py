@@ -11,14 +11,16 @@ __all__ = ["matching", "selected_components"]
 
 
 def selected_components(record: type[Structure], comp_mask: int) -> list[str]:
-    """Names of the components that a mask selects, in the order of the record. Reserved ones are left out."""
+    """Names of the components that a mask selects, in the order of the record. Reserved ones are
+    left out."""
     return [n for bit, n in enumerate(COMPONENTS[record]) if n is not None and comp_mask >> bit & 1]
 
 
 def matching(
     record: type[Structure], table: np.ndarray, comp_mask: int, query: np.ndarray, skip: frozenset[str] = frozenset()
 ) -> np.ndarray:
-    """Rows of ``table`` (uint8[n, size]) whose selected components equal those of ``query`` (uint8[size]). int64[m]
+    """Rows of ``table`` (uint8[n, size]) whose selected components equal those of ``query``
+    (uint8[size]). int64[m]
 
     Components in ``skip`` are not compared: the kind of record has a rule of its own for them.
     """

@@ -1,4 +1,5 @@
-"""Partition membership as columns (IBA 10.9.3): two ports may talk when they share a P_Key and one is a full member."""
+"""Partition membership as columns (IBA 10.9.3): two ports may talk when they share a P_Key and one
+is a full member."""
 
 from __future__ import annotations
 
@@ -15,8 +16,8 @@ BASE = 0x7FFF
 
 @dataclass(frozen=True)
 class Members:
-    """``pkey`` uint16[partitions] without the membership bit, the one that is preferred first; ``state``
-    uint8[partitions, ends] of bits LIMITED and FULL; ``sl`` uint8[partitions]."""
+    """``pkey`` uint16[partitions] without the membership bit, the one that is preferred first;
+    ``state`` uint8[partitions, ends] of bits LIMITED and FULL; ``sl`` uint8[partitions]."""
 
     pkey: np.ndarray
     state: np.ndarray
@@ -28,7 +29,8 @@ class Members:
         return cls(np.array([BASE], np.uint16), np.full((1, ends), FULL, np.uint8), np.zeros(1, np.uint8))
 
     def common(self, source: np.ndarray, target: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(P_Key, SL) of each pair of ends, as the source's table has it; P_Key -1 where they share none.
+        """(P_Key, SL) of each pair of ends, as the source's table has it; P_Key -1 where they share
+        none.
 
         ``wanted`` int64[n] is a P_Key that must be it (its membership bit is ignored), -1 = any.
         """

@@ -1,7 +1,7 @@
 """SA MADs in and out: columns of a batch's heads, and the octets of an answer (IBA 15.2.1, 13.6).
 
-An answer that is longer than a MAD stands in the batch's ``payload``: the whole message, as a driver with RMPP takes it,
-whose first 256 octets are the row itself.
+An answer that is longer than a MAD stands in the batch's ``payload``: the whole message, as a
+driver with RMPP takes it, whose first 256 octets are the row itself.
 """
 
 from __future__ import annotations
@@ -17,10 +17,13 @@ __all__ = ["RESPONSE", "fill", "fill_table", "reply_to", "short_reply"]
 
 H = SaHeader
 RESPONSE = {
-    int(SaMethod.GET): int(SaMethod.GET_RESP), int(SaMethod.SET): int(SaMethod.GET_RESP),
-    int(SaMethod.GET_TABLE): int(SaMethod.GET_TABLE_RESP), int(SaMethod.GET_MULTI): int(SaMethod.GET_MULTI_RESP),
-    int(SaMethod.GET_TRACE_TABLE): int(SaMethod.GET_TABLE_RESP), int(SaMethod.DELETE): int(SaMethod.DELETE_RESP),
-}  # fmt: skip
+    int(SaMethod.GET): int(SaMethod.GET_RESP),
+    int(SaMethod.SET): int(SaMethod.GET_RESP),
+    int(SaMethod.GET_TABLE): int(SaMethod.GET_TABLE_RESP),
+    int(SaMethod.GET_MULTI): int(SaMethod.GET_MULTI_RESP),
+    int(SaMethod.GET_TRACE_TABLE): int(SaMethod.GET_TABLE_RESP),
+    int(SaMethod.DELETE): int(SaMethod.DELETE_RESP),
+}
 """Method of the answer to a method."""
 ANSWER = np.full(256, int(SaMethod.GET_RESP), np.uint8)
 ANSWER[list(RESPONSE)] = list(RESPONSE.values())
@@ -54,9 +57,16 @@ def short_reply(request: MadBatch, mad: bytes, record: bytes) -> MadBatch:
     out[SA_DATA : SA_DATA + len(record)] = record
     reply = np.frombuffer(out, np.uint8).reshape(1, MAD_SIZE)
     return MadBatch(
-        reply, request.slid.copy(), request.dlid.copy(), request.sqp.copy(), request.dqp.copy(), request.sl.copy(),
-        request.pkey_index.copy(), request.tid.copy(), request.status.copy(),
-    )  # fmt: skip
+        reply,
+        request.slid.copy(),
+        request.dlid.copy(),
+        request.sqp.copy(),
+        request.dqp.copy(),
+        request.sl.copy(),
+        request.pkey_index.copy(),
+        request.tid.copy(),
+        request.status.copy(),
+    )
 
 
 def fill(mad: np.ndarray, status: int, record: np.ndarray | None = None) -> None:
@@ -68,7 +78,8 @@ def fill(mad: np.ndarray, status: int, record: np.ndarray | None = None) -> None
 
 
 def fill_table(mad: np.ndarray, records: np.ndarray) -> bytes | None:
-    """One answer (uint8[256]) with a table (uint8[n, size]); the whole message where it is longer than a MAD, else None."""
+    """One answer (uint8[256]) with a table (uint8[n, size]); the whole message where it is longer
+    than a MAD, else None."""
     data = records.reshape(-1)
     segments = max(1, -(-len(data) // SA_DATA_OCTETS))
     H.attr_offset.set(mad, records.shape[1] // 8 if len(records) else 0)

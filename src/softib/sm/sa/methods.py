@@ -1,6 +1,7 @@
 """What answers one SA request, by attribute and method (IBA 15.2.5, 15.4).
 
-Kinds of records that are plain tables stand in ``_KINDS``; those with methods of their own in ``_METHODS``.
+Kinds of records that are plain tables stand in ``_KINDS``; those with methods of their own in
+``_METHODS``.
 """
 
 from __future__ import annotations
@@ -50,8 +51,8 @@ PORT_COMPONENTS = frozenset(("portnum", "in_port", "out_port"))
 
 @dataclass(frozen=True)
 class _Kind:
-    """A kind of record that is a table: how it is made, whether it stays the same until the next sweep, and what only
-    the trusted read (``denied``: all of it; ``hidden``: these fields)."""
+    """A kind of record that is a table: how it is made, whether it stays the same until the next
+    sweep, and what only the trusted read (``denied``: all of it; ``hidden``: these fields)."""
 
     record: type[Structure]
     table: Callable[[SaState, Request], np.ndarray]

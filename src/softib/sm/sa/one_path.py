@@ -1,8 +1,8 @@
 """One Get(PathRecord) alone, as a host's connection asks it: the columns' answer without columns.
 
-A column of one costs as much as a column of hundreds: three quarters of the time of a question that comes by itself. So
-the plain case is answered by numbers here; :mod:`softib.sm.sa.records.path` says what the rules are, and answers everything else,
-whatever is wrong included.
+A column of one costs as much as a column of hundreds: three quarters of the time of a question that
+comes by itself. So the plain case is answered by numbers here; :mod:`softib.sm.sa.records.path`
+says what the rules are, and answers everything else, whatever is wrong included.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ __all__ = ["OnePath"]
 _BIT = {n: mask_of(PathRecord, n) for n in ("dgid", "sgid", "dlid", "slid", "numb_path", "pkey", "reversible")}
 DGID, SGID, DLID, SLID, PKEY = (_BIT[n] for n in ("dgid", "sgid", "dlid", "slid", "pkey"))
 PLAIN = sum(_BIT.values())
-"""Components of a plain question; NumbPath means nothing to a Get, and every path here is reversible."""
+"""Components of a plain question; NumbPath means nothing to a Get, and every path here is
+reversible."""
 PATH_GET = bytes((1, int(MgmtClass.SUBN_ADM), 2, int(SaMethod.GET)))
 """BaseVersion, MgmtClass, ClassVersion, method."""
 PATH_ATTRIBUTE = int(SaAttr.PATH_RECORD).to_bytes(2, "big")
@@ -44,7 +45,8 @@ class OnePath:
     """Answers for one subnet and its partitions, from views of the arrays that the columns use."""
 
     def __init__(self, subnet: Subnet, members: Members, open_view: bool = True):
-        """``open_view``: everybody may see every path; else only paths from and to the requester are answered here."""
+        """``open_view``: everybody may see every path; else only paths from and to the requester
+        are answered here."""
         self.subnet, self.open_view = subnet, open_view
         self.prefix = subnet.config.subnet_prefix
         self.life = subnet.config.subnet_timeout
@@ -94,7 +96,8 @@ class OnePath:
         return None if record is None else short_reply(request, mad, record)
 
     def get(self, question: bytes, mask: int, asks: int = -1) -> bytes | None:
-        """The record (64 octets) for a PathRecord and its component mask, for the end that asks; None: ask the columns."""
+        """The record (64 octets) for a PathRecord and its component mask, for the end that asks;
+        None: ask the columns."""
         if mask & ~PLAIN or self.subnet.config.qos_policy is not None:
             return None
         dprefix, dguid, sprefix, sguid, dlid, slid, pkey = _QUERY.unpack(question)
@@ -114,9 +117,19 @@ class OnePath:
         sl = shared[1] if self._path_sl is None else self._path_sl(source, target)
         life = 0 if source == target else self.life
         return _RECORD.pack(
-            self.prefix, end_guid[target], self.prefix, end_guid[source], dlid, slid, REVERSIBLE, shared[0], sl & 15,
-            EXACTLY | walked[0], EXACTLY | int(RATE_OF_RANK[walked[1]]), EXACTLY | life,
-        )  # fmt: skip
+            self.prefix,
+            end_guid[target],
+            self.prefix,
+            end_guid[source],
+            dlid,
+            slid,
+            REVERSIBLE,
+            shared[0],
+            sl & 15,
+            EXACTLY | walked[0],
+            EXACTLY | int(RATE_OF_RANK[walked[1]]),
+            EXACTLY | life,
+        )
 
     def _end(self, mask: int, gid_bit: int, prefix: int, guid: int, lid_bit: int, lid: int) -> int:
         """The end that GID and LID name, -1 where they do not name one and the same."""
@@ -131,7 +144,8 @@ class OnePath:
         return end
 
     def _partition(self, source: int, target: int, wanted: int) -> tuple[int, int] | None:
-        """P_Key and SL of the first partition that both are in, one of them as a full member (IBA 10.9.3)."""
+        """P_Key and SL of the first partition that both are in, one of them as a full member (IBA
+        10.9.3)."""
         for base, state, sl in self.partitions:
             of, at = state[source], state[target]
             if of and at and (of | at) & FULL and wanted in (-1, base):

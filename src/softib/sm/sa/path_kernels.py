@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Paths followed hop by hop through the forwarding tables that the manager wrote."""
 
 import numpy as np
@@ -7,7 +6,8 @@ from softib.iba.sa_records import PathRecord
 from softib.jit import kernel, table
 
 Hops = table("Hops", "lft switch_of_node node_base node_nports port_node port_peer mtu rank")
-"""Tables and cables: ``lft`` uint8[switches, LIDs]; ``mtu`` and ``rank`` uint8[ports] are what each port can do."""
+"""Tables and cables: ``lft`` uint8[switches, LIDs]; ``mtu`` and ``rank`` uint8[ports] are what each
+port can do."""
 PathFields = table("PathFields", "source_guid target_guid slid dlid pkey sl mtu rate life")
 """Fields of PathRecords: uint64 GUIDs, the others int64."""
 
@@ -23,10 +23,11 @@ REVERSIBLE, EXACTLY = 0x80, 0x80
 
 @kernel(_nrt=False)
 def walk(t, source, target, dlid, hops, out_mtu, out_rank):
-    """Follow ``dlid[i]`` from port ``source[i]`` to port ``target[i]`` through the :data:`Hops` ``t``.
+    """Follow ``dlid[i]`` from port ``source[i]`` to port ``target[i]`` through the :data:`Hops`
+    ``t``.
 
-    Out: ``hops`` int16 (switches passed, -1: the tables lead elsewhere, or nowhere, or in a circle), smallest ``out_mtu``
-    and ``out_rank``.
+    Out: ``hops`` int16 (switches passed, -1: the tables lead elsewhere, or nowhere, or in a
+    circle), smallest ``out_mtu`` and ``out_rank``.
     """
     lft, switch_of_node, node_base, node_nports = t.lft, t.switch_of_node, t.node_base, t.node_nports
     port_node, port_peer, mtu, rank = t.port_node, t.port_peer, t.mtu, t.rank
@@ -73,7 +74,8 @@ def walk(t, source, target, dlid, hops, out_mtu, out_rank):
 
 @kernel(_nrt=False)
 def write_paths(prefix, fields, out):
-    """Put :data:`PathFields` into PathRecords ``out`` (uint8[n, 64], zeros): reversible, every selector "exactly" (IBA 15.2.5.16)."""
+    """Put :data:`PathFields` into PathRecords ``out`` (uint8[n, 64], zeros): reversible, every
+    selector "exactly" (IBA 15.2.5.16)."""
     source_guid, target_guid, slid, dlid = fields.source_guid, fields.target_guid, fields.slid, fields.dlid
     pkey, sl, mtu, rate, life = fields.pkey, fields.sl, fields.mtu, fields.rate, fields.life
     for i in range(len(out)):

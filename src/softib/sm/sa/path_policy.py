@@ -18,7 +18,8 @@ _KIND = {"CA": NodeType.CA, "SWITCH": NodeType.SWITCH, "ROUTER": NodeType.ROUTER
 
 
 class PathPolicy:
-    """``sl``, ``mtu``, ``rate_rank``, ``life`` int64[levels]: what a level sets, NONE where it does not. Level 0 is DEFAULT."""
+    """``sl``, ``mtu``, ``rate_rank``, ``life`` int64[levels]: what a level sets, NONE where it does
+    not. Level 0 is DEFAULT."""
 
     def __init__(self, policy: QosPolicy, subnet: Subnet, members: Members, partitions: tuple[Partition, ...]):
         self.policy, self.subnet = policy, subnet
@@ -64,10 +65,16 @@ class PathPolicy:
         return found
 
     def levels(
-        self, source: np.ndarray, target: np.ndarray, pkey: np.ndarray, qos_class: np.ndarray, service: np.ndarray, by_service: np.ndarray
-    ) -> np.ndarray:  # fmt: skip
-        """int64[n]: the level of each request. ``pkey`` and ``qos_class`` int64[n] are NONE where it gives none, ``service`` uint64[n] counts
-        where ``by_service``."""
+        self,
+        source: np.ndarray,
+        target: np.ndarray,
+        pkey: np.ndarray,
+        qos_class: np.ndarray,
+        service: np.ndarray,
+        by_service: np.ndarray,
+    ) -> np.ndarray:
+        """int64[n]: the level of each request. ``pkey`` and ``qos_class`` int64[n] are NONE where
+        it gives none, ``service`` uint64[n] counts where ``by_service``."""
         level, left = np.zeros(len(source), np.int64), np.ones(len(source), bool)
         for rule in self.policy.rules:
             fits = left & self._ends_fit(rule, source, target)
@@ -96,7 +103,8 @@ class PathPolicy:
 
 
 def unmatched(subnet: Subnet, members: Members) -> list[str]:
-    """Notes on the port groups of the subnet's QoS policy that no port is in: their rules fit nobody."""
+    """Notes on the port groups of the subnet's QoS policy that no port is in: their rules fit
+    nobody."""
     policy = subnet.config.qos_policy
     if policy is None:
         return []
@@ -109,7 +117,8 @@ def unmatched(subnet: Subnet, members: Members) -> list[str]:
 
 
 def inside(values: np.ndarray, ranges: Ranges, mask: int = (1 << 64) - 1) -> np.ndarray:
-    """bool[n]: ``values`` uint64[n] that lie in one of the ranges, whose ends and which are cut to ``mask``."""
+    """bool[n]: ``values`` uint64[n] that lie in one of the ranges, whose ends and which are cut to
+    ``mask``."""
     found = np.zeros(len(values), bool)
     cut = np.asarray(values, np.uint64) & np.uint64(mask)
     for first, last in ranges:

@@ -13,8 +13,9 @@ __all__ = ["Answer", "Request"]
 
 @dataclass(frozen=True)
 class Request:
-    """``data`` uint8[≥200] is the record asked for or given; ``trusted``: it came with the SM_Key; ``lid`` and ``qp`` are
-    the requester's, ``end`` its row in the subnet (-1: unknown). ``now_ps`` is when it came."""
+    """``data`` uint8[≥200] is the record asked for or given; ``trusted``: it came with the SM_Key;
+    ``lid`` and ``qp`` are the requester's, ``end`` its row in the subnet (-1: unknown). ``now_ps``
+    is when it came."""
 
     method: int
     attr: int
@@ -30,7 +31,8 @@ class Request:
 
 @dataclass(frozen=True)
 class Answer:
-    """``records`` uint8[n, size] answer a table; a single answer has one. None: nothing but the status.
+    """``records`` uint8[n, size] answer a table; a single answer has one. None: nothing but the
+    status.
 
     ``wait``: tables that must be read from the devices first (then the question is put again).
     """

@@ -1,4 +1,5 @@
-"""What an administrator knows between questions: the subnet of the last sweep, who is a member of what, tables made of it."""
+"""What an administrator knows between questions: the subnet of the last sweep, who is a member of
+what, tables made of it."""
 
 from __future__ import annotations
 
@@ -24,8 +25,9 @@ __all__ = ["SaState"]
 class SaState:
     """``subnet`` is that of :meth:`refresh`, None before the first one.
 
-    ``sm_info`` (gives uint8[64]) and ``other_managers`` (port of the database → SMInfo) are what SMInfoRecord tells. ``tables`` are records
-    by attribute that stay until the next sweep, ``read`` what devices answered.
+    ``sm_info`` (gives uint8[64]) and ``other_managers`` (port of the database → SMInfo) are what
+    SMInfoRecord tells. ``tables`` are records by attribute that stay until the next sweep, ``read``
+    what devices answered.
     """
 
     def __init__(self, sa_key: int, multicast: Multicast, subscriptions: Subscriptions, services: Services):

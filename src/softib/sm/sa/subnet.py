@@ -1,6 +1,7 @@
 """What a finished sweep left, as the columns that records are made of.
 
-``end`` is a row of the end ports, ascending by LID, and behind them of virtual ports; ``port`` and ``node`` are rows of the manager's database.
+``end`` is a row of the end ports, ascending by LID, and behind them of virtual ports; ``port`` and
+``node`` are rows of the manager's database.
 """
 
 from __future__ import annotations
@@ -22,11 +23,32 @@ from softib.sm.managers.router_mgr import RouterTables
 __all__ = ["RATE_GBPS", "Subnet", "rate_codes"]
 
 RATE_GBPS = {
-    2: 2.5, 5: 5, 3: 10, 11: 14, 6: 20, 15: 25, 19: 28, 4: 30, 7: 40, 20: 50, 12: 56, 8: 60, 9: 80, 16: 100, 13: 112, 10: 120,
-    14: 168, 17: 200, 18: 300, 21: 400, 22: 600, 23: 800, 24: 1200,
-}  # fmt: skip
-"""Rate codes of PathRecord and MCMemberRecord → nominal Gb/s, slowest first (IBA 15.2.5.16; 23 and 24: Linux
-``ib_verbs.h``). A larger code need not be a faster rate."""
+    2: 2.5,
+    5: 5,
+    3: 10,
+    11: 14,
+    6: 20,
+    15: 25,
+    19: 28,
+    4: 30,
+    7: 40,
+    20: 50,
+    12: 56,
+    8: 60,
+    9: 80,
+    16: 100,
+    13: 112,
+    10: 120,
+    14: 168,
+    17: 200,
+    18: 300,
+    21: 400,
+    22: 600,
+    23: 800,
+    24: 1200,
+}
+"""Rate codes of PathRecord and MCMemberRecord → nominal Gb/s, slowest first (IBA 15.2.5.16; 23 and
+24: Linux ``ib_verbs.h``). A larger code need not be a faster rate."""
 _CODE = {gbps: code for code, gbps in RATE_GBPS.items()}
 _LANE_GBPS = {1: 2.5, 2: 5.0, 4: 10.0}
 _LANE_GBPS_EXT = {1: 14.0, 2: 25.0, 4: 50.0, 8: 100.0}
@@ -34,7 +56,8 @@ _LANE_GBPS_EXT2 = {1: 200.0, 2: 400.0}
 
 
 def rate_codes(port_info: np.ndarray) -> np.ndarray:
-    """Rate code of each port by its active width and speed (uint8[n, 64] → uint8[n]); 2.5 Gb/s where they are none.
+    """Rate code of each port by its active width and speed (uint8[n, 64] → uint8[n]); 2.5 Gb/s
+    where they are none.
 
     A rate that has no code (an XDR link of 12 lanes) reads as the fastest one that has.
     """
@@ -76,7 +99,8 @@ class Subnet:
         self.end_lmc = db.port_lmc[self.end_port].astype(np.int64)
         self.end_guid = db.port_guid[self.end_port]
         self.physical = len(ends)
-        """Ends before this one are ports, the others virtual ports: with a GUID, partitions and perhaps a LID of their own, on somebody's port."""
+        """Ends before this one are ports, the others virtual ports: with a GUID, partitions and
+        perhaps a LID of their own, on somebody's port."""
         self._add_vports()
         self.end_node = db.port_node[self.end_port]
         self.alias_guid = self.alias_owner = np.zeros(0, np.uint64)
@@ -144,15 +168,17 @@ class Subnet:
         return found[np.argsort(self.end_lid[found], kind="stable")]
 
     def is_off_subnet(self, gid: np.ndarray) -> np.ndarray:
-        """bool[n]: unicast GIDs (uint64[n, 2]) of other subnets (IBA 4.1.1): another prefix, and none that is link-local."""
+        """bool[n]: unicast GIDs (uint64[n, 2]) of other subnets (IBA 4.1.1): another prefix, and
+        none that is link-local."""
         prefix = gid[:, 0]
         multicast = (prefix >> np.uint64(56)) == np.uint64(0xFF)
         here = (prefix == np.uint64(self.config.subnet_prefix)) | (prefix == np.uint64(LINK_LOCAL))
         return ~here & ~multicast & (prefix != 0)
 
     def routers_of_gid(self, gid: np.ndarray) -> np.ndarray:
-        """End of the router towards each GID of another subnet, -1 where no router leads there. Destinations are shared out among the routers that
-        name their subnet, else among those that name none at all; a GID always has the same one."""
+        """End of the router towards each GID of another subnet, -1 where no router leads there.
+        Destinations are shared out among the routers that name their subnet, else among those that
+        name none at all; a GID always has the same one."""
         found = np.full(len(gid), -1)
         for prefix in np.unique(gid[:, 0]).tolist():
             routers = self._routers_to(prefix)
@@ -162,7 +188,8 @@ class Subnet:
         return found
 
     def _routers_to(self, prefix: int) -> np.ndarray:
-        """Ends of the routers that may lead to the subnet. Prefix routes go before what routers say."""
+        """Ends of the routers that may lead to the subnet. Prefix routes go before what routers
+        say."""
         if self.config.prefix_routes is not None:
             route = next((r for r in self.config.prefix_routes if r.prefix in (None, prefix)), None)
             if route is None:
@@ -175,7 +202,8 @@ class Subnet:
 
     @cached_property
     def lid_of_port(self) -> np.ndarray:
-        """int64[ports]: LID of each port's end port (a switch's: that of port 0), 0 where there is none."""
+        """int64[ports]: LID of each port's end port (a switch's: that of port 0), 0 where there is
+        none."""
         db = self.db
         base = np.where(db.external, db.node_base[db.port_node], np.arange(db.n_ports))
         lid = np.zeros(db.n_ports, np.int64)
@@ -184,7 +212,8 @@ class Subnet:
 
     @cached_property
     def ports_with_info(self) -> np.ndarray:
-        """Ports whose PortInfo is known and that belong to an end port with a LID, ascending by LID and portnum."""
+        """Ports whose PortInfo is known and that belong to an end port with a LID, ascending by LID
+        and portnum."""
         db = self.db
         rows = np.flatnonzero(db.has_port_info & (self.lid_of_port > 0))
         return rows[np.lexsort((db.port_num[rows], self.lid_of_port[rows]))]
@@ -227,7 +256,8 @@ class Subnet:
 
     @cached_property
     def path_sl_row(self) -> np.ndarray:
-        """int64[ends]: row of ``routing.path_sl`` for paths from each end: its switch, or 0 where one row holds for all."""
+        """int64[ends]: row of ``routing.path_sl`` for paths from each end: its switch, or 0 where
+        one row holds for all."""
         table = self.routing.path_sl
         if table is None or len(table) == 1 or not len(self.graph.end_switch):
             return np.zeros(len(self), np.int64)

@@ -1,8 +1,10 @@
-"""What somebody who asks may see (IBA 15.4.1.2): records of ports with which the requester shares a partition.
+"""What somebody who asks may see (IBA 15.4.1.2): records of ports with which the requester shares a
+partition.
 
-Two ports share one as they do for packets: a P_Key of both, one of them a full member (10.9.3). Records of a switch are those of
-its port 0, a LinkRecord needs both ends, a path both ends. A request with the SM_Key is trusted and sees everything. OpenSM has the
-same rule, but shows what an external port of a switch without a P_Key table is to everybody.
+Two ports share one as they do for packets: a P_Key of both, one of them a full member (10.9.3).
+Records of a switch are those of its port 0, a LinkRecord needs both ends, a path both ends. A
+request with the SM_Key is trusted and sees everything. OpenSM has the same rule, but shows what an
+external port of a switch without a P_Key table is to everybody.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ LID_AT = slice(0, 2)
 
 
 class Views:
-    """Of one subnet and its partitions. ``open``: everybody shares a partition with everybody, and nothing is limited."""
+    """Of one subnet and its partitions. ``open``: everybody shares a partition with everybody, and
+    nothing is limited."""
 
     def __init__(self, subnet: Subnet, members: Members):
         self.subnet, self.members = subnet, members

@@ -1,4 +1,5 @@
-"""What a sweep does with the answers to its requests, with refusals, and with requests that nobody answers."""
+"""What a sweep does with the answers to its requests, with refusals, and with requests that nobody
+answers."""
 
 from __future__ import annotations
 
@@ -25,9 +26,11 @@ __all__ = ["SweepAnswers"]
 
 
 class SweepAnswers:
-    """Writes answers to the requests of ``sweep`` into its database, or hands them to the manager that sent the request.
+    """Writes answers to the requests of ``sweep`` into its database, or hands them to the manager
+    that sent the request.
 
-    ``stale``: a port had changed when it was read again, or could not be read; ``stale_switches``: NodeGUIDs of the switches with such a port.
+    ``stale``: a port had changed when it was read again, or could not be read; ``stale_switches``:
+    NodeGUIDs of the switches with such a port.
     """
 
     def __init__(self, sweep: Sweep):

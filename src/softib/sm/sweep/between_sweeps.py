@@ -1,7 +1,9 @@
-"""Tasks between sweeps, one at a time: which is due, what it sends, and what follows from its answers.
+"""Tasks between sweeps, one at a time: which is due, what it sends, and what follows from its
+answers.
 
-:class:`~softib.sm.sweep.light_sweep.LightSweep` knows most of them; ``isolate`` takes ports out and gives them back; ``details`` asks routers whether they lead
-where they led, and adapters whether virtual ports came up or went down.
+:class:`~softib.sm.sweep.light_sweep.LightSweep` knows most of them; ``isolate`` takes ports out and
+gives them back; ``details`` asks routers whether they lead where they led, and adapters whether
+virtual ports came up or went down.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ __all__ = ["BetweenSweeps"]
 
 
 class BetweenSweeps:
-    """:meth:`wanted` names what shall be done at once, :meth:`due` what the clock calls for; :meth:`run` begins a task, :meth:`done` ends it."""
+    """:meth:`wanted` names what shall be done at once, :meth:`due` what the clock calls for;
+    :meth:`run` begins a task, :meth:`done` ends it."""
 
     def __init__(self, runner: SweepRunner, responder: Responder):
         self.runner, self.responder = runner, responder
@@ -34,7 +37,8 @@ class BetweenSweeps:
         )
         self._check_master_lid = self._look_closer = False
         self._changed: set[int] = set()
-        """NodeGUIDs of routers that lead to other subnets than before, and of adapters with other virtual ports."""
+        """NodeGUIDs of routers that lead to other subnets than before, and of adapters with other
+        virtual ports."""
 
     def wanted(self, now_ps: int) -> str:
         """The task, or first phase of a sweep, that shall be done at once; "" for nothing."""

@@ -1,8 +1,11 @@
-"""What devices say that they have room for, and what to do where that does not suffice or is not so (IBA 14.2.5.4, 14.2.5.3).
+"""What devices say that they have room for, and what to do where that does not suffice or is not so
+(IBA 14.2.5.4, 14.2.5.3).
 
-A switch whose LinearFDBCap does not reach the highest LID cannot forward to all. It is left out, and what hangs on it alone with it: nobody's packets lead
-through it, and the rest of the subnet is managed. One that held a table of that length when it said so is kept: a capacity does not change, so that it lies. One that refused a
-block of its table has no room for it, whatever it says. The manager's own switch is kept always.
+A switch whose LinearFDBCap does not reach the highest LID cannot forward to all. It is left out,
+and what hangs on it alone with it: nobody's packets lead through it, and the rest of the subnet is
+managed. One that held a table of that length when it said so is kept: a capacity does not change,
+so that it lies. One that refused a block of its table has no room for it, whatever it says. The
+manager's own switch is kept always.
 """
 
 from __future__ import annotations
@@ -19,7 +22,8 @@ __all__ = ["changed_capacities", "leave_out_short", "refused_blocks"]
 
 
 def leave_out_short(db: Database, store: LftStore) -> list[tuple[int, str]]:
-    """Take switches out whose forwarding table is too short for the LIDs that are given; (NodeGUID, what it says) of each."""
+    """Take switches out whose forwarding table is too short for the LIDs that are given; (NodeGUID,
+    what it says) of each."""
     ends = db.end_ports()
     top = int((db.port_lid[ends].astype(np.int64) + (1 << db.port_lmc[ends].astype(np.int64)) - 1).max(initial=0))
     nodes = np.flatnonzero(db.is_switch & db.node_ok)
@@ -36,7 +40,10 @@ def leave_out_short(db: Database, store: LftStore) -> list[tuple[int, str]]:
             f"says that its forwarding table has {counted(int(stated[i]), 'entry')}, where LIDs up to {top} are in use"
         )
         if refused[i] <= top:
-            what = f"refused entries of its forwarding table from LID {int(refused[i])} on, where LIDs up to {top} are in use"
+            what = (
+                f"refused entries of its forwarding table from LID {int(refused[i])} on, where LIDs up to {top} are "
+                f"in use"
+            )
         held = store.tables.get(guid, (0, None))[0]
         local = node in local_nodes
         if local or (refused[i] > top and held >= top):
@@ -53,23 +60,26 @@ def leave_out_short(db: Database, store: LftStore) -> list[tuple[int, str]]:
 
 
 def refused_blocks(store: LftStore, guids: np.ndarray, blocks: np.ndarray) -> None:
-    """These blocks of forwarding tables were refused (NodeGUID and block of each): the next sweep goes by that."""
+    """These blocks of forwarding tables were refused (NodeGUID and block of each): the next sweep
+    goes by that."""
     for guid, block in zip(guids.tolist(), blocks.tolist(), strict=True):
         store.refused[guid] = min(store.refused.get(guid, 1 << 16), block * LFT_BLOCK)
 
 
 _OF_NODE = {"PartitionCap": (NodeInfo.partition_cap, "node_info")}
 _OF_SWITCH = {
-    "LinearFDBCap": (SwitchInfo.linear_fdb_cap, "switch_info"), "MulticastFDBCap": (SwitchInfo.mcast_fdb_cap, "switch_info"),
+    "LinearFDBCap": (SwitchInfo.linear_fdb_cap, "switch_info"),
+    "MulticastFDBCap": (SwitchInfo.mcast_fdb_cap, "switch_info"),
     "PartitionEnforcementCap": (SwitchInfo.partition_enforcement_cap, "switch_info"),
-}  # fmt: skip
+}
 _OF_PORT = {"VLCap": PortInfo.vl_cap, "GUIDCap": PortInfo.guid_cap, "MTUCap": PortInfo.mtu_cap}
 MOST_VLS = 5
 """Largest code of VLCap (IBA 14.2.5.6): 15 data VLs."""
 
 
 def changed_capacities(before: Database, db: Database) -> list[tuple[int, str]]:
-    """(NodeGUID, what it says) of devices that have room for more or less than in the sweep before, or for what cannot be."""
+    """(NodeGUID, what it says) of devices that have room for more or less than in the sweep before,
+    or for what cannot be."""
     lines: list[tuple[int, str]] = []
     _, old, new = np.intersect1d(before.node_guid, db.node_guid, return_indices=True)
     same = (before.node_type[old] == db.node_type[new]) & (before.node_nports[old] == db.node_nports[new])
@@ -78,7 +88,10 @@ def changed_capacities(before: Database, db: Database) -> list[tuple[int, str]]:
     for name, (field, column) in (_OF_NODE | _OF_SWITCH).items():
         was, now = field.get(getattr(before, column)[old]), field.get(getattr(db, column)[new])
         differ = (was != now) & (both if column == "switch_info" else True)
-        lines += [(int(db.node_guid[new[i]]), f"{name} is {int(now[i])}; it was {int(was[i])}") for i in np.flatnonzero(differ).tolist()]  # fmt: skip
+        lines += [
+            (int(db.node_guid[new[i]]), f"{name} is {int(now[i])}; it was {int(was[i])}")
+            for i in np.flatnonzero(differ).tolist()
+        ]
     guid = db.node_guid[db.port_node]
     ends = db.end_ports()
     ends_before = before.end_ports()
@@ -92,5 +105,11 @@ def changed_capacities(before: Database, db: Database) -> list[tuple[int, str]]:
             for i in np.flatnonzero(differ).tolist()
         ]
     wrong = np.flatnonzero(db.has_port_info & (PortInfo.vl_cap.get(db.port_info) > MOST_VLS))
-    lines += [(int(guid[p]), f"VLCap of port {int(db.port_num[p])} is {int(PortInfo.vl_cap.get(db.port_info[p]))}, which means nothing") for p in wrong.tolist()]  # fmt: skip
+    lines += [
+        (
+            int(guid[p]),
+            f"VLCap of port {int(db.port_num[p])} is {int(PortInfo.vl_cap.get(db.port_info[p]))}, which means nothing",
+        )
+        for p in wrong.tolist()
+    ]
     return lines

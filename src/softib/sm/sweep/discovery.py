@@ -1,14 +1,16 @@
 """The directed-route sweep (IBA 14.4.3): which nodes there are, and which port is cabled to which.
 
-NodeInfo goes through every live port, of both ends of a cable. What a new node must tell next (NodeDescription,
-SwitchInfo, then PortInfo of each port) is asked as soon as its NodeInfo arrived; nothing waits for a level to end.
+NodeInfo goes through every live port, of both ends of a cable. What a new node must tell next
+(NodeDescription, SwitchInfo, then PortInfo of each port) is asked as soon as its NodeInfo arrived;
+nothing waits for a level to end.
 
-A switch raises trap 128 on the first rise of PortStateChange only (IBA 14.2.5.4). So a master clears the bit of a switch that it manages
-before it reads its ports: what changes later raises the bit and the trap again. A switch that is new may be another master's; its bit is cleared
-when the sweep has asked for other managers (``tops``), and its ports are read again. A cable
-counts when both ends name each other; one end alone counts when the other end's probe was lost. Anything else is a
-second device with a NodeGUID that is taken already: it is reported and left out. No request goes through it, so the
-sweep ends after every port of every distinct GUID was asked once.
+A switch raises trap 128 on the first rise of PortStateChange only (IBA 14.2.5.4). So a master
+clears the bit of a switch that it manages before it reads its ports: what changes later raises the
+bit and the trap again. A switch that is new may be another master's; its bit is cleared when the
+sweep has asked for other managers (``tops``), and its ports are read again. A cable counts when
+both ends name each other; one end alone counts when the other end's probe was lost. Anything else
+is a second device with a NodeGUID that is taken already: it is reported and left out. No request
+goes through it, so the sweep ends after every port of every distinct GUID was asked once.
 """
 
 from __future__ import annotations
@@ -35,9 +37,11 @@ NOTHING = np.zeros(0, np.uint64)
 class Discovery:
     """One sweep: puts requests into ``queue``, takes answers by attribute, fills the database.
 
-    ``managed``: NodeGUIDs of the switches whose PortStateChange is cleared (a master's own: another one's traps depend on it). The phase does not wait for what is
-    behind a link in INIT (``unawaited`` counts the requests), once everything else is answered: nobody has managed it yet, and it may be
-    silent. A link that is ARMED or ACTIVE leads to a device that answered some manager; it has all its tries.
+    ``managed``: NodeGUIDs of the switches whose PortStateChange is cleared (a master's own: another
+    one's traps depend on it). The phase does not wait for what is behind a link in INIT
+    (``unawaited`` counts the requests), once everything else is answered: nobody has managed it
+    yet, and it may be silent. A link that is ARMED or ACTIVE leads to a device that answered some
+    manager; it has all its tries.
     """
 
     def __init__(
@@ -49,7 +53,8 @@ class Discovery:
         self._lids = 0
         self._over = False
         self.distrusted = False
-        """Does what was found not fit what the last sweep left? (Of a :class:`~softib.sm.sweep.rediscovery.Rediscovery` alone.)"""
+        """Does what was found not fit what the last sweep left? (Of a
+        :class:`~softib.sm.sweep.rediscovery.Rediscovery` alone.)"""
         self._unawaited: set[int] = set()
         self._waiting: set[int] = set()
         """Switches whose external ports are asked when PortInfo of port 0 is here."""
@@ -139,10 +144,14 @@ class Discovery:
     def _plausible(self, tags: np.ndarray, info: np.ndarray) -> np.ndarray:
         node_type, nports = NodeInfo.node_type.get(info), NodeInfo.num_ports.get(info)
         bad = (
-            (node_type < NodeType.CA) | (node_type > NodeType.ROUTER) | (nports == 0) | (nports == 255)
-            | (NodeInfo.local_port_num.get(info) > nports) | (NodeInfo.node_guid.get(info) == 0)
+            (node_type < NodeType.CA)
+            | (node_type > NodeType.ROUTER)
+            | (nports == 0)
+            | (nports == 255)
+            | (NodeInfo.local_port_num.get(info) > nports)
+            | (NodeInfo.node_guid.get(info) == 0)
             | ((node_type != NodeType.SWITCH) & (NodeInfo.local_port_num.get(info) == 0))
-        )  # fmt: skip
+        )
         for port in tags[bad].tolist():
             self.report.silent_ports.append((port, "impossible NodeInfo"))
         return ~bad
@@ -155,7 +164,8 @@ class Discovery:
         return db.routes.extend(db.port_route[tags], db.port_num[tags])
 
     def _enter(self, tags: np.ndarray, info: np.ndarray, nodes: np.ndarray) -> None:
-        """Note which port each answer came in by: the cable, and, for a CA port seen first, its route."""
+        """Note which port each answer came in by: the cable, and, for a CA port seen first, its
+        route."""
         db = self.db
         port = db.node_base[nodes] + NodeInfo.local_port_num.get(info)
         local = tags == LOCAL
@@ -179,7 +189,8 @@ class Discovery:
     def _enter_ends(
         self, tags: np.ndarray, info: np.ndarray, nodes: np.ndarray, port: np.ndarray, new: np.ndarray
     ) -> None:
-        """CA ports that are seen for the first time (rows ``new`` of the answers): how to get there, and its PortInfo."""
+        """CA ports that are seen for the first time (rows ``new`` of the answers): how to get
+        there, and its PortInfo."""
         if not len(new):
             return
         db = self.db
@@ -210,7 +221,8 @@ class Discovery:
         self.queue.get(SmpAttr.PORT_INFO, db.port_route[zero], zero, 0)
 
     def _ports_due(self, switches: np.ndarray) -> None:
-        """Ask for the external ports of ``switches``, as soon as port 0 of each says how (:meth:`Database.port_modifier`)."""
+        """Ask for the external ports of ``switches``, as soon as port 0 of each says how
+        (:meth:`Database.port_modifier`)."""
         known = self.db.has_port_info[self.db.node_base[switches]]
         self._ask_ports(switches[known])
         self._waiting.update(switches[~known].tolist())
@@ -280,7 +292,8 @@ class Discovery:
         self.queue.get(SmpAttr.NODE_INFO, db.port_route[rows], rows, 0, db.port_num[rows], keys)
 
     def _with_other_keys(self, tags: np.ndarray) -> np.ndarray:
-        """Ask behind ports ``tags``, where nobody answered, with the next M_Key; returns the ports where there is none left to try."""
+        """Ask behind ports ``tags``, where nobody answered, with the next M_Key; returns the ports
+        where there is none left to try."""
         if not self._keys_tried:
             return tags
         db, given_up = self.db, []
@@ -323,8 +336,8 @@ class Discovery:
     # -- the end of the sweep --
 
     def finish(self) -> None:
-        """Keep the cables that both ends confirm and the nodes that answered enough; ``sm_port`` becomes -1 where the
-        manager's own port did not."""
+        """Keep the cables that both ends confirm and the nodes that answered enough; ``sm_port``
+        becomes -1 where the manager's own port did not."""
         self._over = True
         self._confirm_cables()
         self._leave_out()

@@ -1,6 +1,8 @@
-"""Phases of a sweep for what a subnet may have beside routes: partitions, QoS, adaptive routing, congestion control, aggregation.
+"""Phases of a sweep for what a subnet may have beside routes: partitions, QoS, adaptive routing,
+congestion control, aggregation.
 
-Each is asked for by the configuration, keeps what it wrote in :class:`~softib.sm.stores.Stores`, and does nothing where nobody asked.
+Each is asked for by the configuration, keeps what it wrote in :class:`~softib.sm.stores.Stores`,
+and does nothing where nobody asked.
 """
 
 from __future__ import annotations
@@ -31,15 +33,19 @@ from softib.sm.tables.sl_check import sl_troubles
 __all__ = ["GMP_PHASES", "Features"]
 
 GMP_PHASES = {
-    "congestion": MgmtClass.CONG_CTRL, "sharp_info": MgmtClass.SHARP, "sharp_qps": MgmtClass.SHARP,
-    "sharp_edges": MgmtClass.SHARP, "sharp_trees": MgmtClass.SHARP,
-}  # fmt: skip
+    "congestion": MgmtClass.CONG_CTRL,
+    "sharp_info": MgmtClass.SHARP,
+    "sharp_qps": MgmtClass.SHARP,
+    "sharp_edges": MgmtClass.SHARP,
+    "sharp_trees": MgmtClass.SHARP,
+}
 """Phases whose requests are of another class than subnet management."""
 
 
 class Features:
-    """``enter`` has what each phase queues. ``wanted`` (PortInfo of all ports), ``reset`` (switches that hold nothing of what was written to
-    them) and ``fresh`` (bool[ports]: ports that came up anew, and those of switches that were reset) are the sweep's."""
+    """``enter`` has what each phase queues. ``wanted`` (PortInfo of all ports), ``reset`` (switches
+    that hold nothing of what was written to them) and ``fresh`` (bool[ports]: ports that came up
+    anew, and those of switches that were reset) are the sweep's."""
 
     def __init__(self, db: Database, queue: RequestQueue, config: SmConfig, stores: Stores, report: SweepReport):
         self.database, self.queue, self.config, self.stores, self.report = db, queue, config, stores, report
@@ -56,11 +62,21 @@ class Features:
         self._qos: QosManager | None = None
         self._ar: ArManager | None = None
         self.enter: dict[str, Callable[[], None]] = {
-            "policy": self._link_policy, "retrain": self._retrain, "qos": self._program_qos, "pkeys": self._read_pkeys, "partitions": self._partitions, "ar_info": self._ask_ar,
-            "ar_groups": self._ar_groups, "ar_lids": self._ar_lids, "ar_on": self._ar_on, "congestion": self._congestion,
-            "sharp_info": self._ask_sharp, "sharp_qps": self._sharp_qps, "sharp_edges": self._sharp_edges,
+            "policy": self._link_policy,
+            "retrain": self._retrain,
+            "qos": self._program_qos,
+            "pkeys": self._read_pkeys,
+            "partitions": self._partitions,
+            "ar_info": self._ask_ar,
+            "ar_groups": self._ar_groups,
+            "ar_lids": self._ar_lids,
+            "ar_on": self._ar_on,
+            "congestion": self._congestion,
+            "sharp_info": self._ask_sharp,
+            "sharp_qps": self._sharp_qps,
+            "sharp_edges": self._sharp_edges,
             "sharp_trees": self._sharp_trees,
-        }  # fmt: skip
+        }
 
     def window(self, phase: str) -> int:
         """How many requests of ``phase`` may be on their way at a time."""
@@ -82,7 +98,8 @@ class Features:
 
     @property
     def enforcing(self) -> list[tuple[np.ndarray, bool, bool]]:
-        """Switch ports, whether they check the P_Keys of what comes in, and of what goes out; empty where nobody programs partitions."""
+        """Switch ports, whether they check the P_Keys of what comes in, and of what goes out; empty
+        where nobody programs partitions."""
         return [] if self._pkeys is None else self._pkeys.enforcing()
 
     # -- what entering a phase does --
@@ -211,8 +228,8 @@ class Features:
             self.stores.congestion.unable.update(self.database.node_guid[self.database.port_node[tags]].tolist())
 
     def lost(self, phase: str, attr: int, tags: np.ndarray, why: str) -> np.ndarray | None:
-        """Requests without a good answer: nobody knows what these devices hold. Returns the nodes (rows) that the sweep shall name, None
-        where there is nothing to say, or it is said."""
+        """Requests without a good answer: nobody knows what these devices hold. Returns the nodes
+        (rows) that the sweep shall name, None where there is nothing to say, or it is said."""
         db = self.database
         if phase in GMP_PHASES:
             nodes = np.unique(db.port_node[tags]) if self.aggregation is None else self.aggregation.lost(tags)

@@ -1,7 +1,9 @@
 """What a manager does between sweeps: short lists of requests (IBA 14.4).
 
-``groups``: program groups that changed; ``read``: tables that an SA question waits for; ``light``: ask every switch
-whether a port changed; ``again``: ask some; ``aliases``: write alias GUIDs; ``poll``: a standby asks its master; ``sync``: it asks its own port who that is; ``control``: Set(SMInfo) to another manager.
+``groups``: program groups that changed; ``read``: tables that an SA question waits for; ``light``:
+ask every switch whether a port changed; ``again``: ask some; ``aliases``: write alias GUIDs;
+``poll``: a standby asks its master; ``sync``: it asks its own port who that is; ``control``:
+Set(SMInfo) to another manager.
 """
 
 from __future__ import annotations
@@ -30,8 +32,9 @@ LOOKS = ("light", "again")
 
 @dataclass
 class LightSweep:
-    """One task at a time, on the database of the last sweep. After it, ``changed`` says that a sweep is called for, ``suspects``
-    which nodes (NodeGUIDs) it shall ask, ``read`` what was read for whom, and ``accepted`` what another manager accepted."""
+    """One task at a time, on the database of the last sweep. After it, ``changed`` says that a
+    sweep is called for, ``suspects`` which nodes (NodeGUIDs) it shall ask, ``read`` what was read
+    for whom, and ``accepted`` what another manager accepted."""
 
     election: Election
     groups: McastManager
@@ -44,9 +47,17 @@ class LightSweep:
     """Of the own port, after ``sync``."""
     _control: SmControl | None = field(default=None)
 
-    def begin(self, task: str, db: Database, queue: RequestQueue, subnet: Subnet | None, need: Need | None,
-              aliases: AliasGuids | None = None) -> None:  # fmt: skip
-        """Queue what ``task`` sends (``control`` has a call of its own). ``subnet``: what the master's last sweep left; ``need``: for ``read``."""
+    def begin(
+        self,
+        task: str,
+        db: Database,
+        queue: RequestQueue,
+        subnet: Subnet | None,
+        need: Need | None,
+        aliases: AliasGuids | None = None,
+    ) -> None:
+        """Queue what ``task`` sends (``control`` has a call of its own). ``subnet``: what the
+        master's last sweep left; ``need``: for ``read``."""
         if task == "groups" and subnet is not None:
             self.groups.queue_blocks(subnet, queue, everything=False)
             queue_tops(subnet, queue, self.groups.highest, self.use_mfttop())
@@ -106,7 +117,8 @@ class LightSweep:
             self._suspect(db, tags)
 
     def _differs(self, db: Database, nodes: np.ndarray, data: np.ndarray) -> np.ndarray:
-        """bool[n]: switches with PortStateChange, and those whose LinearFDBTop is not what was set: they were reset."""
+        """bool[n]: switches with PortStateChange, and those whose LinearFDBTop is not what was set:
+        they were reset."""
         top = SwitchInfo.linear_fdb_top
         return (SwitchInfo.port_state_change.get(data) > 0) | (top.get(data) != top.get(db.switch_info[nodes]))
 

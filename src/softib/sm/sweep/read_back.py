@@ -1,8 +1,10 @@
-"""What switches hold that another manager programmed: read before it is written (IBA 14.2.5.10, 14.2.5.12).
+"""What switches hold that another manager programmed: read before it is written (IBA 14.2.5.10,
+14.2.5.12).
 
-A manager that takes over does not know the tables. A switch whose LinearFDBTop is not 0 is asked for its forwarding table up to
-there, and for the multicast blocks that groups use; then the sweep sets what differs, and a table that is right is not touched while
-packets pass. A block that is not answered is written.
+A manager that takes over does not know the tables. A switch whose LinearFDBTop is not 0 is asked
+for its forwarding table up to there, and for the multicast blocks that groups use; then the sweep
+sets what differs, and a table that is right is not touched while packets pass. A block that is not
+answered is written.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ __all__ = ["ReadBack"]
 
 
 class ReadBack:
-    """One reading: :meth:`ask`, :meth:`heard` for the answers, :meth:`finish` to hand what came whole to ``store`` and ``groups``.
+    """One reading: :meth:`ask`, :meth:`heard` for the answers, :meth:`finish` to hand what came
+    whole to ``store`` and ``groups``.
 
     ``nodes``: switches of ``db`` whose tables nobody knows.
     """

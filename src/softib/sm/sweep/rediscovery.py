@@ -1,15 +1,18 @@
-"""Discovery of what changed alone: the rest of the subnet is as the last sweep left it (IBA 14.4.3).
+"""Discovery of what changed alone: the rest of the subnet is as the last sweep left it (IBA
+14.4.3).
 
-The switches that said PortStateChange, or were named by a trap, are asked for all their ports. A cable counts as before where the port
-was ACTIVE and is; any other port that is up is asked what is behind it, and what hangs there is asked anew. The switch at the
-other end of a cable that is gone is asked, too: its own trap may have been lost with the cable.
+The switches that said PortStateChange, or were named by a trap, are asked for all their ports. A
+cable counts as before where the port was ACTIVE and is; any other port that is up is asked what is
+behind it, and what hangs there is asked anew. The switch at the other end of a cable that is gone
+is asked, too: its own trap may have been lost with the cable.
 
-A directed route may lead through the very cable that fell. So before a node is asked, the ports of its route are, from the
-manager outwards, until one is known to be as it was in this sweep: a request goes only where the way is proved, and none waits
-for its timeout. When a cable is gone the routes are computed again. Nodes that no cable leads to are taken out.
+A directed route may lead through the very cable that fell. So before a node is asked, the ports of
+its route are, from the manager outwards, until one is known to be as it was in this sweep: a
+request goes only where the way is proved, and none waits for its timeout. When a cable is gone the
+routes are computed again. Nodes that no cable leads to are taken out.
 
-What does not fit together (a NodeGUID at two places, a way that breaks while it is walked, the manager's own port not ACTIVE) sets
-``distrusted``: the manager then discovers everything.
+What does not fit together (a NodeGUID at two places, a way that breaks while it is walked, the
+manager's own port not ACTIVE) sets ``distrusted``: the manager then discovers everything.
 """
 
 from __future__ import annotations
@@ -34,15 +37,16 @@ UNREACHABLE, PROVED = -1, -2
 
 @dataclass
 class Resume:
-    """What an incremental sweep starts from: the database of the last one (it is left as it is), and the NodeGUIDs of those to ask."""
+    """What an incremental sweep starts from: the database of the last one (it is left as it is),
+    and the NodeGUIDs of those to ask."""
 
     database: Database
     suspects: set[int] = field(default_factory=set)
 
 
 class Rediscovery(Discovery):
-    """``db`` is a copy of the last sweep's, and is changed; ``suspects``: NodeGUIDs of the nodes to be asked. Devices that did not answer
-    all of the last sweep's questions are asked, too."""
+    """``db`` is a copy of the last sweep's, and is changed; ``suspects``: NodeGUIDs of the nodes to
+    be asked. Devices that did not answer all of the last sweep's questions are asked, too."""
 
     def __init__(self, db: Database, queue: RequestQueue, report: SweepReport, config: SmConfig, suspects: set[int]):
         super().__init__(db, queue, report, config, managed=db.node_guid.copy())
@@ -79,7 +83,8 @@ class Rediscovery(Discovery):
         self._go_on()
 
     def lost(self, attr: int, tags: np.ndarray, why: str) -> None:
-        """A port of a route, or a node at the end of a proved one, that does not answer: the picture is wrong."""
+        """A port of a route, or a node at the end of a proved one, that does not answer: the
+        picture is wrong."""
         if attr == SmpAttr.PORT_INFO and not self._over and self._checking.intersection(tags.tolist()):
             self.distrusted = True
         super().lost(attr, tags, why)
@@ -137,7 +142,8 @@ class Rediscovery(Discovery):
         self.queue.get(SmpAttr.PORT_INFO, db.port_route[rows], rows, db.port_modifier(rows))
 
     def _unproved(self, node: int) -> int:
-        """The port nearest to the manager of the route to ``node`` that is not proved; PROVED, or UNREACHABLE where no cable leads there."""
+        """The port nearest to the manager of the route to ``node`` that is not proved; PROVED, or
+        UNREACHABLE where no cable leads there."""
         found, owner = PROVED, self.db.port_node
         while (port := int(self._via[node]) if node < len(self._via) else -1) >= 0:
             if port not in self._proved:

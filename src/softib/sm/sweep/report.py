@@ -31,10 +31,12 @@ GMP_NAMES = {
 class SweepReport:
     """Counts of one sweep. Times are the caller's (``now_ps``): virtual in process, real on a wire.
 
-    ``mads`` counts requests by ``"Get NODE_INFO"`` and the like, retries apart. ``duplicates`` are (NodeGUID, port behind which
-    a second device has it); ``silent_ports`` (port, why): nothing usable behind a live port; ``mute_ports`` and
-    ``mute_nodes``: a device that stopped answering; ``wrong_answers`` (NodeGUID, what it says): one whose answers do not fit
-    (:mod:`~softib.sm.sweep.wrong_answers`); ``locked``: ports that hide their M_Key from this manager. Ports are rows of the manager's database, -1 = its own.
+    ``mads`` counts requests by ``"Get NODE_INFO"`` and the like, retries apart. ``duplicates`` are
+    (NodeGUID, port behind which a second device has it); ``silent_ports`` (port, why): nothing
+    usable behind a live port; ``mute_ports`` and ``mute_nodes``: a device that stopped answering;
+    ``wrong_answers`` (NodeGUID, what it says): one whose answers do not fit
+    (:mod:`~softib.sm.sweep.wrong_answers`); ``locked``: ports that hide their M_Key from this
+    manager. Ports are rows of the manager's database, -1 = its own.
     """
 
     nodes: int = 0
@@ -58,7 +60,8 @@ class SweepReport:
     sls: list[Any] = field(default_factory=list)
     """:class:`~softib.sm.tables.sl_check.SlTrouble` of SLs in use that a port drops or starves."""
     tables_change: str = "unchanged"
-    """Can a credit loop arise while forwarding tables change? :attr:`softib.sm.tables.lft_plan.LftPlan.state`."""
+    """Can a credit loop arise while forwarding tables change?
+    :attr:`softib.sm.tables.lft_plan.LftPlan.state`."""
     notes: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
@@ -93,15 +96,28 @@ class SweepReport:
     def describe(self, db: Database) -> None:
         """Turn what went wrong into ``problems``: a line each, the first 20 of a kind."""
         lines: list[str] = []
-        _some(lines, [f"NodeGUID {guid:#018x} is on two devices: {_where(db, db.node_of(guid))} and behind"
-                      f" {_behind(db, port)}; the second one is left out" for guid, port in self.duplicates])  # fmt: skip
+        _some(
+            lines,
+            [
+                f"NodeGUID {guid:#018x} is on two devices: {_where(db, db.node_of(guid))} and behind"
+                f" {_behind(db, port)}; the second one is left out"
+                for guid, port in self.duplicates
+            ],
+        )
         _some(
             lines, [f"behind {_behind(db, port)}: {why}; nothing there is managed" for port, why in self.silent_ports]
         )
         _some(lines, [f"{_where(db, node)}: {attr} {why}" for node, attr, why in self.mute_nodes])
         _some(lines, [f"{db.port_name(port)}: PORT_INFO {why}" for port, why in self.mute_ports])
-        _some(lines, [f"{db.port_name(port)}: holds an M_Key that this manager does not know; name it by m_key, or by the line"
-                      f" '{int(db.port_guid[port]):#018x} KEY' of guid2mkey" for port in self.locked])  # fmt: skip
+        _some(
+            lines,
+            [
+                f"{db.port_name(port)}: holds an M_Key that this manager does not know; name it by m_key, or by the "
+                f"line"
+                f" '{int(db.port_guid[port]):#018x} KEY' of guid2mkey"
+                for port in self.locked
+            ],
+        )
         named = [(db.node_of(guid), guid, what) for guid, what in dict.fromkeys(self.wrong_answers)]
         _some(lines, [f"{_where(db, n) if n >= 0 else f'{guid:#018x}'}: {what}" for n, guid, what in named])
         _some(lines, [f"{db.port_name(port)}: cabled, but not ACTIVE" for port in self.not_active])
@@ -129,7 +145,8 @@ class SweepReport:
 
 
 def attribute_name(kind: int) -> str:
-    """Name of an SMP's attribute, or of class and attribute of a GMP (:func:`~softib.mad.gmp_requests.kind_of`)."""
+    """Name of an SMP's attribute, or of class and attribute of a GMP
+    (:func:`~softib.mad.gmp_requests.kind_of`)."""
     if kind < 1 << 16:
         return SmpAttr(kind).name
     return GMP_NAMES.get(kind, f"{MgmtClass(kind >> 16).name} {kind & 0xFFFF:#04x}")

@@ -1,4 +1,5 @@
-"""The manager's own requests on the wire: built when there is room, their answers sorted by attribute."""
+"""The manager's own requests on the wire: built when there is room, their answers sorted by
+attribute."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ __all__ = ["RequestWindow"]
 
 
 class RequestWindow:
-    """``queue`` is what the current phase or task still has to send, ``transactor`` what is under way."""
+    """``queue`` is what the current phase or task still has to send, ``transactor`` what is under
+    way."""
 
     def __init__(self, transactor: Transactor, queue: RequestQueue):
         self.transactor, self.queue = transactor, queue
@@ -30,7 +32,8 @@ class RequestWindow:
         report.retries, report.timeouts, report.strays = t.retried - retried, t.timeouts - timeouts, t.strays - strays
 
     def fill(self, chunk: int) -> None:
-        """Hand requests to the transactor as long as they could leave at once (a MAD is built when it leaves)."""
+        """Hand requests to the transactor as long as they could leave at once (a MAD is built when
+        it leaves)."""
         most = min(self.transactor.room, chunk)
         while most > 0 and len(self.queue):
             batch, tags = self.queue.take(most)
@@ -38,6 +41,7 @@ class RequestWindow:
             most -= len(batch)
 
     def answers(self, only: int | None) -> Iterator[Answers]:
-        """What was answered, refused or given up; ``only``: where the phase sent one attribute alone."""
+        """What was answered, refused or given up; ``only``: where the phase sent one attribute
+        alone."""
         for done in self.transactor.completed():
             yield from by_attribute(done, only)

@@ -10,10 +10,13 @@ __all__ = ["reroute"]
 
 
 def reroute(db: Database) -> np.ndarray:
-    """Give every node and port that a chain of known cables leads to the shortest route from the manager's port.
+    """Give every node and port that a chain of known cables leads to the shortest route from the
+    manager's port.
 
-    Routes are added, none is changed: requests that are under way keep theirs, and what no cable leads to keeps its last one. Returns int32[nodes]: the port (row) through which a node
-    is entered, -2 for the manager's own node, -1 for a node that no cable leads to. ``db.sm_port`` must be known.
+    Routes are added, none is changed: requests that are under way keep theirs, and what no cable
+    leads to keeps its last one. Returns int32[nodes]: the port (row) through which a node is
+    entered, -2 for the manager's own node, -1 for a node that no cable leads to. ``db.sm_port``
+    must be known.
     """
     peer, port_node, switch = db.port_peer, db.port_node, db.is_switch
     via = np.full(db.n_nodes, -1, np.int32)

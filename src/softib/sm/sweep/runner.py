@@ -1,4 +1,5 @@
-"""Carries sweeps from phase to phase: the next is entered when all requests of one are answered or given up."""
+"""Carries sweeps from phase to phase: the next is entered when all requests of one are answered or
+given up."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ __all__ = ["Phase", "SweepRunner"]
 
 @dataclass
 class Phase:
-    """What the manager does: a phase of a sweep, a task between sweeps, or nothing (``name`` is "")."""
+    """What the manager does: a phase of a sweep, a task between sweeps, or nothing (``name`` is
+    "")."""
 
     name: str = ""
     since_ps: int = 0
@@ -38,8 +40,8 @@ class Phase:
 
 
 class SweepRunner:
-    """``sweep`` is the current or last one, ``count`` how many began, ``graph`` and ``routing`` what was routed last. ``mastership`` says
-    whose subnet it is."""
+    """``sweep`` is the current or last one, ``count`` how many began, ``graph`` and ``routing``
+    what was routed last. ``mastership`` says whose subnet it is."""
 
     def __init__(self, transactor: Transactor, phase: Phase):
         self.transactor, self.phase = transactor, phase
@@ -47,7 +49,8 @@ class SweepRunner:
         self.routing: Routing | None = None
         self.count = 0
         self.drained_ps = NEVER_PS
-        """When packets of old entries have drained, so that the next stage of forwarding tables may begin; NEVER_PS: nothing waits for it."""
+        """When packets of old entries have drained, so that the next stage of forwarding tables may
+        begin; NEVER_PS: nothing waits for it."""
         self._ended_well = False
 
     def connect(self, mastership: Mastership) -> None:
@@ -104,7 +107,8 @@ class SweepRunner:
         self.begin(now_ps)
 
     def leave_silent(self) -> bool:
-        """Is all that the discovery still waits for behind links in INIT, and late? It goes on without; :class:`SilentPorts` asks again."""
+        """Is all that the discovery still waits for behind links in INIT, and late? It goes on
+        without; :class:`SilentPorts` asks again."""
         discovery, t = self.sweep.discovery, self.transactor
         if self.phase.name != PHASES[0] or not t.only_overdue or t.outstanding != discovery.unawaited:
             return False

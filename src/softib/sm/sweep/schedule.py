@@ -1,7 +1,9 @@
-"""What shall be looked at, and when: sweeps that were called for, light sweeps, polls, and devices that are asked once more.
+"""What shall be looked at, and when: sweeps that were called for, light sweeps, polls, and devices
+that are asked once more.
 
-A port sends no trap sooner than SubnetTimeOut after the one before (IBA 14.2.5.1, o14-2): a link that comes back within that time is told late. So
-the switches that a sweep was about are asked for PortStateChange a few times until a trap of theirs could have come.
+A port sends no trap sooner than SubnetTimeOut after the one before (IBA 14.2.5.1, o14-2): a link
+that comes back within that time is told late. So the switches that a sweep was about are asked for
+PortStateChange a few times until a trap of theirs could have come.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ __all__ = ["Schedule"]
 RECHECK_PS = 2 * 10**12
 """When a master looks again whether a higher manager that discovered is ready to take over."""
 REREAD_PARTS = (8, 4, 2, 1, 0.8)
-"""Switches that a sweep was about are asked again an eighth of SubnetTimeOut later, a quarter …, and once when it is over."""
+"""Switches that a sweep was about are asked again an eighth of SubnetTimeOut later, a quarter …,
+and once when it is over."""
 SUBNET_TIMEOUT_UNIT_PS = 4_096_000
 TROUBLE_PS, MOST_TROUBLES = 10**12, 6
 """When devices that did not answer everything are asked again: after 2 s, 4 s … 64 s."""
@@ -29,8 +32,9 @@ TROUBLE_PS, MOST_TROUBLES = 10**12, 6
 
 @dataclass
 class Schedule:
-    """``sweep``: one shall begin at once, of the ``whole`` subnet or of the ``suspects`` (NodeGUIDs) alone. ``look_ps``: the next light
-    sweep of a master, the next poll of a standby. ``touched`` (NodeGUIDs) are asked again at the times ``relook_ps``."""
+    """``sweep``: one shall begin at once, of the ``whole`` subnet or of the ``suspects``
+    (NodeGUIDs) alone. ``look_ps``: the next light sweep of a master, the next poll of a standby.
+    ``touched`` (NodeGUIDs) are asked again at the times ``relook_ps``."""
 
     sweep: bool = True
     whole: bool = True
@@ -55,7 +59,8 @@ class Schedule:
         self.suspects |= nodes
 
     def suspect_lids(self, lids: tuple[int, ...], db: Database, subnet: Subnet | None) -> None:
-        """Devices with these LIDs said that something changed. ``db`` is the current sweep's, ``subnet`` what the last one left."""
+        """Devices with these LIDs said that something changed. ``db`` is the current sweep's,
+        ``subnet`` what the last one left."""
         self.sweep = True
         for lid in lids:
             ports = np.flatnonzero((db.port_lid == lid) & (lid > 0))
@@ -72,8 +77,8 @@ class Schedule:
         self.sweep, self.whole, self.suspects = False, False, set()
 
     def found_relooking(self, nodes: set[int]) -> None:
-        """:attr:`touched` switches changed once more. The sweep that follows is not one after which they are asked again: a switch that says so for
-        ever would keep the manager busy."""
+        """:attr:`touched` switches changed once more. The sweep that follows is not one after which
+        they are asked again: a switch that says so for ever would keep the manager busy."""
         self.suspect(nodes)
         self._by_itself = True
 
@@ -85,8 +90,8 @@ class Schedule:
         return due
 
     def swept(self, now_ps: int, config: SmConfig, troubled: bool, wrong: set[int]) -> None:
-        """A sweep of the master is over; ``troubled``: devices did not answer everything; ``wrong``: those (NodeGUIDs) that
-        answered what cannot be."""
+        """A sweep of the master is over; ``troubled``: devices did not answer everything;
+        ``wrong``: those (NodeGUIDs) that answered what cannot be."""
         if (
             self._was_whole
         ):  # traps that keep coming call for sweeps of some devices, and must not put off the look at all others

@@ -1,4 +1,5 @@
-"""Answers to the manager's SMPs, sorted by attribute: data, refusals, and requests without an answer."""
+"""Answers to the manager's SMPs, sorted by attribute: data, refusals, and requests without an
+answer."""
 
 from __future__ import annotations
 
@@ -15,8 +16,8 @@ __all__ = ["Answers", "by_attribute"]
 
 @dataclass
 class Answers:
-    """Requests for one attribute that are over: their ``tags``, and ``data`` uint8[n, 64] of those that were answered well (None: there
-    is no good answer; ``refused``: there is a bad one)."""
+    """Requests for one attribute that are over: their ``tags``, and ``data`` uint8[n, 64] of those
+    that were answered well (None: there is no good answer; ``refused``: there is a bad one)."""
 
     attr: int
     tags: np.ndarray
@@ -25,8 +26,8 @@ class Answers:
 
 
 def by_attribute(done: Completed, only: int | None = None) -> Iterator[Answers]:
-    """The answers of ``done``; an attribute's refused ones before its good ones. ``only``: it is known to hold one attribute,
-    so nothing but the status of an answer is looked at."""
+    """The answers of ``done``; an attribute's refused ones before its good ones. ``only``: it is
+    known to hold one attribute, so nothing but the status of an answer is looked at."""
     mad, tags = done.batch.mad, done.tags
     if only is not None:
         attr = np.full(len(mad), only, np.uint16)

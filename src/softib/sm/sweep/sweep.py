@@ -1,7 +1,8 @@
-"""One sweep: a list of phases (:mod:`~softib.sm.sweep.phases`), each of which puts requests into the queue.
+"""One sweep: a list of phases (:mod:`~softib.sm.sweep.phases`), each of which puts requests into
+the queue.
 
-The next phase is entered when all requests of one are answered or given up; the caller carries them, and :mod:`~softib.sm.sweep.answers` takes
-their answers.
+The next phase is entered when all requests of one are answered or given up; the caller carries
+them, and :mod:`~softib.sm.sweep.answers` takes their answers.
 """
 
 from __future__ import annotations
@@ -43,21 +44,31 @@ __all__ = ["Sweep"]
 
 
 class Sweep:
-    """``known``: PortGUIDs of the subnet before; ports not among them shall subscribe and join anew (None: all shall, the
-    manager is a new master, IBA 14.4.1; OpenSM does the same). ``lids``: the LIDs that each PortGUID had, which outlive it.
-    ``before``: what the sweep before learned; devices that answer otherwise now are named. ``master``: the manager is the subnet's already, so
-    it clears PortStateChange of the switches that it managed before it reads their ports. Of others, and where it has yet to find out, it clears
-    it when the switches are programmed, and looks at their ports ``again``; ``answers.stale`` says that one had changed.
+    """``known``: PortGUIDs of the subnet before; ports not among them shall subscribe and join anew
+    (None: all shall, the manager is a new master, IBA 14.4.1; OpenSM does the same). ``lids``: the
+    LIDs that each PortGUID had, which outlive it. ``before``: what the sweep before learned;
+    devices that answer otherwise now are named. ``master``: the manager is the subnet's already, so
+    it clears PortStateChange of the switches that it managed before it reads their ports. Of
+    others, and where it has yet to find out, it clears it when the switches are programmed, and
+    looks at their ports ``again``; ``answers.stale`` says that one had changed.
 
-    ``resume``: only what changed since that database is discovered (an incremental sweep; the manager is the master then).
-    ``stores`` and ``groups`` outlive the sweep: they are what devices hold.
+    ``resume``: only what changed since that database is discovered (an incremental sweep; the
+    manager is the master then). ``stores`` and ``groups`` outlive the sweep: they are what devices
+    hold.
     """
 
     def __init__(
-        self, config: SmConfig, stores: Stores, groups: McastManager, election: Election,
-        known: np.ndarray | None = None, lids: lid_mgr.Lids | None = None, master: bool = False,
-        resume: Resume | None = None, before: Database | None = None,
-    ):  # fmt: skip
+        self,
+        config: SmConfig,
+        stores: Stores,
+        groups: McastManager,
+        election: Election,
+        known: np.ndarray | None = None,
+        lids: lid_mgr.Lids | None = None,
+        master: bool = False,
+        resume: Resume | None = None,
+        before: Database | None = None,
+    ):
         self.config, self.election, self.groups, self.known, self.lids = config, election, groups, known, lids
         self.stores, self.store = stores, stores.lft
         self.database = Database() if resume is None else resume.database.copy()
@@ -70,13 +81,15 @@ class Sweep:
         self._reset = np.zeros(0, np.int64)
         """Switches that hold nothing of what was written to them."""
         self._fresh = np.zeros(0, bool)
-        """bool[ports]: ports that came up anew, and those of switches that were reset, and of nodes that were away."""
+        """bool[ports]: ports that came up anew, and those of switches that were reset, and of nodes
+        that were away."""
         self._back = np.zeros(0, np.int64)
         """Nodes that the sweep before did not find: who knows who wrote to them meanwhile."""
         self.fallen: list[tuple[int, int]] = []
         """(NodeGUID, portnum) of switch ports whose link fell since the sweep before."""
         self.misled = False
-        """Was somebody else asked in the sweep before, so that what it left of devices which this one did not ask is not to be trusted?"""
+        """Was somebody else asked in the sweep before, so that what it left of devices which this
+        one did not ask is not to be trusted?"""
         self._resumed = resume is not None
         self.discovery = self._discovery(master, resume)
         stores.mkeys.configure(config.mkey, config.mkey_lookup)
@@ -93,11 +106,27 @@ class Sweep:
         self.vports = VPortManager(self.database, self.queue, config, self.report, known, suspects)
         self.answers = SweepAnswers(self)
         self._enter: dict[str, Callable[[], None]] = {
-            "discover": self.discovery.start, "managers": self._managers, "lids": self._lids, "route": self._route,
-            "held": self._read_held, "links": self._links, "links_arm": self._links_arm, "links_active": self._links_active,
-            "tables": self._start_tables, "tops": self._tops, "reread": self._reread, "multicast": self._multicast, "multicast_tops": self._multicast_tops, "ports": self._ports,
-            "arm": self._arm, "activate": self._activate, "routers": self._routers, "router_tables": self._router_tables, **self.features.enter, **self.vports.enter,
-        }  # fmt: skip
+            "discover": self.discovery.start,
+            "managers": self._managers,
+            "lids": self._lids,
+            "route": self._route,
+            "held": self._read_held,
+            "links": self._links,
+            "links_arm": self._links_arm,
+            "links_active": self._links_active,
+            "tables": self._start_tables,
+            "tops": self._tops,
+            "reread": self._reread,
+            "multicast": self._multicast,
+            "multicast_tops": self._multicast_tops,
+            "ports": self._ports,
+            "arm": self._arm,
+            "activate": self._activate,
+            "routers": self._routers,
+            "router_tables": self._router_tables,
+            **self.features.enter,
+            **self.vports.enter,
+        }
 
     def _discovery(self, master: bool, resume: Resume | None) -> Discovery:
         common = self.database, self.queue, self.report, self.config
@@ -146,8 +175,8 @@ class Sweep:
         self.election.ask(self.database, self.queue)
 
     def _forget_tables(self) -> None:
-        """Cables were exchanged: what the sweep before sent along them, by routes from hop to hop, another device may have taken and answered. Or
-        another master wrote the tables."""
+        """Cables were exchanged: what the sweep before sent along them, by routes from hop to hop,
+        another device may have taken and answered. Or another master wrote the tables."""
         self.stores.clear()
         for guid in self.database.node_guid[self.database.switches].tolist():
             self.groups.forget_switch(guid)
@@ -234,7 +263,8 @@ class Sweep:
         self.more_tables()
 
     def _restarted_ends(self) -> set[int]:
-        """:attr:`fresh_ends` but for switches that only seemed reset until their tables were read back, and hosts that were cut off."""
+        """:attr:`fresh_ends` but for switches that only seemed reset until their tables were read
+        back, and hosts that were cut off."""
         assert self.graph is not None
         db, nodes = self.database, self.graph.switch_node
         read = nodes[[table is not None for table in self.store.known(db, nodes)]]

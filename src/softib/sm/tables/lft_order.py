@@ -1,14 +1,19 @@
-"""In which order forwarding tables change, so that no packet meets a loop on the way (destination outwards, round by round).
+"""In which order forwarding tables change, so that no packet meets a loop on the way (destination
+outwards, round by round).
 
-For a destination each switch changes after all those that change behind it on its new path. So a packet that meets a switch with its new
-entry follows the new path to the end, and one that meets none follows the old path: whatever order Sets of one round take, no loop and no
-gap arises that neither the old nor the new tables have. (Francois and Bonaventure, "Avoiding transient loops during the convergence of
-link-state routing protocols", 2007, use the same order for link-state routers.)
+For a destination each switch changes after all those that change behind it on its new path. So a
+packet that meets a switch with its new entry follows the new path to the end, and one that meets
+none follows the old path: whatever order Sets of one round take, no loop and no gap arises that
+neither the old nor the new tables have. (Francois and Bonaventure, "Avoiding transient loops during
+the convergence of link-state routing protocols", 2007, use the same order for link-state routers.)
 
-LIDs may have stages (:mod:`softib.routing.transition.transition`): the rounds of one come before those of the next, and between them packets drain.
+LIDs may have stages (:mod:`softib.routing.transition.transition`): the rounds of one come before
+those of the next, and between them packets drain.
 
-A Set carries 64 LIDs. Where they belong to different rounds the block is sent in each of these, with the entries whose turn has
-come. A Set that is lost freezes its LIDs, and where there are stages those of all later ones: switches before it keep the old entries, and the next sweep goes on from there.
+A Set carries 64 LIDs. Where they belong to different rounds the block is sent in each of these,
+with the entries whose turn has come. A Set that is lost freezes its LIDs, and where there are
+stages those of all later ones: switches before it keep the old entries, and the next sweep goes on
+from there.
 """
 
 from __future__ import annotations
@@ -26,8 +31,10 @@ STAGE = 1 << 16
 
 
 class LftUpdate:
-    """The way from ``old`` to ``new`` (uint8[switches, whole blocks of LIDs]); ``known`` bool[switches]: ``old`` is what the switch holds.
-    Of the others every block is written. ``stage`` int32[LIDs]: 1, 2, … in this order, -1 last of all; ``discard``: what comes last is without an entry in between.
+    """The way from ``old`` to ``new`` (uint8[switches, whole blocks of LIDs]); ``known``
+    bool[switches]: ``old`` is what the switch holds. Of the others every block is written.
+    ``stage`` int32[LIDs]: 1, 2, … in this order, -1 last of all; ``discard``: what comes last is
+    without an entry in between.
 
     ``held`` is what switches hold when all rounds so far are done.
     """

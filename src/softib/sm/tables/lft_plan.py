@@ -1,4 +1,5 @@
-"""How forwarding tables shall change: in which stages, and what to say of it (:mod:`softib.routing.transition.transition` has the reasons)."""
+"""How forwarding tables shall change: in which stages, and what to say of it
+(:mod:`softib.routing.transition.transition` has the reasons)."""
 
 from __future__ import annotations
 
@@ -22,14 +23,17 @@ from softib.sm.tables.sl_check import sls_in_use
 __all__ = ["AT_ONCE", "LftPlan", "plan_change"]
 
 CHECKED = 1 << 22
-"""Entries of forwarding tables that are checked for credit loops between old and new ones: a larger subnet's paths would wait for it."""
+"""Entries of forwarding tables that are checked for credit loops between old and new ones: a larger
+subnet's paths would wait for it."""
 
 
 @dataclass(frozen=True)
 class LftPlan:
-    """``stage`` int32[LIDs] as of :class:`~softib.routing.transition.transition.Stages`, None: all at once; LIDs without a stage come last. ``discard``: their entries are
-    taken away first. ``state``: ``acyclic`` (no credit loop can arise), ``loop`` (one can), ``loops-by-itself`` (the old or new tables have one), or why nothing
-    is known: ``unknown-tables``, ``unknown-sls``, ``sl2vl-changes``, ``too-large``; ``unchanged``."""
+    """``stage`` int32[LIDs] as of :class:`~softib.routing.transition.transition.Stages`, None: all
+    at once; LIDs without a stage come last. ``discard``: their entries are taken away first.
+    ``state``: ``acyclic`` (no credit loop can arise), ``loop`` (one can), ``loops-by-itself`` (the
+    old or new tables have one), or why nothing is known: ``unknown-tables``, ``unknown-sls``,
+    ``sl2vl-changes``, ``too-large``; ``unchanged``."""
 
     stage: np.ndarray | None = None
     discard: bool = False
@@ -46,7 +50,8 @@ AT_ONCE = LftPlan()
 
 
 def plan_change(db: Database, graph: SwitchGraph, routing: Routing, store: LftStore, config: SmConfig) -> LftPlan:
-    """Asked for tables of which the manager knows what every switch holds, of :data:`CHECKED` entries at most. ``store`` learns the SLs that paths have from now on."""
+    """Asked for tables of which the manager knows what every switch holds, of :data:`CHECKED`
+    entries at most. ``store`` learns the SLs that paths have from now on."""
     use = store.sls.use(
         graph, routing, _sl_mask(config), _sl2vl(routing, config, fewest_data_vls(db, config.max_op_vls))
     )
@@ -87,7 +92,10 @@ def _plan(
     if not stages.left:
         return LftPlan(stages.stage, state="acyclic", note=_in_stages(stages.count))
     if config.discard and not _outlive(graph, new, use):
-        note = f"{counted(stages.left, 'LID')} {plural(stages.left, 'finds', 'find')} no order of changes without a credit loop: their packets are discarded while they change"
+        note = (
+            f"{counted(stages.left, 'LID')} {plural(stages.left, 'finds', 'find')} no order of changes without a "
+            f"credit loop: their packets are discarded while they change"
+        )
         return LftPlan(stages.stage, discard=True, state="acyclic", note=note)
     return LftPlan(stages.stage, state="loop", note=_loop_note(db, graph, held, new, stages.left, use))
 
@@ -98,7 +106,8 @@ def _sl_mask(config: SmConfig) -> int:
 
 
 def _sl2vl(routing: Routing, config: SmConfig, most: int) -> np.ndarray:
-    """The engine's map, else that of the QoS options for switches' external ports, cut to the data VLs that links have (``most``)."""
+    """The engine's map, else that of the QoS options for switches' external ports, cut to the data
+    VLs that links have (``most``)."""
     if routing.sl2vl is not None:
         return np.asarray(routing.sl2vl)
     vls = np.array((config.qos or QosConfig()).tables("swe").sl2vl, np.uint8)
@@ -106,7 +115,8 @@ def _sl2vl(routing: Routing, config: SmConfig, most: int) -> np.ndarray:
 
 
 def _outlive(graph: SwitchGraph, new: np.ndarray, use: SlUse) -> bool:
-    """Can packets of path records from before, with their SLs, and those of new ones make a loop on the new tables?"""
+    """Can packets of path records from before, with their SLs, and those of new ones make a loop on
+    the new tables?"""
     return (
         use is not ONE_VL
         and transition_stages(graph, new, new, replace(use, before=use.after, fresh=use.after)) is None
@@ -126,5 +136,11 @@ def _loop_note(db: Database, graph: SwitchGraph, old: np.ndarray, new: np.ndarra
         name = f"{db.name(int(graph.switch_node[switch]))}[{port}]"
         example = f": a credit loop of {counted(len(loop), 'link')}, such as {name}{on}"
     if _outlive(graph, new, use):
-        return f"packets of path records from before keep their SLs; those to {counted(left, 'LID')} and packets of new path records can wait for each other, as long as senders keep them{example}"
-    return f"while the tables of {counted(left, 'LID')} change, packets on old and new paths can wait for each other{example}"
+        return (
+            f"packets of path records from before keep their SLs; those to {counted(left, 'LID')} and packets of "
+            f"new path records can wait for each other, as long as senders keep them{example}"
+        )
+    return (
+        f"while the tables of {counted(left, 'LID')} change, packets on old and new paths can wait for each "
+        f"other{example}"
+    )

@@ -1,5 +1,5 @@
-"""Which SLs a subnet uses, and where a packet of one would be dropped or starve: VL 15, a VL that does not operate, or one without weight
-in either VL arbitration table (IBA 7.6.6, 7.6.9)."""
+"""Which SLs a subnet uses, and where a packet of one would be dropped or starve: VL 15, a VL that
+does not operate, or one without weight in either VL arbitration table (IBA 7.6.6, 7.6.9)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ NO_PATH = 255
 
 @dataclass(frozen=True)
 class SlTrouble:
-    """SL ``sl`` of ``user``: the port ``portnum`` of the node ``guid`` (``port`` shows both), and ``more`` of its ``kind``, do ``what``."""
+    """SL ``sl`` of ``user``: the port ``portnum`` of the node ``guid`` (``port`` shows both), and
+    ``more`` of its ``kind``, do ``what``."""
 
     sl: int
     user: str

@@ -1,8 +1,10 @@
-"""Which SLs packets may have: those of all path records that the administrator has given, as senders keep them as long as they like.
+"""Which SLs packets may have: those of all path records that the administrator has given, as
+senders keep them as long as they like.
 
-An RC connection keeps the SL that its path record named until it ends (IBA 9.6.1.2: the SL is of the QP's address vector), whatever the tables are by
-then. So SLs of tables before the last ones count too, until the destination's port comes up anew, or until a change of tables is said to be able to loop:
-from there on what comes next is compared with the tables that it led to.
+An RC connection keeps the SL that its path record named until it ends (IBA 9.6.1.2: the SL is of
+the QP's address vector), whatever the tables are by then. So SLs of tables before the last ones
+count too, until the destination's port comes up anew, or until a change of tables is said to be
+able to loop: from there on what comes next is compared with the tables that it led to.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ __all__ = ["GivenSls", "SlHistory"]
 
 
 class GivenSls(NamedTuple):
-    """What another manager gave, as :class:`SlHistory` has it: mask of any pair, NodeGUIDs uint64[s], PortGUIDs uint64[e], masks uint16[s, e], SLtoVL map."""
+    """What another manager gave, as :class:`SlHistory` has it: mask of any pair, NodeGUIDs
+    uint64[s], PortGUIDs uint64[e], masks uint16[s, e], SLtoVL map."""
 
     every: int
     switches: np.ndarray
@@ -29,7 +32,8 @@ class GivenSls(NamedTuple):
 
 
 class SlHistory:
-    """By NodeGUID of the sender's switch and PortGUID of the receiver: masks of SLs. ``every``: SLs that any pair may use (engines of one VL)."""
+    """By NodeGUID of the sender's switch and PortGUID of the receiver: masks of SLs. ``every``: SLs
+    that any pair may use (engines of one VL)."""
 
     def __init__(self) -> None:
         self.forget()
@@ -68,12 +72,14 @@ class SlHistory:
         return out
 
     def use(self, graph: SwitchGraph, routing: Routing, others: int, sl2vl: np.ndarray) -> SlUse:
-        """SLs before and with the tables of ``routing``; ``others``: mask of the SLs that pairs use where the engine names none."""
+        """SLs before and with the tables of ``routing``; ``others``: mask of the SLs that pairs use
+        where the engine names none."""
         fresh = np.full((1, 1), others, np.uint16) if routing.path_sl is None else sl_masks(graph, routing.path_sl)
         return SlUse(self.before(graph), fresh, sl2vl)
 
     def given(self, graph: SwitchGraph, use: SlUse, anew: bool) -> None:
-        """Path records of these SLs are given from now on; ``anew``: what was given before is forgotten."""
+        """Path records of these SLs are given from now on; ``anew``: what was given before is
+        forgotten."""
         masks = use.fresh if anew else use.after
         self.known, self.sl2vl = True, use.sl2vl
         if masks.shape == (1, 1):

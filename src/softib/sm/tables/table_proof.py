@@ -1,4 +1,5 @@
-"""What the tables of a sweep are worth, in lines for people: whose they are and why, and whether packets arrive and can deadlock."""
+"""What the tables of a sweep are worth, in lines for people: whose they are and why, and whether
+packets arrive and can deadlock."""
 
 from __future__ import annotations
 
@@ -18,15 +19,17 @@ if TYPE_CHECKING:
 __all__ = ["PROVED", "TableProof", "prove_tables"]
 
 PROVED = 1 << 22
-"""Entries of forwarding tables that a manager proves while it serves: larger subnets would wait for it."""
+"""Entries of forwarding tables that a manager proves while it serves: larger subnets would wait for
+it."""
 SHOWN_LINKS = 4
 
 
 @dataclass(frozen=True)
 class TableProof:
-    """``wanted``: the engines that were asked for; ``engine``: the one that made the tables; ``reasons``: why it is another. ``lost``: pairs (CA,
-    address of another device) without a path, None where nothing was proved. ``loop``: a credit loop, as switch and egress port of each
-    link; empty where none can form."""
+    """``wanted``: the engines that were asked for; ``engine``: the one that made the tables;
+    ``reasons``: why it is another. ``lost``: pairs (CA, address of another device) without a path,
+    None where nothing was proved. ``loop``: a credit loop, as switch and egress port of each link;
+    empty where none can form."""
 
     wanted: str
     engine: str
@@ -69,14 +72,20 @@ class TableProof:
 
     def to_json(self) -> dict[str, Any]:
         """For documents and the log."""
-        return {"wanted": self.wanted, "engine": self.engine, "reasons": list(self.reasons), "unreachable": self.lost,
-                "credit_loop": list(self.loop)}  # fmt: skip
+        return {
+            "wanted": self.wanted,
+            "engine": self.engine,
+            "reasons": list(self.reasons),
+            "unreachable": self.lost,
+            "credit_loop": list(self.loop),
+        }
 
 
 def prove_tables(
     db: Database, graph: SwitchGraph, routing: Routing, config: SmConfig, most: int | None = None
 ) -> TableProof:
-    """Judge the tables that a sweep gave to the switches of ``db``; tables of more than ``most`` entries are not proved (None: all are)."""
+    """Judge the tables that a sweep gave to the switches of ``db``; tables of more than ``most``
+    entries are not proved (None: all are)."""
     reasons = tuple(n for n in routing.notes if n.startswith(tuple(f"{e}: " for e in chain(config.engine))))
     if most is not None and routing.lft.size > most:
         return TableProof(config.engine, routing.engine, reasons)

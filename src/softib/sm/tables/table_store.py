@@ -13,11 +13,13 @@ __all__ = ["TableStore"]
 
 
 class TableStore:
-    """(NodeGUID, portnum, attribute, modifier) → the attribute. It outlives a sweep, so that the next one sends only what differs.
+    """(NodeGUID, portnum, attribute, modifier) → the attribute. It outlives a sweep, so that the
+    next one sends only what differs.
 
     ``unable``: NodeGUIDs that refused what was sent; they are not asked again.
 
-    ``copied``: (NodeGUID, attribute) → digest of all that a manager before wrote there (:meth:`digests` of its store). A device that shall have just that is not written.
+    ``copied``: (NodeGUID, attribute) → digest of all that a manager before wrote there
+    (:meth:`digests` of its store). A device that shall have just that is not written.
     """
 
     def __init__(self) -> None:
@@ -43,7 +45,8 @@ class TableStore:
             store.clear()
 
     def digests(self) -> dict[tuple[int, int], bytes]:
-        """(NodeGUID, attribute) → 8 octets of all that is held there; only what was written since the last time is looked at again."""
+        """(NodeGUID, attribute) → 8 octets of all that is held there; only what was written since
+        the last time is looked at again."""
         if self._touched:
             images: dict[tuple[int, int], list[tuple[int, int, bytes]]] = {}
             for (guid, number, attr, modifier), image in self.held.items():
@@ -56,8 +59,8 @@ class TableStore:
     def changed(
         self, db: Database, attr: int, ports: np.ndarray, modifier: np.ndarray, data: np.ndarray, fresh: np.ndarray
     ) -> np.ndarray:
-        """bool[n]: attributes that their port (row of ``db``) does not hold; from now on it does. ``fresh`` bool[ports of db]:
-        whatever was written there is lost."""
+        """bool[n]: attributes that their port (row of ``db``) does not hold; from now on it does.
+        ``fresh`` bool[ports of db]: whatever was written there is lost."""
         fresh = np.where(
             self._written_before(db, attr, ports, modifier, data),
             db.port_state()[ports] < PortState.ARMED,
@@ -76,7 +79,8 @@ class TableStore:
     def _written_before(
         self, db: Database, attr: int, ports: np.ndarray, modifier: np.ndarray, data: np.ndarray
     ) -> np.ndarray:
-        """bool[n]: attributes of devices that hold, by what was copied, just these; ports that came up anew lost theirs all the same."""
+        """bool[n]: attributes of devices that hold, by what was copied, just these; ports that came
+        up anew lost theirs all the same."""
         out = np.zeros(len(ports), bool)
         guids = np.array(sorted(guid for guid, what in self.copied if what == attr), np.uint64)
         rows = (

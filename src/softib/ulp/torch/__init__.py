@@ -3,8 +3,9 @@
     import softib.ulp.torch                       # registers the backend
     torch.distributed.init_process_group("softib")
 
-Each process needs an RDMA device: ``softib run --node NODE -- python train.py``. Tensors live in host memory; data moves
-by RDMA READ from the sender's tensor into the receiver's, without a copy in between.
+Each process needs an RDMA device: ``softib run --node NODE -- python train.py``. Tensors live in
+host memory; data moves by RDMA READ from the sender's tensor into the receiver's, without a copy in
+between.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ BACKEND = "softib"
 
 
 def _create(store: Any, rank: int, size: int, timeout: Any) -> Any:
-    """What torch calls to make a process group. pyverbs is loaded here, so that importing works without it."""
+    """What torch calls to make a process group. pyverbs is loaded here, so that importing works
+    without it."""
     from softib.ulp.torch.group import SoftibProcessGroup
     from softib.ulp.torch.verbs import VerbsLinks
 

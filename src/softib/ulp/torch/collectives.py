@@ -1,10 +1,12 @@
 """Collective operations as generators over a wire: each yields the requests that it waits for.
 
-Every function takes the group's :class:`Channel` first; tensors are contiguous and on the CPU. A reduction's operands are
-combined in an order that does not depend on the rank that computes it, so all ranks end with the same bits.
+Every function takes the group's :class:`Channel` first; tensors are contiguous and on the CPU. A
+reduction's operands are combined in an order that does not depend on the rank that computes it, so
+all ranks end with the same bits.
 
-Algorithms: ring reduce-scatter and all-gather (Patarasuk and Yuan, 2009), binomial tree broadcast, dissemination barrier
-(Hensgen, Finkel and Manber, 1988); below ``DIRECT`` octets everybody sends everything to everybody.
+Algorithms: ring reduce-scatter and all-gather (Patarasuk and Yuan, 2009), binomial tree broadcast,
+dissemination barrier (Hensgen, Finkel and Manber, 1988); below ``DIRECT`` octets everybody sends
+everything to everybody.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ from softib.ulp.torch.rendezvous import Request, Wire
 __all__ = ["DIRECT", "Channel", "Steps"]
 
 DIRECT = 16 << 10
-"""Octets a rank up to which a reduction is done by everybody for itself: fewer steps, more traffic."""
+"""Octets a rank up to which a reduction is done by everybody for itself: fewer steps, more traffic.
+"""
 
 Steps = Iterator[list[Request]]
 

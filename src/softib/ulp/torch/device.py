@@ -19,7 +19,8 @@ PORT_ACTIVE = 4
 
 
 def load_pyverbs() -> Any:
-    """The package pyverbs with its modules loaded. Raises :class:`InputError` where there is none for this Python."""
+    """The package pyverbs with its modules loaded. Raises :class:`InputError` where there is none
+    for this Python."""
     try:
         import pyverbs.device
     except ImportError:
@@ -28,7 +29,8 @@ def load_pyverbs() -> Any:
             import pyverbs.device
         except ImportError:
             raise InputError(
-                f"pyverbs is not installed for Python {sys.version_info[0]}.{sys.version_info[1]}; on Debian it is in the "
+                f"pyverbs is not installed for Python {sys.version_info[0]}.{sys.version_info[1]}; on Debian it is "
+                f"in the "
                 "package python3-pyverbs"
             ) from None
         finally:
@@ -57,8 +59,9 @@ class Device:
 
 
 def open_device() -> Device:
-    """The device and port that ``$SOFTIB_TORCH_DEVICE`` names (``mlx5_0`` or ``mlx5_0:1``); without it, active ports
-    are dealt out by ``$LOCAL_RANK``. Raises :class:`InputError` where no port is active."""
+    """The device and port that ``$SOFTIB_TORCH_DEVICE`` names (``mlx5_0`` or ``mlx5_0:1``); without
+    it, active ports are dealt out by ``$LOCAL_RANK``. Raises :class:`InputError` where no port is
+    active."""
     verbs = load_pyverbs()
     wanted, _, wanted_port = os.environ.get(DEVICE_VARIABLE, "").partition(":")
     names = [device.name.decode() for device in verbs.device.get_device_list()]

@@ -25,8 +25,8 @@ Ready = tuple[torch.Tensor, Callable[[], object]]
 
 
 def _flat(tensor: torch.Tensor) -> Ready:
-    """``tensor`` as contiguous memory, and what brings the result back where it had to be copied. Raises
-    :class:`InputError` for a tensor that is not in host memory, or sparse."""
+    """``tensor`` as contiguous memory, and what brings the result back where it had to be copied.
+    Raises :class:`InputError` for a tensor that is not in host memory, or sparse."""
     if tensor.device.type != "cpu":
         raise InputError(f"the backend softib moves host memory; this tensor is on {tensor.device}: use tensor.cpu()")
     if tensor.layout != torch.strided:
@@ -56,7 +56,8 @@ class SoftibWork(dist.Work):
         self._task = task
 
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:
-        """Until it has ended. Raises what went wrong. The group's timeout holds, whatever ``timeout`` is."""
+        """Until it has ended. Raises what went wrong. The group's timeout holds, whatever
+        ``timeout`` is."""
         self._task.settled.wait()
         if self._task.error is not None:
             raise self._task.error
@@ -72,8 +73,8 @@ class SoftibWork(dist.Work):
 
 
 class SoftibProcessGroup(dist.ProcessGroup):
-    """Collectives over ``links``. Operations of a group run in the order in which they were called, sends and receives
-    between them; ``Work.wait`` raises what went wrong."""
+    """Collectives over ``links``. Operations of a group run in the order in which they were called,
+    sends and receives between them; ``Work.wait`` raises what went wrong."""
 
     def __init__(self, rank: int, size: int, timeout: timedelta, links: Links):
         super().__init__(rank, size)
@@ -82,8 +83,8 @@ class SoftibProcessGroup(dist.ProcessGroup):
         self._numbers = itertools.count(1)
         self._name = self._desc = ""
 
-    # torch keeps these in the backends of a group, and this group is its own backend. Meshes of devices look for it by its
-    # name, so without one there is no FSDP and no DTensor.
+    # torch keeps these in the backends of a group, and this group is its own backend. Meshes of
+    # devices look for it by its name, so without one there is no FSDP and no DTensor.
 
     def setGroupName(self, name: str) -> None:
         """What torch calls this group."""

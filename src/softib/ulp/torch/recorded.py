@@ -1,4 +1,5 @@
-"""Writes down which collective of torch the messages of a recorded program belong to (``softib run --record``)."""
+"""Writes down which collective of torch the messages of a recorded program belong to (``softib run
+--record``)."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ def _library() -> Callable[[int, int, int], None] | None:
 
 
 def noter(what: str) -> Note | None:
-    """Notes (octets, begins) of the collective that torch calls ``what``, by the thread that calls it; an end has no octets. None where nothing is recorded."""
+    """Notes (octets, begins) of the collective that torch calls ``what``, by the thread that calls
+    it; an end has no octets. None where nothing is recorded."""
     call = _library()
     if call is None:
         return None

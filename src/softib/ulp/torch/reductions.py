@@ -1,4 +1,5 @@
-"""``torch.distributed``'s reduction operators, in place, always in the same order so that every rank has the same bits."""
+"""``torch.distributed``'s reduction operators, in place, always in the same order so that every
+rank has the same bits."""
 
 from __future__ import annotations
 

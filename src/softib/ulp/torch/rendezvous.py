@@ -1,13 +1,14 @@
-"""Messages between two ranks: an offer, a matching receive, one RDMA READ, and a word that it is done.
+"""Messages between two ranks: an offer, a matching receive, one RDMA READ, and a word that it is
+done.
 
     links.connect(); wire = Wire(links)
     a = wire.isend(peer, tag, tensor); b = wire.irecv(peer, tag, other)
     while not (a.done and b.done): wire.progress()
 
-The sender offers (tag, address, rkey, octets); the receiver matches offers of one peer and tag in their order, reads the
-data straight into place and says that it has it. Up to ``EAGER`` octets travel inside the offer. Nothing here knows
-what a tensor is: memory is an address and a length. Links are what moves octets (:class:`Links`): verbs, or a fake in
-a test.
+The sender offers (tag, address, rkey, octets); the receiver matches offers of one peer and tag in
+their order, reads the data straight into place and says that it has it. Up to ``EAGER`` octets
+travel inside the offer. Nothing here knows what a tensor is: memory is an address and a length.
+Links are what moves octets (:class:`Links`): verbs, or a fake in a test.
 """
 
 from __future__ import annotations
@@ -67,10 +68,12 @@ class Links(Protocol):
         """Make memory readable and writable by the device: (what keeps it so, rkey)."""
 
     def probe(self, peer: int) -> None:
-        """Ask ``peer`` for a sign of life: when it does not come, :meth:`poll` says ``("lost", peer, why)``."""
+        """Ask ``peer`` for a sign of life: when it does not come, :meth:`poll` says ``("lost",
+        peer, why)``."""
 
     def poll(self) -> list[tuple[str, int, Any]]:
-        """What happened since: ``("message", peer, octets)``, ``("read", peer, number)``, ``("lost", peer, why)``."""
+        """What happened since: ``("message", peer, octets)``, ``("read", peer, number)``,
+        ``("lost", peer, why)``."""
 
     def close(self) -> None:
         """Let go of everything."""
@@ -126,7 +129,8 @@ class Wire:
         return request
 
     def irecv(self, peer: int | None, tag: int, address: int, octets: int) -> Request:
-        """Receive ``octets`` from ``peer`` (None: whoever offers first; ``request.peer`` says who) at ``address``."""
+        """Receive ``octets`` from ``peer`` (None: whoever offers first; ``request.peer`` says who)
+        at ``address``."""
         who = "any rank" if peer is None else f"rank {peer}"
         request = Request(-1 if peer is None else peer, tag, address, octets, f"receive of {octets} octets from {who}")
         offer = self._first_offer(peer, tag)
@@ -144,15 +148,17 @@ class Wire:
         """Handle what has happened; returns how many things did."""
         events = self.links.poll()
         handlers: dict[str, Callable[[int, Any], None]] = {
-            "message": self._message, "read": self._read, "lost": self._lose
-        }  # fmt: skip
+            "message": self._message,
+            "read": self._read,
+            "lost": self._lose,
+        }
         for kind, peer, detail in events:
             handlers[kind](peer, detail)
         return len(events)
 
     def probe(self) -> None:
-        """Ask those whom we only wait for whether they live: a connection with nothing outstanding never says that its other
-        end is dead (IBA 9.7.6.1.3 lets the requester notice alone)."""
+        """Ask those whom we only wait for whether they live: a connection with nothing outstanding
+        never says that its other end is dead (IBA 9.7.6.1.3 lets the requester notice alone)."""
         awaited = {r.peer for r in self._sent.values()} | {peer for (peer, _), queue in self._wanted.items() if queue}
         if any(self._anybody.values()):
             awaited |= set(range(self.links.size)) - {self.links.rank}

@@ -19,7 +19,8 @@ RECV_SLOTS = 32
 """Control messages that a peer may have in flight before it waits (RNR)."""
 SEND_SLOTS = 32
 READS = 16
-"""RDMA READs outstanding on a connection: what an HCA takes (max_qp_rd_atom of the ConnectX family)."""
+"""RDMA READs outstanding on a connection: what an HCA takes (max_qp_rd_atom of the ConnectX
+family)."""
 PART = 1 << 30
 """Octets of one RDMA READ; a message is 2 GiB at most (IBA 9.7.8)."""
 ACK_TIMEOUT, RETRIES, RNR_FOREVER, RNR_TIMER = 18, 7, 7, 12
@@ -41,9 +42,11 @@ class Link:
 
 
 class VerbsLinks:
-    """What :class:`~softib.ulp.torch.rendezvous.Links` describes. Ranks find each other through ``store``.
+    """What :class:`~softib.ulp.torch.rendezvous.Links` describes. Ranks find each other through
+    ``store``.
 
-    Memory: ``RECV_SLOTS + SEND_SLOTS`` slots of ``SLOT`` octets a peer. Raises :class:`InputError` without a device.
+    Memory: ``RECV_SLOTS + SEND_SLOTS`` slots of ``SLOT`` octets a peer. Raises :class:`InputError`
+    without a device.
     """
 
     def __init__(self, store: Any, rank: int, size: int, timeout: Any):
@@ -106,7 +109,8 @@ class VerbsLinks:
         self._do(peer, (SEND, message))
 
     def read(self, peer: int, number: int, hold: Any, address: int, octets: int, remote: int, rkey: int) -> None:
-        """RDMA READ ``octets`` from ``remote`` of ``peer`` to ``address``, in parts of up to ``PART``."""
+        """RDMA READ ``octets`` from ``remote`` of ``peer`` to ``address``, in parts of up to
+        ``PART``."""
         starts = range(0, octets, PART)
         self._parts[peer, number] = len(starts)
         for start in starts:
@@ -119,7 +123,8 @@ class VerbsLinks:
         return region, region.rkey
 
     def probe(self, peer: int) -> None:
-        """An RDMA WRITE of nothing: it needs neither key nor receive (IBA C9-88), and only an HCA whose QP lives answers it."""
+        """An RDMA WRITE of nothing: it needs neither key nor receive (IBA C9-88), and only an HCA
+        whose QP lives answers it."""
         link = self.links[peer]
         if not (link.probed or link.dead):
             link.probed = True
@@ -183,7 +188,8 @@ class VerbsLinks:
             link.backlog.popleft()
 
     def _post(self, peer: int, link: Link, work: tuple) -> bool:
-        """False where there is no room now. Sends and reads keep their order: a backlog has one head."""
+        """False where there is no room now. Sends and reads keep their order: a backlog has one
+        head."""
         w = self.v.wr
         if work[0] == SEND:
             if not link.free:

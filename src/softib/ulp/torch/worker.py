@@ -1,4 +1,5 @@
-"""The thread of a process group: it runs collectives in their order, and single messages between them."""
+"""The thread of a process group: it runs collectives in their order, and single messages between
+them."""
 
 from __future__ import annotations
 
@@ -25,8 +26,8 @@ PROBE_S = 1.0
 
 
 def _result_of(settled: torch.futures.Future) -> object:
-    """The result, or the error as C++ knows errors: only a callback that raises makes one (torch.futures.Future.then);
-    ``set_exception`` is seen by Python alone, and DDP waits in C++."""
+    """The result, or the error as C++ knows errors: only a callback that raises makes one
+    (torch.futures.Future.then); ``set_exception`` is seen by Python alone, and DDP waits in C++."""
     result, error = settled.value()
     if error is not None:
         raise error
@@ -35,8 +36,8 @@ def _result_of(settled: torch.futures.Future) -> object:
 
 @dataclass(eq=False)
 class Task:
-    """One operation: ``begin`` starts it in the thread; its ``future`` gets ``result`` or the error. ``note`` is called in the thread with True when it
-    begins and False when it ends."""
+    """One operation: ``begin`` starts it in the thread; its ``future`` gets ``result`` or the
+    error. ``note`` is called in the thread with True when it begins and False when it ends."""
 
     begin: Callable[[], Steps]
     result: object

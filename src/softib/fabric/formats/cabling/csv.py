@@ -1,14 +1,18 @@
-"""Cabling lists as plans: UFM-NDT CSV, P2P sheets, and lists as people keep them, from CSV or a workbook (:mod:`.sheet`).
+"""Cabling lists as plans: UFM-NDT CSV, P2P sheets, and lists as people keep them, from CSV or a
+workbook (:mod:`.sheet`).
 
 :mod:`.headings` finds the columns, in any order and several languages. Of the cells:
 
-* UFM-NDT (NVIDIA UFM's Network Definition): a location that is a rack unit (``U3``) is one, and then ``rack #`` is the rack. A
-  device written with its port (``Server 1 IB Port 1``) is the device.
+* UFM-NDT (NVIDIA UFM's Network Definition): a location that is a rack unit (``U3``) is one, and
+  then ``rack #`` is the rack. A device written with its port (``Server 1 IB Port 1``) is the
+  device.
 * An adapter's own column (``HCA``: ``mlx5_0``, ``1``) names the port with or without a port column.
-* Where a list has no column for a port, the device's cell holds both: ``leaf-1/5``, ``leaf-1:5``, ``leaf-1[5]``, ``leaf-1 Port 5``.
+* Where a list has no column for a port, the device's cell holds both: ``leaf-1/5``, ``leaf-1:5``,
+  ``leaf-1[5]``, ``leaf-1 Port 5``.
 * Merged cells: a device, rack or unit that stands once is filled down (:func:`.sheet._fill_down`).
-* Breakout cables: two far ends in one cell (``node-1; node-2``), in two columns (``Server 1``, ``Server 2``), or in two rows under one
-  merged port, are two cables. One near port between them is a cage: its halves are ports 1 and 2 of it.
+* Breakout cables: two far ends in one cell (``node-1; node-2``), in two columns (``Server 1``,
+  ``Server 2``), or in two rows under one merged port, are two cables. One near port between them is
+  a cage: its halves are ports 1 and 2 of it.
 
 A speed in Mb/s or Gb/s means the 4x link of that rate: 200000 is HDR.
 """
@@ -68,7 +72,8 @@ def looks_like_cabling(text: str) -> bool:
 
 
 def parse_cabling(text: str, file: str) -> CablingPlan:
-    """Parse a list in CSV; raises :class:`UnreadableFile` where it has no headings or no readable row."""
+    """Parse a list in CSV; raises :class:`UnreadableFile` where it has no headings or no readable
+    row."""
     sheet = sheets_of_text(text)
     problems = Problems(file)
     rows = _rows_of(sheet, file, problems)
@@ -86,7 +91,8 @@ def sheets_of(path: str | Path) -> list[Sheet]:
 
 
 def parse_workbook(data: bytes, file: str) -> CablingPlan:
-    """Parse every sheet of a workbook that has headings; raises :class:`UnreadableFile` where none has."""
+    """Parse every sheet of a workbook that has headings; raises :class:`UnreadableFile` where none
+    has."""
     sheets = sheets_of_workbook(data, file)
     used = [s for s in sheets if s.layout is not None]
     if not used:
@@ -117,7 +123,10 @@ def _found(sheet: Sheet | None) -> str:
         return "it has no cells"
     if sheet.layout is None:
         widest = max(sheet.rows[:HEADER_WITHIN], key=lambda row: sum(map(bool, row[1])))[1]
-        return f"found: {', '.join(repr(shown(c, 30)) for c in widest[:12] if c)}; name two devices and two ports, for example Device A, Port A, Device B, Port B"
+        return (
+            f"found: {', '.join(repr(shown(c, 30)) for c in widest[:12] if c)}; name two devices and two ports, for "
+            f"example Device A, Port A, Device B, Port B"
+        )
     pairs = [
         f"{shown(h, 30)!r}: {t or 'not used'}"
         for h, t in zip(sheet.layout.headings, sheet.layout.taken, strict=True)
@@ -129,7 +138,8 @@ def _found(sheet: Sheet | None) -> str:
 def _rows_of(sheet: Sheet, file: str, problems: Problems) -> list[dict[str, Any]]:
     if sheet.layout is None:
         raise UnreadableFile(
-            f"{file}: no line with the headings of a cabling list, for example StartDevice,StartPort,EndDevice,EndPort or A-Node,A-Port,Z-Node,Z-Port; {_found(sheet)}"
+            f"{file}: no line with the headings of a cabling list, for example "
+            f"StartDevice,StartPort,EndDevice,EndPort or A-Node,A-Port,Z-Node,Z-Port; {_found(sheet)}"
         )
     heading = sheet.rows[sheet.head][1]
     raw = {n: cells for n, cells, _ in sheet.rows[sheet.head + 1 :]}
@@ -162,7 +172,8 @@ class _Row:
         return cells[at] if 0 <= at < len(cells) else ""
 
     def cables(self, above: dict[str, Any] | None) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
-        """The cables of this row, and the one that a row below belongs to whose first end is in cells merged with this row's."""
+        """The cables of this row, and the one that a row below belongs to whose first end is in
+        cells merged with this row's."""
         first, others = self.ends(0), [e for end in (1, 2) for e in self.ends(end)]
         others = [e for e in others if e[0] or e[1]]
         same = above is not None and self.filled and above["node"][0] == self.get("node0")
@@ -220,10 +231,17 @@ class _Row:
         length, medium = _length(get("length"), self.unit_m, number, problems), _medium(get("cable"))
         code, lanes = _speed(get("speed"), get("cable"), number, problems)
         return {
-            "node": [shown(a[0], NAME), shown(b[0], NAME)], "label": [shown(a[1], NAME), shown(b[1], NAME)],
-            "rack": [shown(mounted[0][0], NAME), shown(mounted[1][0], NAME)], "u": [mounted[0][1], mounted[1][1]],
-            "length_m": length, "medium": medium, "speed": code, "lanes": lanes, "purpose": shown(get("purpose"), NAME), "line": number,
-        }  # fmt: skip
+            "node": [shown(a[0], NAME), shown(b[0], NAME)],
+            "label": [shown(a[1], NAME), shown(b[1], NAME)],
+            "rack": [shown(mounted[0][0], NAME), shown(mounted[1][0], NAME)],
+            "u": [mounted[0][1], mounted[1][1]],
+            "length_m": length,
+            "medium": medium,
+            "speed": code,
+            "lanes": lanes,
+            "purpose": shown(get("purpose"), NAME),
+            "line": number,
+        }
 
 
 def _pieces(text: str) -> list[str]:
@@ -269,7 +287,8 @@ def _rack_unit(get: Any, end: int, number: int, problems: Problems) -> tuple[str
 
 
 def _without_port(device: str, port: str) -> str:
-    """``Server 1 IB Port 1`` with port ``IB Port 1`` is ``Server 1``. Only for labels with the word: leaf-3 is no leaf."""
+    """``Server 1 IB Port 1`` with port ``IB Port 1`` is ``Server 1``. Only for labels with the
+    word: leaf-3 is no leaf."""
     if "port" in port.lower() and device.lower().endswith(" " + port.lower()):
         return device[: -len(port)].rstrip() or device
     return device
@@ -304,7 +323,8 @@ def _speed(text: str, cable: str, number: int, problems: Problems) -> tuple[int,
 
 
 def _find_names_in_two_racks(rows: list[dict[str, Any]], problems: Problems) -> None:
-    """One device name in several racks: rows are kept, but a comparison by name cannot tell the machines apart."""
+    """One device name in several racks: rows are kept, but a comparison by name cannot tell the
+    machines apart."""
     racks: dict[str, dict[str, int]] = {}
     for row in rows:
         for end in (0, 1):

@@ -19,7 +19,8 @@ __all__ = ["PlanReading", "SheetReading", "read_headings"]
 
 @dataclass(frozen=True)
 class SheetReading:
-    """One sheet: ``line`` of its headings (0: none found), each (heading, what it was taken for, "" for nothing), ``rows`` below, ``filled``: cells that took the value of a merged one."""
+    """One sheet: ``line`` of its headings (0: none found), each (heading, what it was taken for, ""
+    for nothing), ``rows`` below, ``filled``: cells that took the value of a merged one."""
 
     name: str
     line: int
@@ -71,13 +72,17 @@ class PlanReading:
     def to_json(self) -> dict[str, Any]:
         """As ``--json`` prints it."""
         return {
-            "file": self.path, "sheets": [s.to_json() for s in self.sheets], "cables": 0 if self.plan is None else len(self.plan),
-            "problems": [] if self.plan is None else [p.to_json() for p in self.plan.problems], "why": self.why,
-        }  # fmt: skip
+            "file": self.path,
+            "sheets": [s.to_json() for s in self.sheets],
+            "cables": 0 if self.plan is None else len(self.plan),
+            "problems": [] if self.plan is None else [p.to_json() for p in self.plan.problems],
+            "why": self.why,
+        }
 
 
 def read_headings(path: str | Path) -> PlanReading:
-    """Read the list at ``path`` as ``--plan`` does. Raises :class:`UnreadableFile` where it has no cells."""
+    """Read the list at ``path`` as ``--plan`` does. Raises :class:`UnreadableFile` where it has no
+    cells."""
     sheets = sheets_of(path)
     if not any(s.rows for s in sheets):
         raise UnreadableFile(f"{shown_name(path)}: it has no cells")

@@ -1,13 +1,16 @@
-"""What the headings of a cabling list mean: end of the cable, and what of it, in the languages of people who keep such lists.
+"""What the headings of a cabling list mean: end of the cable, and what of it, in the languages of
+people who keep such lists.
 
-A heading is compared without case, accents, blanks and punctuation, and taken apart into known words: ``Switch Port`` is the
-port of the switch, ``Puerto destino`` and ``目的端口`` are the port at the far end. A heading with a word that is not known
-means nothing. Ends come, in this order, from
+A heading is compared without case, accents, blanks and punctuation, and taken apart into known
+words: ``Switch Port`` is the port of the switch, ``Puerto destino`` and ``目的端口`` are the port at
+the far end. A heading with a word that is not known means nothing. Ends come, in this order, from
 
-* words for an end: A/Z, A/B, start/end, source/destination, from/to, local/remote, 1/2 behind one word;
-* what a device is, where it is written instead: Switch and Server, Leaf and Spine; the first is end A;
-* the order of the columns: what names no end belongs to the device in front of it (rack and unit: to the device behind them
-  where the first of them stands before the first device).
+* words for an end: A/Z, A/B, start/end, source/destination, from/to, local/remote, 1/2 behind one
+  word;
+* what a device is, where it is written instead: Switch and Server, Leaf and Spine; the first is end
+  A;
+* the order of the columns: what names no end belongs to the device in front of it (rack and unit:
+  to the device behind them where the first of them stands before the first device).
 
 Two ``Server`` columns with numbers beside another device are the two legs of a breakout cable.
 """
@@ -27,7 +30,8 @@ from softib.plain_yaml import load_plain_yaml
 __all__ = ["Heading", "Layout", "layout_of", "normal"]
 
 _ORDER = ("length", "speed", "u", "rack", "port", "hca", "purpose", "node", "cable")
-"""What a heading of several words is: ``cable length`` a length, ``rack unit`` a unit, ``device location`` a rack."""
+"""What a heading of several words is: ``cable length`` a length, ``rack unit`` a unit, ``device
+location`` a rack."""
 _SIDELESS = ("length", "speed", "cable", "purpose")
 _MOST = 60
 
@@ -55,7 +59,8 @@ _LONGEST = max(map(len, _VOCABULARY_ALL))
 
 @dataclass(frozen=True)
 class Heading:
-    """What one heading says: ``end`` 0, 1 or None (none stated), ``what`` of ``headings.yaml``'s fields or "" (an end alone), ``role`` and ``number`` as written."""
+    """What one heading says: ``end`` 0, 1 or None (none stated), ``what`` of ``headings.yaml``'s
+    fields or "" (an end alone), ``role`` and ``number`` as written."""
 
     end: int | None
     what: str
@@ -66,7 +71,8 @@ class Heading:
 
 @dataclass
 class Layout:
-    """Columns of a cabling list by field and end (``node0``, ``port1``; second leg: ``node2``), and what each heading was taken for."""
+    """Columns of a cabling list by field and end (``node0``, ``port1``; second leg: ``node2``), and
+    what each heading was taken for."""
 
     column: dict[str, int]
     headings: list[str]

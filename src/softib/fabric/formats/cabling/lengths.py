@@ -1,4 +1,5 @@
-"""Lengths of cables as people write them: ``3 m``, ``3米``, ``10'``, ``3,0 mètres``, ``ca. 5 m (OM4)``; and the unit that a heading states, ``Length (ft)``."""
+"""Lengths of cables as people write them: ``3 m``, ``3米``, ``10'``, ``3,0 mètres``, ``ca. 5 m
+(OM4)``; and the unit that a heading states, ``Length (ft)``."""
 
 from __future__ import annotations
 
@@ -12,8 +13,13 @@ __all__ = ["length_m", "unit_of"]
 MAX_LENGTH_M = 10_000.0
 """InfiniBand's longest optics reach 10 km; a longer cable is a mistyped one."""
 _METRES = {
-    1.0: "m mt mts mtr mtrs meter meters metre metres metro metros metri metr м метр метра метров 米 公尺 メートル 미터",
-    0.01: "cm centimeter centimeters centimetre centimetres zentimeter centimetro centimetros centimetri см 厘米 公分 センチ センチメートル 센티미터",
+    1.0: (
+        "m mt mts mtr mtrs meter meters metre metres metro metros metri metr м метр метра метров 米 公尺 メートル 미터"
+    ),
+    0.01: (
+        "cm centimeter centimeters centimetre centimetres zentimeter centimetro "
+        "centimetros centimetri см 厘米 公分 センチ センチメートル 센티미터"
+    ),
     0.001: "mm millimeter millimeters millimetre millimetres milimetros millimetri мм 毫米 ミリ 밀리미터",
     1000.0: "km kilometer kilometers kilometre kilometres км 公里 千米",
     0.3048: "ft foot feet fuß fuss pied pieds pie pies piedi pé pés фут фута футов 英尺 フィート 피트 ' ′ ’",
@@ -53,7 +59,8 @@ _FACTOR = {_plain(word): factor for factor, names in _METRES.items() for word in
 
 
 def length_m(text: str, unit: float) -> float | None:
-    """Metres of a cell, NaN where it says that no one knows, None where it is no length. A bare number is in ``unit`` metres."""
+    """Metres of a cell, NaN where it says that no one knows, None where it is no length. A bare
+    number is in ``unit`` metres."""
     plain = _plain(text)
     if plain in _UNKNOWN:
         return math.nan

@@ -1,15 +1,17 @@
 """Finds the ends of a cabling plan in a fabric.
 
-A plan's device name finds nodes, in this order, the first that finds any wins: the NodeDescription; a GUID; the system
-(chassis) in ``node_system``; what people call the node — ``leaf-1`` of ``MF0;leaf-1:MQM9700/U1`` and of ibdm's
-``leaf-1/U1``, ``host`` of ``host mlx5_0`` or ``host ibp11s0f0``, ``sys`` of ``MF0;sys:MCS8500/L16/U2``
-(:mod:`.node_address`); and the same without regard to case. A device may name a card or chip of a director itself
-(``sys/L16``). Where the device is unknown but the port column is a whole NodeDescription, that is the node.
+A plan's device name finds nodes, in this order, the first that finds any wins: the NodeDescription;
+a GUID; the system (chassis) in ``node_system``; what people call the node — ``leaf-1`` of
+``MF0;leaf-1:MQM9700/U1`` and of ibdm's ``leaf-1/U1``, ``host`` of ``host mlx5_0`` or ``host
+ibp11s0f0``, ``sys`` of ``MF0;sys:MCS8500/L16/U2`` (:mod:`.node_address`); and the same without
+regard to case. A device may name a card or chip of a director itself (``sys/L16``). Where the
+device is unknown but the port column is a whole NodeDescription, that is the node.
 
-Where the name finds one node, the port is: the label as the fabric has it (``port_label``), else the number that the
-label says (:mod:`.port_label`). Where it finds several (a host with eight adapters, a director), the label must tell
-them apart: card and chip (``Blade 16_Port 2/20``), the adapter (``mlx5_3/1``, or the adapter's whole NodeDescription),
-or the one node that has this ``port_label``. What stays open has a reason, never a guess.
+Where the name finds one node, the port is: the label as the fabric has it (``port_label``), else
+the number that the label says (:mod:`.port_label`). Where it finds several (a host with eight
+adapters, a director), the label must tell them apart: card and chip (``Blade 16_Port 2/20``), the
+adapter (``mlx5_3/1``, or the adapter's whole NodeDescription), or the one node that has this
+``port_label``. What stays open has a reason, never a guess.
 """
 
 from __future__ import annotations
@@ -44,8 +46,9 @@ SUGGESTIONS = 5
 class MatchedPlan:
     """``port`` int32[n, 2]: row of the fabric's port arrays, -1 = not found; ``node`` likewise.
 
-    ``reason`` str[n, 2] is one of :data:`REASONS` where an end is not found, else empty. ``why`` holds the sentence of
-    each such end by (row, end), ``problems`` the same with file and line, an unknown device once.
+    ``reason`` str[n, 2] is one of :data:`REASONS` where an end is not found, else empty. ``why``
+    holds the sentence of each such end by (row, end), ``problems`` the same with file and line, an
+    unknown device once.
     """
 
     port: np.ndarray
@@ -56,7 +59,8 @@ class MatchedPlan:
 
 
 def is_unnamed(description: str, times: int = 1) -> bool:
-    """True for the maker's default names, and for a name that several nodes bear: it tells no machine."""
+    """True for the maker's default names, and for a name that several nodes bear: it tells no
+    machine."""
     return times > 1 or bool(_DEFAULT_NAME.search(description))
 
 
@@ -123,7 +127,8 @@ class _Matching:
         self.problems.append(Problem(plan.files[int(plan.file[row])], int(plan.line[row]), text))
 
     def find_unnamed(self) -> None:
-        """Give rows whose planned adapter is unknown the reason that the port is there, with a nameless adapter."""
+        """Give rows whose planned adapter is unknown the reason that the port is there, with a
+        nameless adapter."""
         f = self.fabric
         times = Counter(self.index.names)
         for row, end in self.why:
@@ -138,7 +143,8 @@ class _Matching:
 
 
 def match_plan(plan: CablingPlan, fabric: Fabric) -> MatchedPlan:
-    """Every end of ``plan`` in ``fabric``. A plan made of a fabric is matched by GUID where both have it."""
+    """Every end of ``plan`` in ``fabric``. A plan made of a fabric is matched by GUID where both
+    have it."""
     work = _Matching(plan, fabric)
     work.run()
     work.find_unnamed()
@@ -148,9 +154,11 @@ def match_plan(plan: CablingPlan, fabric: Fabric) -> MatchedPlan:
 
 
 def _same_guids(plan: CablingPlan, fabric: Fabric) -> np.ndarray:
-    """Node of each end by GUID, -1 where the plan has none, or the fabric has none or several of it, or another name.
+    """Node of each end by GUID, -1 where the plan has none, or the fabric has none or several of
+    it, or another name.
 
-    Generated GUIDs (``.topo`` files, designs) are only numbers of order: they count only together with the same name.
+    Generated GUIDs (``.topo`` files, designs) are only numbers of order: they count only together
+    with the same name.
     """
     order = np.argsort(fabric.node_guid, kind="stable")
     ordered = fabric.node_guid[order]

@@ -1,4 +1,5 @@
-"""The names by which cabling plans call a fabric's nodes and ports; :mod:`.match` says in which order they count."""
+"""The names by which cabling plans call a fabric's nodes and ports; :mod:`.match` says in which
+order they count."""
 
 from __future__ import annotations
 
@@ -17,13 +18,13 @@ __all__ = ["AMBIGUOUS", "REASONS", "UNKNOWN_DEVICE", "UNKNOWN_PORT", "UNNAMED_AD
 UNKNOWN_DEVICE, UNKNOWN_PORT = "unknown device", "unknown port"
 UNNAMED_ADAPTER, AMBIGUOUS = "adapter without a name", "ambiguous name"
 REASONS = (UNKNOWN_DEVICE, UNKNOWN_PORT, UNNAMED_ADAPTER, AMBIGUOUS)
-"""Why an end is not found. *Adapter without a name*: the planned port at the other end leads to an adapter that has its
-maker's default name, most likely the one that is planned there."""
+"""Why an end is not found. *Adapter without a name*: the planned port at the other end leads to an
+adapter that has its maker's default name, most likely the one that is planned there."""
 
 _SWITCH = re.compile(r"^(?:MF\d+;)?(?P<name>[^:;]+?)(?::(?P<model>[^/;]+)(?P<path>/.*)?)?$")
 NEIGHBOURS = 20
-"""Names before and after an unknown one, in the order of the alphabet, among which the near ones are sought: comparing
-with every name of a large fabric takes half a second each."""
+"""Names before and after an unknown one, in the order of the alphabet, among which the near ones
+are sought: comparing with every name of a large fabric takes half a second each."""
 
 
 def spoken_names(description: str) -> Iterator[str]:
@@ -76,7 +77,8 @@ class NameIndex:
         self._short: dict[str, dict[str, list[int]]] = {}
 
     def similar(self, name: str) -> list[str]:
-        """Names like ``name``: among its neighbours in the alphabet, read from the front and from the back."""
+        """Names like ``name``: among its neighbours in the alphabet, read from the front and from
+        the back."""
         if not self._sorted:
             self.spelling = {x.casefold(): x for n in self.names for x in (n, *spoken_names(n))}
             self._sorted = sorted(self.spelling)
@@ -112,7 +114,8 @@ class NameIndex:
         return next(iter(of.values())) if len(of) == 1 else []
 
     def _in_chassis(self, name: str) -> list[int]:
-        """Nodes of ``sys/L16``, ``sys L16/U2`` or ``MF0;sys:OTHER-MODEL/U1``: written in another form than the fabric's."""
+        """Nodes of ``sys/L16``, ``sys L16/U2`` or ``MF0;sys:OTHER-MODEL/U1``: written in another
+        form than the fabric's."""
         at = address_of(name)
         if at.card:
             nodes = self.by_card.get((at.system, at.card), [])
@@ -138,7 +141,12 @@ class NameIndex:
         if why:
             return -1, reason, why
         if len(nodes) > 1:
-            return -1, AMBIGUOUS, f"the name stands for {counted(len(nodes), 'node')} ({self._list(nodes)}) and {label!r} does not tell which"  # fmt: skip
+            return (
+                -1,
+                AMBIGUOUS,
+                f"the name stands for {counted(len(nodes), 'node')} ({self._list(nodes)}) and {label!r} does not "
+                f"tell which",
+            )
         node = nodes[0]
         number = parsed.portnum
         if not number and self.names[node].casefold() == wanted:
@@ -191,7 +199,8 @@ class NameIndex:
 
 
 def _behind(device: str, label: str) -> str:
-    """``ibp11s0f0`` of the label ``host7 ibp11s0f0`` of device host7; ``l16/u2/p20`` of ``sys/L16/U2/P20``."""
+    """``ibp11s0f0`` of the label ``host7 ibp11s0f0`` of device host7; ``l16/u2/p20`` of
+    ``sys/L16/U2/P20``."""
     head = device.strip().casefold()
     if label.startswith(head) and label[len(head) : len(head) + 1] in (" ", "/", ":", "_", "-"):
         return label[len(head) + 1 :].strip() or label

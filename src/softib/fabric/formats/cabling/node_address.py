@@ -1,13 +1,16 @@
-"""Where a node sits, read from its name: system, card and chip of a switch, host and adapter of a CA.
+"""Where a node sits, read from its name: system, card and chip of a switch, host and adapter of a
+CA.
 
 Forms of switch names that real dumps and lists hold:
 
-* ``MF0;sys:MCS8500/L16/U2``, ``MF0;sys:CS7500/S03/U1``: MLNX-OS of a director; chip 2 of leaf card 16, chip 1 of spine
-  card 3. ``MF0;sys:MQM8700/U1``: a switch of one chip. SX6536 and IS5200 write the same.
-* ``sys/L16/U2``, ``sys/leaf16/U2``, ``sys/U1``: ibdm's and ibdiagnet's names, and ``sys L16/U2`` as people write them.
+* ``MF0;sys:MCS8500/L16/U2``, ``MF0;sys:CS7500/S03/U1``: MLNX-OS of a director; chip 2 of leaf card
+  16, chip 1 of spine card 3. ``MF0;sys:MQM8700/U1``: a switch of one chip. SX6536 and IS5200 write
+  the same.
+* ``sys/L16/U2``, ``sys/leaf16/U2``, ``sys/U1``: ibdm's and ibdiagnet's names, and ``sys L16/U2`` as
+  people write them.
 
-Hosts are ``host mlx5_0``, ``host HCA-1`` (rdma-ndd's default), ``host ibp11s0f0`` (UFM's lists: the interface).
-Every part is compared without regard to case and without leading zeros.
+Hosts are ``host mlx5_0``, ``host HCA-1`` (rdma-ndd's default), ``host ibp11s0f0`` (UFM's lists: the
+interface). Every part is compared without regard to case and without leading zeros.
 """
 
 from __future__ import annotations
@@ -19,9 +22,14 @@ from functools import lru_cache
 __all__ = ["ADAPTER", "CARD", "NodeAddress", "address_of", "card_of", "split_host"]
 
 CARD = r"(?P<kind>line ?card|leaf|line|blade|slb|lc|l|spine|fabric|sfb|fc|s)[-_ ]?0*(?P<card>\d{1,3})"
-"""A card of a director: leaf (line) cards by L, spine (fabric) cards by S; Voltaire's sLB and sFB."""
-ADAPTER = r"(?:mlx[45]|hfi1|qib|mthca|bnxt_re|irdma)_?(?:bond_)?\d+|hca[-_ ]?\d+|(?:ibp|ibs|rocep|roces|ibo)\d[0-9a-z]*(?:_\d+)?"
-"""How RDMA devices and their interfaces are called: mlx5_0, HCA-1, ibp11s0f0 (systemd's predictable names)."""
+"""A card of a director: leaf (line) cards by L, spine (fabric) cards by S; Voltaire's sLB and sFB.
+"""
+ADAPTER = (
+    r"(?:mlx[45]|hfi1|qib|mthca|bnxt_re|irdma)_?(?:bond_)?\d+|hca[-_ "
+    r"]?\d+|(?:ibp|ibs|rocep|roces|ibo)\d[0-9a-z]*(?:_\d+)?"
+)
+"""How RDMA devices and their interfaces are called: mlx5_0, HCA-1, ibp11s0f0 (systemd's predictable
+names)."""
 
 _SPINES = ("spine", "fabric", "sfb", "fc", "s")
 _SWITCH = re.compile(
@@ -33,7 +41,8 @@ _HOST = re.compile(rf"^(?P<host>\S+)\s+(?P<adapter>{ADAPTER})$", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class NodeAddress:
-    """``card`` is ``L16`` or ``S3``, ``chip`` 0 where the name tells none. ``spoken`` is the name without the address."""
+    """``card`` is ``L16`` or ``S3``, ``chip`` 0 where the name tells none. ``spoken`` is the name
+    without the address."""
 
     spoken: str
     card: str = ""

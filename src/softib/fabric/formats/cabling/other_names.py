@@ -1,9 +1,9 @@
 """A plan whose devices have other names than the fabric's: which is which, by the cables.
 
-Names that differ in their numbers alone are a family (``R1-SW#``). Families of as many devices are tried on each other, in the
-order of their numbers, and every combination is judged by the cables: a row agrees where the fabric cables its two ports.
-The best is a *proposal*, if 9 of 10 rows agree with it and with no other one: people look at it, and give it back as a
-node-name-map.
+Names that differ in their numbers alone are a family (``R1-SW#``). Families of as many devices are
+tried on each other, in the order of their numbers, and every combination is judged by the cables: a
+row agrees where the fabric cables its two ports. The best is a *proposal*, if 9 of 10 rows agree
+with it and with no other one: people look at it, and give it back as a node-name-map.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ Family = list[str]
 
 @dataclass(frozen=True)
 class NameProposal:
-    """``names`` by node row as the plan has them, ``agree`` of ``rows`` rows, and (plan's name, fabric's name) of each device."""
+    """``names`` by node row as the plan has them, ``agree`` of ``rows`` rows, and (plan's name,
+    fabric's name) of each device."""
 
     fabric: Fabric
     names: dict[int, str]
@@ -50,14 +51,18 @@ class NameProposal:
         return [
             shown(x)
             for x in (
-                f"{self.agree:,} of {counted(self.rows, 'cable')} {plural(self.rows, 'is', 'are')} as planned with these names:",
+                f"{self.agree:,} of {counted(self.rows, 'cable')} {plural(self.rows, 'is', 'are')} as planned with "
+                f"these names:",
                 *found,
             )
         ]
 
     def write(self, path: str) -> None:
         """As a node-name-map. Raises :class:`InputError` where it cannot be written."""
-        head = f"# Proposed by the cables: {self.agree} of {self.rows} are as planned with these names. Look at them before you use them.\n"
+        head = (
+            f"# Proposed by the cables: {self.agree} of {self.rows} are as planned with these names. Look at them "
+            f"before you use them.\n"
+        )
         lines = (
             f'{int(self.fabric.node_guid[n]):#018x} "{name}" # {self.fabric.node_name(n)}\n'
             for n, name in sorted(self.names.items())
@@ -66,7 +71,8 @@ class NameProposal:
 
 
 def propose_names(plan: CablingPlan, fabric: Fabric) -> NameProposal:
-    """The best proposal. Raises :class:`InputError`, one line, where there is none, or several are as good."""
+    """The best proposal. Raises :class:`InputError`, one line, where there is none, or several are
+    as good."""
     work = _Search(plan, fabric)
     ranked = work.ranked()
     if not ranked:
@@ -76,7 +82,8 @@ def propose_names(plan: CablingPlan, fabric: Fabric) -> NameProposal:
     (agree, chosen), rest = ranked[0], ranked[1:]
     if agree < AGREE * len(plan):
         raise InputError(
-            f"{plan.path}: at most {agree:,} of {counted(len(plan), 'cable')} {plural(agree, 'is', 'are')} as planned with other names; give a node-name-map"
+            f"{plan.path}: at most {agree:,} of {counted(len(plan), 'cable')} {plural(agree, 'is', 'are')} as "
+            f"planned with other names; give a node-name-map"
         )
     if rest and rest[0][0] >= agree:
         raise InputError(

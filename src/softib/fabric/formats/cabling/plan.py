@@ -1,11 +1,12 @@
 """Cabling plans: which port shall be cabled to which, how long, of what, how fast.
 
-A plan comes from a cabling list (UFM-NDT CSV, a P2P sheet as CSV; :mod:`.cabling_csv`) or from any fabric file:
-what was built before, or a generated design, can be the plan too. Several make one plan (:func:`join_plans`).
-:mod:`.plan_match` finds its ends in a fabric.
+A plan comes from a cabling list (UFM-NDT CSV, a P2P sheet as CSV; :mod:`.cabling_csv`) or from any
+fabric file: what was built before, or a generated design, can be the plan too. Several make one
+plan (:func:`join_plans`). :mod:`.plan_match` finds its ends in a fabric.
 
-Lists tell a cable twice, once from each end (UFM's do), and several lists overlap. A row that names the two ports of an
-earlier row, in either order, *repeats* it. A row that gives a port of an earlier row another far end is in *conflict*.
+Lists tell a cable twice, once from each end (UFM's do), and several lists overlap. A row that names
+the two ports of an earlier row, in either order, *repeats* it. A row that gives a port of an
+earlier row another far end is in *conflict*.
 """
 
 from __future__ import annotations
@@ -41,10 +42,11 @@ HEAD_CHARACTERS = 1 << 14
 class CablingPlan:
     """One row a cable; columns of shape ``[n, 2]`` hold both ends in the order of the file.
 
-    ``portnum`` is what the label alone says (:func:`.port_label.portnum_of_label`; 0 = needs the fabric), exact where
-    the plan is a fabric. Unknown: empty text, u 0, length NaN, medium ``CableMedium.UNKNOWN``, speed and lanes 0,
-    line 0, guid 0. ``repeats`` is the earlier row of the same cable, -1 = none. ``conflict`` marks rows one of whose
-    ports an earlier row cables elsewhere; they are problems too. ``file`` is the row's index in ``files``.
+    ``portnum`` is what the label alone says (:func:`.port_label.portnum_of_label`; 0 = needs the
+    fabric), exact where the plan is a fabric. Unknown: empty text, u 0, length NaN, medium
+    ``CableMedium.UNKNOWN``, speed and lanes 0, line 0, guid 0. ``repeats`` is the earlier row of
+    the same cable, -1 = none. ``conflict`` marks rows one of whose ports an earlier row cables
+    elsewhere; they are problems too. ``file`` is the row's index in ``files``.
     """
 
     format: str
@@ -72,7 +74,8 @@ class CablingPlan:
 
     @classmethod
     def from_rows(cls, rows: list[dict[str, Any]], format: str, path: str, problems: list[Problem]) -> CablingPlan:
-        """Rows are dicts with ``node``, ``label``, ``rack`` (pairs of text), ``u`` (pair of numbers), and the rest."""
+        """Rows are dicts with ``node``, ``label``, ``rack`` (pairs of text), ``u`` (pair of
+        numbers), and the rest."""
         n = len(rows)
 
         def column(name: str, dtype: Any, shape: tuple[int, ...]) -> np.ndarray:
@@ -82,12 +85,26 @@ class CablingPlan:
         parsed = [portnum_of_label(x) for x in label.ravel()]
         portnum = np.array([0 if p.card else p.portnum for p in parsed], np.int16).reshape(n, 2)
         return cls(
-            format, path, column("node", str, (n, 2)), label, portnum, column("rack", str, (n, 2)),
-            column("u", np.int16, (n, 2)), column("length_m", np.float32, (n,)), column("medium", np.uint8, (n,)),
-            column("speed", np.uint8, (n,)), column("lanes", np.uint8, (n,)), column("purpose", str, (n,)),
-            column("line", np.int32, (n,)), np.zeros((n, 2), np.uint64), np.zeros(n, bool),
-            np.full(n, -1, np.int32), np.zeros(n, np.int16), (path,), problems,
-        )  # fmt: skip
+            format,
+            path,
+            column("node", str, (n, 2)),
+            label,
+            portnum,
+            column("rack", str, (n, 2)),
+            column("u", np.int16, (n, 2)),
+            column("length_m", np.float32, (n,)),
+            column("medium", np.uint8, (n,)),
+            column("speed", np.uint8, (n,)),
+            column("lanes", np.uint8, (n,)),
+            column("purpose", str, (n,)),
+            column("line", np.int32, (n,)),
+            np.zeros((n, 2), np.uint64),
+            np.zeros(n, bool),
+            np.full(n, -1, np.int32),
+            np.zeros(n, np.int16),
+            (path,),
+            problems,
+        )
 
     @classmethod
     def from_fabric(cls, fabric: Fabric, problems: list[Problem] | None = None) -> CablingPlan:
@@ -106,20 +123,34 @@ class CablingPlan:
         n = len(cables)
         speeds_known = "speeds" in fabric.source.records or fabric.source.format == "generated"
         return cls(
-            "fabric", fabric.source.path, names[nodes].reshape(n, 2), np.array(labels, str).reshape(n, 2), numbers,
-            np.full((n, 2), "", str), np.zeros((n, 2), np.int16), fabric.cable_length_m[cables],
-            fabric.cable_medium[cables], codes[ports[:, 0]] if speeds_known else np.zeros(n, np.uint8),
-            lanes if speeds_known else np.zeros(n, np.uint8), np.full(n, "", str), np.zeros(n, np.int32),
-            fabric.node_guid[nodes], np.zeros(n, bool), np.full(n, -1, np.int32), np.zeros(n, np.int16),
-            (fabric.source.path,), list(problems or ()),
-        )  # fmt: skip
+            "fabric",
+            fabric.source.path,
+            names[nodes].reshape(n, 2),
+            np.array(labels, str).reshape(n, 2),
+            numbers,
+            np.full((n, 2), "", str),
+            np.zeros((n, 2), np.int16),
+            fabric.cable_length_m[cables],
+            fabric.cable_medium[cables],
+            codes[ports[:, 0]] if speeds_known else np.zeros(n, np.uint8),
+            lanes if speeds_known else np.zeros(n, np.uint8),
+            np.full(n, "", str),
+            np.zeros(n, np.int32),
+            fabric.node_guid[nodes],
+            np.zeros(n, bool),
+            np.full(n, -1, np.int32),
+            np.zeros(n, np.int16),
+            (fabric.source.path,),
+            list(problems or ()),
+        )
 
     def end_name(self, row: int, end: int) -> str:
         """``leaf-3 Port 40`` as messages write it."""
         return f"{self.node[row, end]} {self.label[row, end]}"
 
     def row_name(self, row: int) -> str:
-        """``line 7``, with the file where there are several; a row of a fabric, which has no line, has no name."""
+        """``line 7``, with the file where there are several; a row of a fabric, which has no line,
+        has no name."""
         line = int(self.line[row])
         if len(self.files) == 1:
             return f"line {line}" if line else ""
@@ -130,16 +161,19 @@ class CablingPlan:
 def mark_repeats(plan: CablingPlan) -> dict[int, Problem]:
     """Fill ``repeats`` and ``conflict`` by the names alone; returns why each row is in conflict.
 
-    Racks tell machines of one name apart, GUIDs those of a fabric. :mod:`softib.diags.cabling_plan.compare` asks again when the
-    ports are known: names of one port may differ in form.
+    Racks tell machines of one name apart, GUIDs those of a fabric.
+    :mod:`softib.diags.cabling_plan.compare` asks again when the ports are known: names of one port
+    may differ in form.
     """
     used: dict[tuple[str, str, str], int] = {}
     cables: dict[frozenset[tuple[str, str, str]], int] = {}
     found: dict[int, Problem] = {}
     texts = zip(plan.node.tolist(), plan.rack.tolist(), plan.label.tolist(), plan.node_guid.tolist(), strict=True)
     for row, texts_of_row in enumerate(texts):
-        ends = [(f"{guid:#x}" if guid else node.casefold(), rack.casefold(), normal_label(label))
-                for node, rack, label, guid in zip(*texts_of_row, strict=True)]  # fmt: skip
+        ends = [
+            (f"{guid:#x}" if guid else node.casefold(), rack.casefold(), normal_label(label))
+            for node, rack, label, guid in zip(*texts_of_row, strict=True)
+        ]
         if ends[0] == ends[1]:
             why = f"both ends are {plan.end_name(row, 0)}; a cable has two ends"
         else:
@@ -159,7 +193,8 @@ def mark_repeats(plan: CablingPlan) -> dict[int, Problem]:
 
 
 def join_plans(plans: Sequence[CablingPlan]) -> CablingPlan:
-    """All rows of ``plans`` as one plan, in their order; repeats and conflicts between files are found too."""
+    """All rows of ``plans`` as one plan, in their order; repeats and conflicts between files are
+    found too."""
     if len(plans) == 1:
         return plans[0]
     columns: dict[str, Any] = {}
@@ -172,16 +207,20 @@ def join_plans(plans: Sequence[CablingPlan]) -> CablingPlan:
     columns["repeats"] = np.full(len(columns["line"]), -1, np.int32)
     conflict_before = columns["conflict"].copy()
     joined = CablingPlan(
-        format="+".join(dict.fromkeys(p.format for p in plans)), path=", ".join(dict.fromkeys(p.path for p in plans)),
-        files=tuple(x for p in plans for x in p.files), problems=[q for p in plans for q in p.problems], **columns,
-    )  # fmt: skip
+        format="+".join(dict.fromkeys(p.format for p in plans)),
+        path=", ".join(dict.fromkeys(p.path for p in plans)),
+        files=tuple(x for p in plans for x in p.files),
+        problems=[q for p in plans for q in p.problems],
+        **columns,
+    )
     joined.problems += [problem for row, problem in mark_repeats(joined).items() if not conflict_before[row]]
     return joined
 
 
 def decode(data: bytes) -> str:
-    """Text of a file that a spreadsheet may have written: UTF-16 and UTF-8 with byte-order marks, UTF-8, else the first of
-    Excel's encodings (:data:`ENCODINGS`) in which the headings make sense."""
+    """Text of a file that a spreadsheet may have written: UTF-16 and UTF-8 with byte-order marks,
+    UTF-8, else the first of Excel's encodings (:data:`ENCODINGS`) in which the headings make sense.
+    """
     from softib.fabric.formats.cabling.sheet import sheets_of_text
 
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
@@ -194,7 +233,8 @@ def decode(data: bytes) -> str:
 
 
 def read_plan(path: str | Path, **options: Any) -> CablingPlan:
-    """A cabling list, or any fabric file as a plan; found by content. ``options`` go to ``registry.read``.
+    """A cabling list, or any fabric file as a plan; found by content. ``options`` go to
+    ``registry.read``.
 
     Raises :class:`UnreadableFile` where no row can be read.
     """
@@ -219,8 +259,18 @@ def read_plan(path: str | Path, **options: Any) -> CablingPlan:
 
 
 P2P_COLUMNS = (
-    "A-Rack", "A-U", "A-Node", "A-Port", "Z-Rack", "Z-U", "Z-Node", "Z-Port", "Cable Length", "Cable Type", "Speed",
-)  # fmt: skip
+    "A-Rack",
+    "A-U",
+    "A-Node",
+    "A-Port",
+    "Z-Rack",
+    "Z-U",
+    "Z-Node",
+    "Z-Port",
+    "Cable Length",
+    "Cable Type",
+    "Speed",
+)
 
 
 def write_plan(plan: CablingPlan, path: str | Path) -> None:

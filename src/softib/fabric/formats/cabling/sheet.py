@@ -1,4 +1,5 @@
-"""The cells of a cabling list: a CSV file of any delimiter, or an Excel workbook (with the extra ``xlsx``), and what merged cells hide."""
+"""The cells of a cabling list: a CSV file of any delimiter, or an Excel workbook (with the extra
+``xlsx``), and what merged cells hide."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ MOST_UNPACKED = 256 << 20
 
 @dataclass
 class Sheet:
-    """``rows`` of (line, cells, text of the line); ``layout`` of the headings, which end with row ``head``. ``name`` is that of a workbook's sheet."""
+    """``rows`` of (line, cells, text of the line); ``layout`` of the headings, which end with row
+    ``head``. ``name`` is that of a workbook's sheet."""
 
     name: str
     rows: list[tuple[int, list[str], str]]
@@ -81,7 +83,8 @@ def sheets_of_text(text: str) -> Sheet:
 
 
 def find_headings(rows: Sequence[tuple[int, list[str], str]]) -> tuple[Layout, int] | None:
-    """The layout of the first line of headings, and its row; a line of ends over a line of fields is one heading."""
+    """The layout of the first line of headings, and its row; a line of ends over a line of fields
+    is one heading."""
     for at, (_, cells, _) in enumerate(rows[:HEADER_WITHIN]):
         if len(cells) > 1 and (found := layout_of(cells)) is not None:
             below = rows[at + 1][1] if at + 1 < len(rows) else []
@@ -103,8 +106,9 @@ def _over(groups: Sequence[str], fields: Sequence[str]) -> list[str]:
 
 
 def _fill_down(rows: list[tuple[int, list[str], str]], at: int, only: list[int] | None = None) -> list[int]:
-    """Cells below a merged one take its value; the rows that did. A column is merged where it has gaps and no value stands twice in
-    a row: whoever writes every value leaves none out. ``only``: these rows, whatever the column looks like."""
+    """Cells below a merged one take its value; the rows that did. A column is merged where it has
+    gaps and no value stands twice in a row: whoever writes every value leaves none out. ``only``:
+    these rows, whatever the column looks like."""
     used = [i for i, (_, cells, _) in enumerate(rows) if any(cells)]
     values = [rows[i][1][at] if at < len(rows[i][1]) else "" for i in used]
     if only is None and (all(values) or any(a and a == b for a, b in pairwise(values))):
@@ -123,7 +127,8 @@ def _fill_down(rows: list[tuple[int, list[str], str]], at: int, only: list[int] 
 
 
 def sheets_of_workbook(data: bytes, name: str) -> list[Sheet]:
-    """Every sheet of the workbook ``data``. Raises :class:`MissingLibrary` and :class:`UnreadableFile`."""
+    """Every sheet of the workbook ``data``. Raises :class:`MissingLibrary` and
+    :class:`UnreadableFile`."""
     try:
         import openpyxl
     except ImportError:
@@ -141,7 +146,8 @@ def sheets_of_workbook(data: bytes, name: str) -> list[Sheet]:
 
 
 def _check_archive(data: bytes, name: str) -> None:
-    """Raise :class:`UnreadableFile` for an archive that is none, or unpacks to more than :data:`MOST_UNPACKED`."""
+    """Raise :class:`UnreadableFile` for an archive that is none, or unpacks to more than
+    :data:`MOST_UNPACKED`."""
     import zipfile
 
     try:

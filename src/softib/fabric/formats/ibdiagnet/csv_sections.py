@@ -1,4 +1,5 @@
-"""The frame of ibdiagnet2's .db_csv: ``START_X``, a header row, rows, ``END_X``, and an index of all sections at the end."""
+"""The frame of ibdiagnet2's .db_csv: ``START_X``, a header row, rows, ``END_X``, and an index of
+all sections at the end."""
 
 from __future__ import annotations
 
@@ -33,12 +34,14 @@ class Section:
         return all(n.lower() in self._column_numbers() for n in names)
 
     def text(self, name: str) -> list[str]:
-        """A column as it stands. Names are compared without regard to case (ibdiagnet itself varies it)."""
+        """A column as it stands. Names are compared without regard to case (ibdiagnet itself varies
+        it)."""
         place = self._column_numbers()[name.lower()]
         return [row[place] for row in self.rows]
 
     def column(self, name: str, problems: Problems, dtype: type = np.int64) -> np.ndarray:
-        """A column of integers, decimal or ``0x``; :data:`NONE` (0 for unsigned types) where there is none."""
+        """A column of integers, decimal or ``0x``; :data:`NONE` (0 for unsigned types) where there
+        is none."""
         values = []
         absent = 0 if dtype is np.uint64 else NONE
         low, high = (0, 2**64 - 1) if dtype is np.uint64 else (-(2**63), 2**63 - 1)
@@ -58,7 +61,8 @@ class Section:
         return {n.strip().lower(): i for i, n in enumerate(self.header)}
 
     def counters(self, name: str) -> tuple[np.ndarray, np.ndarray]:
-        """A column of counters (uint64), and which rows hold one: ``-1`` and ``N/A`` say that the port does not keep it."""
+        """A column of counters (uint64), and which rows hold one: ``-1`` and ``N/A`` say that the
+        port does not keep it."""
         values, there = [], []
         for text in self.text(name):
             try:
@@ -127,8 +131,11 @@ def _row(section: Section, number: int, line: str, problems: Problems) -> None:
 
 def _close(section: Section, sections: dict[str, Section], rows_of: dict[str, int], problems: Problems) -> None:
     if section.name in sections:
-        problems.add(section.line, f"section {section.name} stands a second time (first in line {sections[section.name].line}); "
-                                   "the first is kept")  # fmt: skip
+        problems.add(
+            section.line,
+            f"section {section.name} stands a second time (first in line {sections[section.name].line}); "
+            "the first is kept",
+        )
         return
     sections[section.name] = section
     if section.header:

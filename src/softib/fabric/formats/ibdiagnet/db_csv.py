@@ -1,10 +1,12 @@
 """Reads ibdiagnet2's .db_csv: everything that the fabric answered, attribute by attribute.
 
-NODES and LINKS make the fabric; :data:`SECTIONS` names the functions that write the other sections over it. Column names
-are ibdiagnet2's, read off its files; what each holds is in :mod:`softib.fabric.formats.ibdiagnet.db_csv_columns`. A section that
-nobody reads is named in a note.
+NODES and LINKS make the fabric; :data:`SECTIONS` names the functions that write the other sections
+over it. Column names are ibdiagnet2's, read off its files; what each holds is in
+:mod:`softib.fabric.formats.ibdiagnet.db_csv_columns`. A section that nobody reads is named in a
+note.
 
-The forwarding tables are not in the file, so LinearFDBTop and MulticastFDBTop stay at their power-up values.
+The forwarding tables are not in the file, so LinearFDBTop and MulticastFDBTop stay at their
+power-up values.
 """
 
 from __future__ import annotations
@@ -30,13 +32,24 @@ from softib.plural import counted
 __all__ = ["SECTIONS", "read"]
 
 SECTIONS: dict[str, Callable[[SectionWriter, Section], None]] = {
-    "PORTS": config.ports, "EXTENDED_PORT_INFO": config.extended_port_info, "SWITCHES": config.switches,
-    "SM_INFO": config.sms, "PKEY": config.pkeys, "PORT_HIERARCHY_INFO": config.port_labels,
-    "PM_INFO": health.counters, "PM_DELTA": health.deltas, "TEMP_SENSING": health.temperatures,
-    "CABLE_INFO": health.cables, "FEC_MODE": health.fec, "PORT_INFO_EXTENDED": health.fec_extended,
-    "NODES_INFO": health.firmware, "GENERAL_INFO_SMP": health.firmware, "AR_INFO": health.adaptive_routing,
-}  # fmt: skip
-"""Section → the function that writes it over the fabric, in this order. ``WARNINGS_*`` and ``ERRORS_*`` are read too."""
+    "PORTS": config.ports,
+    "EXTENDED_PORT_INFO": config.extended_port_info,
+    "SWITCHES": config.switches,
+    "SM_INFO": config.sms,
+    "PKEY": config.pkeys,
+    "PORT_HIERARCHY_INFO": config.port_labels,
+    "PM_INFO": health.counters,
+    "PM_DELTA": health.deltas,
+    "TEMP_SENSING": health.temperatures,
+    "CABLE_INFO": health.cables,
+    "FEC_MODE": health.fec,
+    "PORT_INFO_EXTENDED": health.fec_extended,
+    "NODES_INFO": health.firmware,
+    "GENERAL_INFO_SMP": health.firmware,
+    "AR_INFO": health.adaptive_routing,
+}
+"""Section → the function that writes it over the fabric, in this order. ``WARNINGS_*`` and
+``ERRORS_*`` are read too."""
 _REPORTED = ("WARNINGS_", "ERRORS_")
 _ABOUT_THE_RUN = ("RUN_INFO", "PLUGINS_INFO", "STAGE_PERF_INFO", "INDEX_TABLE")
 """Sections on ibdiagnet itself: nobody misses them."""
@@ -135,9 +148,17 @@ def _nodes(r: Records, s: Section, problems: Problems) -> dict[int, int]:
             problems.add(line, f"NodeType {kind} of {shown(desc)} is not 1 (CA), 2 (switch) or 3 (router); left out")
             continue
         node = r.add_node(
-            f"{int(guid[i]):016x}", kind, bounded_ports(int(c["NumPorts"][i]), line, problems), line, desc=desc,
-            node_guid=int(guid[i]), sys_guid=int(sys_guid[i]), vendor_id=int(c["VendorID"][i]) & 0xFFFFFF,
-            device_id=int(c["DeviceID"][i]) & 0xFFFF, revision=int(c["revision"][i]) & 0xFFFFFFFF)  # fmt: skip
+            f"{int(guid[i]):016x}",
+            kind,
+            bounded_ports(int(c["NumPorts"][i]), line, problems),
+            line,
+            desc=desc,
+            node_guid=int(guid[i]),
+            sys_guid=int(sys_guid[i]),
+            vendor_id=int(c["VendorID"][i]) & 0xFFFFFF,
+            device_id=int(c["DeviceID"][i]) & 0xFFFF,
+            revision=int(c["revision"][i]) & 0xFFFFFFFF,
+        )
         index.setdefault(int(guid[i]), node)
     return index
 

@@ -1,8 +1,8 @@
 """What the columns of a .db_csv are called, and which component of the specification each holds.
 
-Source: the headers of files that ibdiagnet 2.10 wrote; the speeds' packing from their values (a QDR + NDR port reads
-0x804: PortInfo's LinkSpeedActive in the low octet, LinkSpeedExtActive in the next, FDR10 and EDR20 in bits 16 and 17,
-LinkSpeedExt2 in bits 24 and 25).
+Source: the headers of files that ibdiagnet 2.10 wrote; the speeds' packing from their values (a QDR
++ NDR port reads 0x804: PortInfo's LinkSpeedActive in the low octet, LinkSpeedExtActive in the next,
+FDR10 and EDR20 in bits 16 and 17, LinkSpeedExt2 in bits 24 and 25).
 """
 
 from __future__ import annotations
@@ -29,22 +29,52 @@ __all__ = [
 ]
 
 PORT_INFO = {
-    "MKey": "mkey", "GIDPrfx": "gid_prefix", "MSMLID": "master_sm_lid", "LID": "lid", "CapMsk": "cap_mask",
-    "M_KeyLeasePeriod": "mkey_lease_period", "DiagCode": "diag_code", "LinkWidthActv": "link_width_active",
-    "LinkWidthSup": "link_width_supported", "LinkWidthEn": "link_width_enabled", "LocalPortNum": "local_port_num",
-    "LMC": "lmc", "MKeyProtBits": "mkey_protect", "LinkDownDefState": "link_down_default_state",
-    "PortPhyState": "port_phys_state", "PortState": "port_state", "VLArbHighCap": "vl_arb_high_cap",
-    "VLHighLimit": "vl_high_limit", "InitType": "init_type", "VLCap": "vl_cap", "MSMSL": "master_sm_sl",
-    "NMTU": "neighbor_mtu", "FilterRawOutb": "filter_raw_outbound", "FilterRawInb": "filter_raw_inbound",
-    "PartEnfOutb": "partition_enforcement_outbound", "PartEnfInb": "partition_enforcement_inbound",
-    "OpVLs": "operational_vls", "HoQLife": "hoq_life", "VLStallCnt": "vl_stall_count", "MTUCap": "mtu_cap",
-    "InitTypeReply": "init_type_reply", "VLArbLowCap": "vl_arb_low_cap", "PKeyViolations": "pkey_violations",
-    "MKeyViolations": "mkey_violations", "SubnTmo": "subnet_timeout",
-    "MulticastPKeyTrapSuppressionEnabled": "mcast_pkey_trap_suppression", "ClientReregister": "client_reregister",
-    "GUIDCap": "guid_cap", "QKeyViolations": "qkey_violations", "MaxCreditHint": "max_credit_hint",
-    "OverrunErrs": "overrun_errors", "LocalPhyError": "local_phy_errors", "RespTimeValue": "resp_time_value",
-    "LinkRoundTripLatency": "link_round_trip_latency", "CapMsk2": "cap_mask2",
-}  # fmt: skip
+    "MKey": "mkey",
+    "GIDPrfx": "gid_prefix",
+    "MSMLID": "master_sm_lid",
+    "LID": "lid",
+    "CapMsk": "cap_mask",
+    "M_KeyLeasePeriod": "mkey_lease_period",
+    "DiagCode": "diag_code",
+    "LinkWidthActv": "link_width_active",
+    "LinkWidthSup": "link_width_supported",
+    "LinkWidthEn": "link_width_enabled",
+    "LocalPortNum": "local_port_num",
+    "LMC": "lmc",
+    "MKeyProtBits": "mkey_protect",
+    "LinkDownDefState": "link_down_default_state",
+    "PortPhyState": "port_phys_state",
+    "PortState": "port_state",
+    "VLArbHighCap": "vl_arb_high_cap",
+    "VLHighLimit": "vl_high_limit",
+    "InitType": "init_type",
+    "VLCap": "vl_cap",
+    "MSMSL": "master_sm_sl",
+    "NMTU": "neighbor_mtu",
+    "FilterRawOutb": "filter_raw_outbound",
+    "FilterRawInb": "filter_raw_inbound",
+    "PartEnfOutb": "partition_enforcement_outbound",
+    "PartEnfInb": "partition_enforcement_inbound",
+    "OpVLs": "operational_vls",
+    "HoQLife": "hoq_life",
+    "VLStallCnt": "vl_stall_count",
+    "MTUCap": "mtu_cap",
+    "InitTypeReply": "init_type_reply",
+    "VLArbLowCap": "vl_arb_low_cap",
+    "PKeyViolations": "pkey_violations",
+    "MKeyViolations": "mkey_violations",
+    "SubnTmo": "subnet_timeout",
+    "MulticastPKeyTrapSuppressionEnabled": "mcast_pkey_trap_suppression",
+    "ClientReregister": "client_reregister",
+    "GUIDCap": "guid_cap",
+    "QKeyViolations": "qkey_violations",
+    "MaxCreditHint": "max_credit_hint",
+    "OverrunErrs": "overrun_errors",
+    "LocalPhyError": "local_phy_errors",
+    "RespTimeValue": "resp_time_value",
+    "LinkRoundTripLatency": "link_round_trip_latency",
+    "CapMsk2": "cap_mask2",
+}
 """Column of PORTS → component of PortInfo (IBA 14.2.5.6)."""
 
 SPEEDS = {
@@ -55,14 +85,23 @@ SPEEDS = {
 """Columns of PORTS that hold three components each (:func:`split_speeds`)."""
 
 SWITCH_INFO = {
-    "LinearFDBCap": "linear_fdb_cap", "RandomFDBCap": "random_fdb_cap", "MCastFDBCap": "mcast_fdb_cap",
-    "DefPort": "default_port", "DefMCastPriPort": "default_mcast_primary_port",
-    "DefMCastNotPriPort": "default_mcast_not_primary_port", "LifeTimeValue": "life_time_value",
-    "PortStateChange": "port_state_change", "OptimizedSLVLMapping": "optimized_sl2vl", "LidsPerPort": "lids_per_port",
-    "PartEnfCap": "partition_enforcement_cap", "InbEnfCap": "inbound_enforcement_cap",
-    "OutbEnfCap": "outbound_enforcement_cap", "FilterRawInbCap": "filter_raw_inbound_cap",
-    "FilterRawOutbCap": "filter_raw_outbound_cap", "ENP0": "enhanced_port0",
-}  # fmt: skip
+    "LinearFDBCap": "linear_fdb_cap",
+    "RandomFDBCap": "random_fdb_cap",
+    "MCastFDBCap": "mcast_fdb_cap",
+    "DefPort": "default_port",
+    "DefMCastPriPort": "default_mcast_primary_port",
+    "DefMCastNotPriPort": "default_mcast_not_primary_port",
+    "LifeTimeValue": "life_time_value",
+    "PortStateChange": "port_state_change",
+    "OptimizedSLVLMapping": "optimized_sl2vl",
+    "LidsPerPort": "lids_per_port",
+    "PartEnfCap": "partition_enforcement_cap",
+    "InbEnfCap": "inbound_enforcement_cap",
+    "OutbEnfCap": "outbound_enforcement_cap",
+    "FilterRawInbCap": "filter_raw_inbound_cap",
+    "FilterRawOutbCap": "filter_raw_outbound_cap",
+    "ENP0": "enhanced_port0",
+}
 """Column of SWITCHES → component of SwitchInfo (IBA 14.2.5.4)."""
 
 COUNTERS = {
@@ -112,13 +151,19 @@ EXTENDED_SPEEDS = {
     "port_fec_correctable_block_ctr": ("PortFECCorrectableBlockCounter", "PortFECCorrectableBlockCtr"),
     "port_fec_uncorrectable_block_ctr": ("PortFECUncorrectableBlockCounter", "PortFECUncorrectableBlockCtr"),
     "port_fec_corrected_symbol_ctr": ("PortFECCorrectedSymbolCounter", "PortFECCorrectedSymbolCtr"),
-}  # fmt: skip
-"""Counter of PortExtendedSpeedsCounters → columns that ``--extended_speeds all`` adds to PM_INFO. No such file is in our collection: the names are those that public readers of such files look for, and libibmad's."""
+}
+"""Counter of PortExtendedSpeedsCounters → columns that ``--extended_speeds all`` adds to PM_INFO.
+No such file is in our collection: the names are those that public readers of such files look for,
+and libibmad's."""
 EXTENDED_SPEEDS_LANES = {
     "error_detection_counter": ("ErrorDetectionCounterLane",),
-    "fec_correctable_block_ctr": ("FECCorrectableBlockCounterLane", "FECCorrectedSymbolCounterLane", "FECCorrectableBlockCtrLane"),
+    "fec_correctable_block_ctr": (
+        "FECCorrectableBlockCounterLane",
+        "FECCorrectedSymbolCounterLane",
+        "FECCorrectableBlockCtrLane",
+    ),
     "fec_uncorrectable_block_ctr": ("FECUncorrectableBlockCounterLane", "FECUncorrectableBlockCtrLane"),
-}  # fmt: skip
+}
 """Likewise those by lane: ``NAME[0]`` or ``NAME0`` to 11; symbols where RS-FEC is active."""
 
 CABLE_LENGTHS = {
@@ -130,19 +175,34 @@ CABLE_LENGTHS = {
     "LengthOM1": CableMedium.MULTIMODE,
     "LengthCopperOrActive": CableMedium.UNKNOWN,
 }
-"""Columns of CABLE_INFO that hold a length, of which one is set (texts such as ``3 m``) → what the cable then is."""
+"""Columns of CABLE_INFO that hold a length, of which one is set (texts such as ``3 m``) → what the
+cable then is."""
 
 CABLE_TEXTS = (
-    "Vendor", "OUI", "PN", "SN", "Rev", "FWVersion", "Identifier", "Connector", "CableType", "Type", "Technology",
-    "SupportedSpeedDesc", "DateCode", "Lot", "SupplyVoltage",
-)  # fmt: skip
+    "Vendor",
+    "OUI",
+    "PN",
+    "SN",
+    "Rev",
+    "FWVersion",
+    "Identifier",
+    "Connector",
+    "CableType",
+    "Type",
+    "Technology",
+    "SupportedSpeedDesc",
+    "DateCode",
+    "Lot",
+    "SupplyVoltage",
+)
 """Columns of CABLE_INFO that are kept as texts."""
 
 FIRMWARE = (
     ("FWInfo_Extended_Major", "FWInfo_Extended_Minor", "FWInfo_Extended_SubMinor"),
     ("FWInfo_Major", "FWInfo_Minor", "FWInfo_SubMinor"),
 )
-"""Columns of the firmware version; devices whose version does not fit in three octets state the first triple only."""
+"""Columns of the firmware version; devices whose version does not fit in three octets state the
+first triple only."""
 
 NO_FEC = 255
 """FECActv of ports that do not tell."""
@@ -150,16 +210,22 @@ FEC_NAMES = {0: "NO-FEC", 4: "RS_FEC_544_514", 14: "MLNX_RS_271_257_PLR"}
 """FECActv → what ibdiagnet's .net_dump of the same run prints."""
 
 PORT_INFO_EXTENDED = {
-    "CapabilityMask": "cap_mask", "FECModeActive": "fec_mode_active", "FDRFECModeSupported": "fdr_fec_mode_supported",
-    "FDRFECModeEnabled": "fdr_fec_mode_enabled", "EDRFECModeSupported": "edr_fec_mode_supported",
-    "EDRFECModeEnabled": "edr_fec_mode_enabled", "HDRFECModeSupported": "hdr_fec_mode_supported",
-    "HDRFECModeEnabled": "hdr_fec_mode_enabled", "NDRFECModeSupported": "ndr_fec_mode_supported",
+    "CapabilityMask": "cap_mask",
+    "FECModeActive": "fec_mode_active",
+    "FDRFECModeSupported": "fdr_fec_mode_supported",
+    "FDRFECModeEnabled": "fdr_fec_mode_enabled",
+    "EDRFECModeSupported": "edr_fec_mode_supported",
+    "EDRFECModeEnabled": "edr_fec_mode_enabled",
+    "HDRFECModeSupported": "hdr_fec_mode_supported",
+    "HDRFECModeEnabled": "hdr_fec_mode_enabled",
+    "NDRFECModeSupported": "ndr_fec_mode_supported",
     "NDRFECModeEnabled": "ndr_fec_mode_enabled",
-}  # fmt: skip
+}
 """Column of PORT_INFO_EXTENDED → component of PortInfoExtended (IBA 14.2.5.19)."""
 
 
 def split_speeds(value: np.ndarray) -> tuple[tuple[np.ndarray, np.ndarray, np.ndarray], np.ndarray]:
-    """(LinkSpeed, LinkSpeedExt, LinkSpeedExt2) columns of a packed speed, and the bits that belong to none."""
+    """(LinkSpeed, LinkSpeedExt, LinkSpeedExt2) columns of a packed speed, and the bits that belong
+    to none."""
     # Bits 16 and 17 (FDR10, EDR20) repeat what EXTENDED_PORT_INFO holds.
     return (value & 0xF, (value >> 8) & 0x1F, (value >> 24) & 0x3), value & ~np.int64(0x03031F0F)

@@ -1,7 +1,9 @@
-"""The sections of a .db_csv that hold what devices are and what a subnet manager set: PORTS, SWITCHES, SM_INFO, PKEY …
+"""The sections of a .db_csv that hold what devices are and what a subnet manager set: PORTS,
+SWITCHES, SM_INFO, PKEY …
 
-One function a section. What no device reads (MTUCap 0 of a port that carries packets) would make the device of a running
-fabric refuse what every manager writes: it is a problem of its line, and the power-up value stays.
+One function a section. What no device reads (MTUCap 0 of a port that carries packets) would make
+the device of a running fabric refuse what every manager writes: it is a problem of its line, and
+the power-up value stays.
 """
 
 from __future__ import annotations
@@ -34,19 +36,22 @@ def _legal(bits: int, values: Iterable[int], zero: np.ndarray | bool = False) ->
 
 
 def _legal_values(writer: SectionWriter, port: np.ndarray) -> dict[str, Legal]:
-    """Component → what a device can read in it. A base port 0 has no link: all that describes one reads 0 there."""
+    """Component → what a device can read in it. A base port 0 has no link: all that describes one
+    reads 0 there."""
     port0 = writer.f.port_num[port] == 0
     unlinked = port0 | ~writer.f.linked[port]
     codes = range(1, _ENUM_MAX + 1)
     return {
-        "mtu_cap": _legal(4, codes, port0), "vl_cap": _legal(4, codes, port0),
-        "neighbor_mtu": _legal(4, codes, unlinked), "operational_vls": _legal(4, codes, unlinked),
+        "mtu_cap": _legal(4, codes, port0),
+        "vl_cap": _legal(4, codes, port0),
+        "neighbor_mtu": _legal(4, codes, unlinked),
+        "operational_vls": _legal(4, codes, unlinked),
         "link_width_supported": _legal(8, [b for b in range(1, 256) if not b & ~_WIDTHS], port0),
         "link_width_active": _legal(8, list(WIDTH_BITS.values()), unlinked),
         # PortState 0 (NoChange) is what base port 0 of some switches answers.
         "guid_cap": _legal(8, range(1, 256), writer.f.is_switch[writer.f.port_node[port]] & ~port0),
         "port_state": _legal(4, (int(s) for s in PortState if s)),
-    }  # fmt: skip
+    }
 
 
 def ports(writer: SectionWriter, s: Section) -> None:
@@ -71,8 +76,13 @@ def ports(writer: SectionWriter, s: Section) -> None:
 
 
 def _recorded(writer: SectionWriter, s: Section, port: np.ndarray) -> None:
-    for what, names in {"lids": ("LID",), "lmcs": ("LMC",), "states": ("PortState",), "speeds": ("LinkSpeedActv",),
-                        "capabilities": ("LinkSpeedSup", "LinkWidthSup")}.items():  # fmt: skip
+    for what, names in {
+        "lids": ("LID",),
+        "lmcs": ("LMC",),
+        "states": ("PortState",),
+        "speeds": ("LinkSpeedActv",),
+        "capabilities": ("LinkSpeedSup", "LinkWidthSup"),
+    }.items():
         if s.has(*names):
             writer.records.add(what)
     external = np.flatnonzero(writer.f.port_num > 0)
@@ -118,8 +128,8 @@ def extended_port_info(writer: SectionWriter, s: Section) -> None:
 
 
 def switches(writer: SectionWriter, s: Section) -> None:
-    """SwitchInfo. The linear table holds at least one LID, and no more than there are unicast LIDs; P_Key tables are as
-    long as softib keeps them."""
+    """SwitchInfo. The linear table holds at least one LID, and no more than there are unicast LIDs;
+    P_Key tables are as long as softib keeps them."""
     rows, node = writer.nodes(s)
     keep = writer.f.is_switch[node]
     rows, switch = rows[keep], writer.f.switch_of_node[node[keep]]
@@ -140,10 +150,14 @@ def sms(writer: SectionWriter, s: Section) -> None:
     rows, port = writer.ports(s)
     c = {n: s.column(n, writer.problems)[rows] for n in ("SmState", "Priority")}
     for i, p in enumerate(port.tolist()):
-        writer.f.source.sms.append({
-            "node": int(writer.f.port_node[p]), "portnum": int(writer.f.port_num[p]),
-            "priority": int(c["Priority"][i]), "state": int(c["SmState"][i]),
-        })  # fmt: skip
+        writer.f.source.sms.append(
+            {
+                "node": int(writer.f.port_node[p]),
+                "portnum": int(writer.f.port_num[p]),
+                "priority": int(c["Priority"][i]),
+                "state": int(c["SmState"][i]),
+            }
+        )
 
 
 def pkeys(writer: SectionWriter, s: Section) -> None:

@@ -1,5 +1,5 @@
-"""The sections of a .db_csv that hold how the fabric fares: counters, temperatures, FEC, firmware, cables, and what
-ibdiagnet itself complained of.
+"""The sections of a .db_csv that hold how the fabric fares: counters, temperatures, FEC, firmware,
+cables, and what ibdiagnet itself complained of.
 
 ====================================  ==========================================================================
 section                               place
@@ -8,8 +8,9 @@ PM_INFO                               ``counters``, ``detail_counters``; record 
 PM_DELTA                              ``extra["counter_deltas"]``: what grew between the two readings of the run
 TEMP_SENSING                          ``node_temperature``; record ``temperatures``
 CABLE_INFO                            ``cable_length_m``, ``cable_medium``, ``module_temperature``,
-                                      ``extra["cables"]``: port → {column: text}; record ``lengths``;
-                                      ``module_info`` (:mod:`.db_csv_modules`); record ``modules``
+                                      ``extra["cables"]``: port → {column: text}; record
+                                      ``lengths``; ``module_info`` (:mod:`.db_csv_modules`); record
+                                      ``modules``
 FEC_MODE                              ``port_fec``; record ``fec``
 PORT_INFO_EXTENDED                    ``port_info_ext``
 NODES_INFO, GENERAL_INFO_SMP          ``node_firmware``, ``node_psid``; record ``firmware``
@@ -56,10 +57,12 @@ _ABSENT = ("", "N/A", "NA", "N")
 
 
 def _counters(writer: SectionWriter, s: Section, table: Mapping[str, tuple[str, ...]], out: np.ndarray) -> int:
-    """Counters of ``table`` into the structured column ``out``: of each row the largest number that its columns hold.
+    """Counters of ``table`` into the structured column ``out``: of each row the largest number that
+    its columns hold.
 
-    A narrow counter stops at its maximum, so it is never too large; and ConnectX-7 adapters read 0 in the 64-bit
-    SymbolErrorCounter while the 16-bit one has stopped at 65535. Returns how many counters the section holds.
+    A narrow counter stops at its maximum, so it is never too large; and ConnectX-7 adapters read 0
+    in the 64-bit SymbolErrorCounter while the 16-bit one has stopped at 65535. Returns how many
+    counters the section holds.
     """
     rows, port = writer.ports(s)
     taken = 0
@@ -86,7 +89,8 @@ def counters(writer: SectionWriter, s: Section) -> None:
 
 
 def deltas(writer: SectionWriter, s: Section) -> None:
-    """PM_DELTA: by port, how much each counter grew between the two readings of one run (dtype ``COUNTERS``)."""
+    """PM_DELTA: by port, how much each counter grew between the two readings of one run (dtype
+    ``COUNTERS``)."""
     grown = np.zeros(writer.f.sizes.ports, COUNTERS)
     if _counters(writer, s, names.COUNTERS, grown):
         writer.extra["counter_deltas"] = grown
@@ -111,7 +115,8 @@ def _degrees(writer: SectionWriter, s: Section, name: str, rows: np.ndarray, at:
 
 
 def cables(writer: SectionWriter, s: Section) -> None:
-    """CABLE_INFO: what the EEPROMs of cables and modules tell; a length without a unit says nothing."""
+    """CABLE_INFO: what the EEPROMs of cables and modules tell; a length without a unit says
+    nothing."""
     rows, port = writer.ports(s)
     f = writer.f
     for column, medium in names.CABLE_LENGTHS.items():
@@ -162,7 +167,8 @@ def fec_extended(writer: SectionWriter, s: Section) -> None:
 
 
 def firmware(writer: SectionWriter, s: Section) -> None:
-    """NODES_INFO and GENERAL_INFO_SMP: firmware version and PSID; the extended version where it is not 0.0.0."""
+    """NODES_INFO and GENERAL_INFO_SMP: firmware version and PSID; the extended version where it is
+    not 0.0.0."""
     rows, node = writer.nodes(s)
     for version in names.FIRMWARE:
         if not s.has(*version):

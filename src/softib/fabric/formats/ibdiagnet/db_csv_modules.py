@@ -1,7 +1,10 @@
-"""CABLE_INFO of a .db_csv (``--get_cable_info``): what modules measure and their alarm thresholds, into the register image that devices answer (``module_info``).
+"""CABLE_INFO of a .db_csv (``--get_cable_info``): what modules measure and their alarm thresholds,
+into the register image that devices answer (``module_info``).
 
-Names of the columns: ibdiagnet's own reader of that section (ibutils2, CableInfoRecord). Powers are read in the forms that ibdiagnet prints, ``0.945 mW, -0.246 dBm``, in either unit
-alone, and as whole numbers, which are SFF-8636's (0.1 µW); currents in mA, voltages in mV or V. No file with filled columns is among those that we could look at.
+Names of the columns: ibdiagnet's own reader of that section (ibutils2, CableInfoRecord). Powers are
+read in the forms that ibdiagnet prints, ``0.945 mW, -0.246 dBm``, in either unit alone, and as
+whole numbers, which are SFF-8636's (0.1 µW); currents in mA, voltages in mV or V. No file with
+filled columns is among those that we could look at.
 """
 
 from __future__ import annotations
@@ -65,12 +68,17 @@ def _degrees(text: str) -> float:
 _ONE: tuple[tuple[str, str, Callable[[str], float], int], ...] = (
     ("Temperature", "temperature", _degrees, r.MEASURES_TEMPERATURE),
     ("SupplyVoltageReporting", "voltage", _voltage, r.MEASURES_VOLTAGE),
-    ("AlarmTemperatureHighThresh", "temperature_high_th", _degrees, 0), ("AlarmTemperatureLowThresh", "temperature_low_th", _degrees, 0),
-    ("AlarmVoltageHighThresh", "voltage_high_th", _voltage, 0), ("AlarmVoltageLowThresh", "voltage_low_th", _voltage, 0),
-    ("RXPowerHighThresh", "rx_power_high_th", _microwatts, 0), ("RXPowerLowThresh", "rx_power_low_th", _microwatts, 0),
-    ("TXPowerHighThresh", "tx_power_high_th", _microwatts, 0), ("TXPowerLowThresh", "tx_power_low_th", _microwatts, 0),
-    ("TXBiasHighThresh", "tx_bias_high_th", _bias, 0), ("TXBiasLowThresh", "tx_bias_low_th", _bias, 0),
-)  # fmt: skip
+    ("AlarmTemperatureHighThresh", "temperature_high_th", _degrees, 0),
+    ("AlarmTemperatureLowThresh", "temperature_low_th", _degrees, 0),
+    ("AlarmVoltageHighThresh", "voltage_high_th", _voltage, 0),
+    ("AlarmVoltageLowThresh", "voltage_low_th", _voltage, 0),
+    ("RXPowerHighThresh", "rx_power_high_th", _microwatts, 0),
+    ("RXPowerLowThresh", "rx_power_low_th", _microwatts, 0),
+    ("TXPowerHighThresh", "tx_power_high_th", _microwatts, 0),
+    ("TXPowerLowThresh", "tx_power_low_th", _microwatts, 0),
+    ("TXBiasHighThresh", "tx_bias_high_th", _bias, 0),
+    ("TXBiasLowThresh", "tx_bias_low_th", _bias, 0),
+)
 _LANES: tuple[tuple[str, str, Callable[[str], float], int], ...] = (
     ("RX{}Power", "rx_power", _microwatts, r.MEASURES_RX_POWER),
     ("TX{}Power", "tx_power", _microwatts, r.MEASURES_TX_POWER),

@@ -3,8 +3,9 @@
     { CA Ports:01 SystemGUID:5c25… NodeGUID:5c25… PortGUID:5c25… VenID:000002c9 DevID:1021 Rev:00000000
       {node-15 mlx5_1} LID:000c PN:01 } { SW Ports:41 … LID:0014 PN:0f } PHY=4x LOG=ACT SPD=100
 
-(``Ports:41`` is 65 ports.) Source: files of ibdiagnet 1.x (ibutils: each link twice, once from each end, DeviceID in the
-upper half of eight digits, ``CA-SM`` on the port of the master SM) and of ibdiagnet 2 (each link once, SPD = Gb/s a lane).
+(``Ports:41`` is 65 ports.) Source: files of ibdiagnet 1.x (ibutils: each link twice, once from each
+end, DeviceID in the upper half of eight digits, ``CA-SM`` on the port of the master SM) and of
+ibdiagnet 2 (each link once, SPD = Gb/s a lane).
 """
 
 from __future__ import annotations
@@ -32,9 +33,11 @@ from softib.plural import counted
 
 __all__ = ["read"]
 
-_END = (r"\{\s*+(CA|SW|RT)(-SM)?\s++Ports:([0-9A-Fa-f]{1,4})\s+SystemGUID:(\w+)\s+NodeGUID:(\w+)\s+PortGUID:(\w+)\s+"
-        r"VenID:([0-9A-Fa-f]{1,8})\s+DevID:([0-9A-Fa-f]{1,8})\s+Rev:([0-9A-Fa-f]{1,8})\s+\{(.*?)\}\s+"
-        r"LID:([0-9A-Fa-f]*)\s+PN:([0-9A-Fa-f]{1,4})\s*\}")  # fmt: skip
+_END = (
+    r"\{\s*+(CA|SW|RT)(-SM)?\s++Ports:([0-9A-Fa-f]{1,4})\s+SystemGUID:(\w+)\s+NodeGUID:(\w+)\s+PortGUID:(\w+)\s+"
+    r"VenID:([0-9A-Fa-f]{1,8})\s+DevID:([0-9A-Fa-f]{1,8})\s+Rev:([0-9A-Fa-f]{1,8})\s+\{(.*?)\}\s+"
+    r"LID:([0-9A-Fa-f]*)\s+PN:([0-9A-Fa-f]{1,4})\s*\}"
+)
 _LINE = re.compile(rf"\s*{_END}\s*{_END}\s*PHY=(\d{{1,2}}|\?+)x\s+LOG=(\w+)(?:\s+SPD=([\d.]+))?\s*\Z")
 _QUIET = re.compile(r"\s*(?:#.*)?\Z")
 _FIELDS = 12
@@ -88,8 +91,21 @@ class _Lst:
             self.problems.add(number, f"LOG={shown(g[25] or '')}: unknown port state")
         for (node, num, lid, port_guid, _), (_, peer_num, peer_lid, peer_guid, peer_key) in (ends, ends[::-1]):
             port_lid = UNKNOWN if self.records.node_type[node] == NodeType.SWITCH else lid
-            self.add_port(node, num, peer_key, peer_num, number, code, lanes, port_lid, UNKNOWN, port_guid, peer_lid,
-                          peer_guid, int(state))  # fmt: skip
+            self.add_port(
+                node,
+                num,
+                peer_key,
+                peer_num,
+                number,
+                code,
+                lanes,
+                port_lid,
+                UNKNOWN,
+                port_guid,
+                peer_lid,
+                peer_guid,
+                int(state),
+            )
 
     def _end(self, number: int, g: tuple[str, ...]) -> tuple[int, int, int, int, str]:
         """(node, portnum, LID, PortGUID, key) of one end."""
@@ -104,16 +120,30 @@ class _Lst:
             if guid == UNKNOWN:
                 self.problems.add(number, f"NodeGUID {shown(node_guid)} is not hexadecimal; a generated one stands in")
             node = self.node_of[key] = r.add_node(
-                key, NODE_TYPES[kind.lower()], bounded_ports(int(nports, 16), number, self.problems), number, desc=desc,
-                node_guid=guid, sys_guid=parse_guid(sys_guid), vendor_id=int(vendor, 16) & 0xFFFFFF, device_id=dev,
-                revision=int(revision, 16), lid0=lid if kind == "SW" else UNKNOWN)  # fmt: skip
+                key,
+                NODE_TYPES[kind.lower()],
+                bounded_ports(int(nports, 16), number, self.problems),
+                number,
+                desc=desc,
+                node_guid=guid,
+                sys_guid=parse_guid(sys_guid),
+                vendor_id=int(vendor, 16) & 0xFFFFFF,
+                device_id=dev,
+                revision=int(revision, 16),
+                lid0=lid if kind == "SW" else UNKNOWN,
+            )
         else:
             if r.node_type[node] != NODE_TYPES[kind.lower()] or (r.nports[node] and r.nports[node] != int(nports, 16)):
-                self.problems.add(number, f"{shown(desc)} is a {kind} of {counted(int(nports, 16), 'port')} here, "
-                                          f"something else in line {r.node_line[node]}")  # fmt: skip
+                self.problems.add(
+                    number,
+                    f"{shown(desc)} is a {kind} of {counted(int(nports, 16), 'port')} here, "
+                    f"something else in line {r.node_line[node]}",
+                )
             if r.desc[node] != octets(desc):
-                self.problems.add(number, f"{node_guid} is called {shown(desc)} here, {shown(r.desc[node])} in line "
-                                          f"{r.node_line[node]}")  # fmt: skip
+                self.problems.add(
+                    number,
+                    f"{node_guid} is called {shown(desc)} here, {shown(r.desc[node])} in line {r.node_line[node]}",
+                )
             # Old files name the device only at the first of the two ends.
             r.device_id[node] = r.device_id[node] or dev
             r.revision[node] = r.revision[node] or int(revision, 16)
@@ -122,14 +152,18 @@ class _Lst:
         return node, int(num, 16), lid, parse_guid(port_guid), key
 
     def distrust_node_types(self) -> None:
-        """A CA whose DeviceID is a switch's is one (ibdm's own simulations print CA for every node)."""
+        """A CA whose DeviceID is a switch's is one (ibdm's own simulations print CA for every
+        node)."""
         r = self.records
         for i, device in enumerate(r.device_id):
             known = DEVICES.get(device)
             if known and known.kind == "switch" and r.node_type[i] == NodeType.CA:
                 r.node_type[i] = NodeType.SWITCH
-                self.problems.add(r.node_line[i], f"{shown(r.desc[i])} is listed as CA, but DeviceID {device:#06x} is a "
-                                                  f"switch ({known.name}); read as a switch")  # fmt: skip
+                self.problems.add(
+                    r.node_line[i],
+                    f"{shown(r.desc[i])} is listed as CA, but DeviceID {device:#06x} is a "
+                    f"switch ({known.name}); read as a switch",
+                )
 
 
 def _device(text: str) -> int:

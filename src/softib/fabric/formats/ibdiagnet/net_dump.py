@@ -4,9 +4,10 @@
       #     : IB# : Sta : PhysSta : … : LSA : … : Neighbor Guid      : N# : NLID : Neighbor Description
       1/1/1 : 1   : ACT : LINK UP : … : 100 : … : 0x0c42a10300aa1000 : 1  : 11   : "m-3001 HCA-1"
 
-Versions of ibdiagnet have other columns and other headings for them: a column is found by its heading. A port of a switch
-is named by its label (``1/1/1``), which its own line translates to a number; an adapter's is the last number of its label.
-Every switch has a section, so a neighbour without one is an adapter. Its GUID is the NodeGUID.
+Versions of ibdiagnet have other columns and other headings for them: a column is found by its
+heading. A port of a switch is named by its label (``1/1/1``), which its own line translates to a
+number; an adapter's is the last number of its label. Every switch has a section, so a neighbour
+without one is an adapter. Its GUID is the NodeGUID.
 """
 
 from __future__ import annotations
@@ -35,10 +36,18 @@ _STATES = {
     "DOWN": PortState.DOWN,
 }
 _HEADINGS = {
-    "label": ("#",), "port": ("ib#", "#"), "state": ("sta",), "width": ("lwa",), "speed": ("lsa",), "guid": ("neighbor guid",),
-    "peer_port": ("n#",), "lid": ("nlid", "neighbor lid"), "peer": ("neighbor description",),
-}  # fmt: skip
-"""What a column is → its headings; of two equal ones (``#``) the first is the label, the last the number."""
+    "label": ("#",),
+    "port": ("ib#", "#"),
+    "state": ("sta",),
+    "width": ("lwa",),
+    "speed": ("lsa",),
+    "guid": ("neighbor guid",),
+    "peer_port": ("n#",),
+    "lid": ("nlid", "neighbor lid"),
+    "peer": ("neighbor description",),
+}
+"""What a column is → its headings; of two equal ones (``#``) the first is the label, the last the
+number."""
 
 
 @dataclass

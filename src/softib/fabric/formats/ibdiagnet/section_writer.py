@@ -1,4 +1,5 @@
-"""Writes the columns of a .db_csv section into the fabric, at the nodes and ports that its rows name."""
+"""Writes the columns of a .db_csv section into the fabric, at the nodes and ports that its rows
+name."""
 
 from __future__ import annotations
 
@@ -14,12 +15,14 @@ from softib.fabric.model import Fabric
 __all__ = ["Legal", "SectionWriter"]
 
 Legal = tuple[np.ndarray, np.ndarray | bool]
-"""What a device can read in a component: bool[2**bits] by value, and the rows (bool[rows], or all) that can read 0 too."""
+"""What a device can read in a component: bool[2**bits] by value, and the rows (bool[rows], or all)
+that can read 0 too."""
 
 
 class SectionWriter:
-    """Finds rows' nodes and ports in ``f`` and writes their columns. What else a section holds lands in ``records`` (names of
-    ``Source.records``) and ``extra`` (of the :class:`ReadResult`)."""
+    """Finds rows' nodes and ports in ``f`` and writes their columns. What else a section holds
+    lands in ``records`` (names of ``Source.records``) and ``extra`` (of the :class:`ReadResult`).
+    """
 
     def __init__(self, f: Fabric, problems: Problems):
         self.f, self.problems = f, problems
@@ -57,12 +60,20 @@ class SectionWriter:
             )
         return rows[good], (self.f.node_base[node[good]] + num[good]).astype(np.int64)
 
-    def write(self, s: Section, name: str, target: Any, image: np.ndarray, rows: np.ndarray, at: np.ndarray,
-              legal: Legal | None = None) -> None:  # fmt: skip
+    def write(
+        self,
+        s: Section,
+        name: str,
+        target: Any,
+        image: np.ndarray,
+        rows: np.ndarray,
+        at: np.ndarray,
+        legal: Legal | None = None,
+    ) -> None:
         """Column ``name`` into the component ``target`` of the wire images ``image[at]``.
 
-        ``legal`` says what a device can read there: of other values the image keeps what it has, and a problem says so.
-        They are problems too where they do not fit in the component.
+        ``legal`` says what a device can read there: of other values the image keeps what it has,
+        and a problem says so. They are problems too where they do not fit in the component.
         """
         value = s.column(name, self.problems, np.uint64 if target.bits > 63 else np.int64)[rows]
         fits = (value <= target.mask) & (value >= 0)

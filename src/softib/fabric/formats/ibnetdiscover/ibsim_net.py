@@ -1,13 +1,17 @@
-"""Writes a netlist that stock ibsim loads (``ibsim -s -n FILE``): ibnetdiscover's form within ibsim's limits.
+"""Writes a netlist that stock ibsim loads (``ibsim -s -n FILE``): ibnetdiscover's form within
+ibsim's limits.
 
 The limits, read off ibsim 0.10's and 0.12's parser and tried on 0.10:
 
-* a NodeGUID that occurs twice, a peer that is not in the file, and a node of 0 ports end the reading;
-* a description ends at the first quotation mark and has at most 63 octets; an empty one becomes the node's name;
+* a NodeGUID that occurs twice, a peer that is not in the file, and a node of 0 ports end the
+  reading;
+* a description ends at the first quotation mark and has at most 63 octets; an empty one becomes the
+  node's name;
 * a ``w``, ``s`` or ``e`` before an equals sign, anywhere in a port line, is taken for an option;
 * 2x and 8x links must have the same width at both ends;
 * PortGUIDs are NodeGUID + portnum;
-* 0.10 knows speeds up to HDR. Faster links are written ``4xHDR speed=NDR``: ibsim runs them at HDR, our reader at NDR;
+* 0.10 knows speeds up to HDR. Faster links are written ``4xHDR speed=NDR``: ibsim runs them at HDR,
+  our reader at NDR;
 * 2,048 nodes, 256 switches and 13,312 ports unless started with ``-N``, ``-S`` and ``-P``.
 """
 
@@ -52,7 +56,8 @@ def write(f: Fabric, path: Path) -> list[str]:
     ports = f.sizes.ports
     if f.sizes.nodes > DEFAULT_NODES or f.sizes.switches > DEFAULT_SWITCHES or ports > DEFAULT_PORTS:
         notes.append(
-            f"beyond ibsim's default limits: load it with -N {f.sizes.nodes + 1} -S {f.sizes.switches + 1} -P {ports + 1}"
+            f"beyond ibsim's default limits: load it with -N {f.sizes.nodes + 1} -S {f.sizes.switches + 1} -P "
+            f"{ports + 1}"
         )
     octets = netlist(f, Names(guid, desc, remark, set(empty)), rates, "# Netlist for ibsim, written by softib\n")
     write_file(path, lambda part: part.write_bytes(octets))
@@ -104,8 +109,10 @@ def _rates(f: Fabric, notes: list[str]) -> list[str]:
     fastest = SPEED_BY_NAME[FASTEST].code
     if (up & (code > fastest)).any():
         names = "/".join(SPEED_BY_CODE[c].name for c in np.unique(code[up & (code > fastest)]).tolist())
-        notes.append(f"{int((up & (code > fastest)).sum()) // 2} links at {names} are written as {FASTEST}, "
-                     "the fastest that stock ibsim 0.10 knows")  # fmt: skip
+        notes.append(
+            f"{int((up & (code > fastest)).sum()) // 2} links at {names} are written as {FASTEST}, "
+            "the fastest that stock ibsim 0.10 knows"
+        )
     return [
         f"{n}x{SPEED_BY_CODE[min(c, fastest)].name if c else 'SDR'}"
         + (f" speed={SPEED_BY_CODE[c].name}" if c > fastest else "")

@@ -18,8 +18,11 @@ from softib.iba.smp import PortInfo, SwitchInfo
 
 __all__ = ["KINDS", "Names", "active_lanes", "active_rates", "descriptions", "netlist"]
 
-KINDS = {NodeType.SWITCH: ("Switch", "S", "switchguid"), NodeType.CA: ("Ca", "H", "caguid"),
-         NodeType.ROUTER: ("Rt", "R", "rtguid")}  # fmt: skip
+KINDS = {
+    NodeType.SWITCH: ("Switch", "S", "switchguid"),
+    NodeType.CA: ("Ca", "H", "caguid"),
+    NodeType.ROUTER: ("Rt", "R", "rtguid"),
+}
 """Node type → word of the node line, prefix of its name, word of the GUID line."""
 
 
@@ -57,7 +60,8 @@ def active_rates(f: Fabric) -> list[str]:
 
 
 def netlist(f: Fabric, names: Names, rates: list[str], header: str) -> bytes:
-    """The whole file. Ports without a known peer have no line, nor have nodes that are ``left_out``."""
+    """The whole file. Ports without a known peer have no line, nor have nodes that are
+    ``left_out``."""
     lid, lmc = f.lid.tolist(), f.lmc.tolist()
     node_of, num_of, peer_of = f.port_node.tolist(), f.port_num.tolist(), f.port_peer.tolist()
     port_guid, base = f.port_guid.tolist(), f.node_base.tolist()
@@ -96,6 +100,8 @@ def netlist(f: Fabric, names: Names, rates: list[str], header: str) -> bytes:
             lid_text = "" if is_switch else f"lid {lid[port]} lmc {lmc[port]} "
             peer_guid = "" if to_switch else f"({port_guid[peer]:x}) "
             peer_lid = lid[base[other]] if to_switch else lid[peer]
-            out.append(f'[{num_of[port]}]{guid_text}\t"{key[other]}"[{num_of[peer]}]{peer_guid}\t\t'
-                       f'# {lid_text}"{names.remark[other]}" lid {peer_lid} {rates[port]}\n')  # fmt: skip
+            out.append(
+                f'[{num_of[port]}]{guid_text}\t"{key[other]}"[{num_of[peer]}]{peer_guid}\t\t'
+                f'# {lid_text}"{names.remark[other]}" lid {peer_lid} {rates[port]}\n'
+            )
     return "".join(out).encode("utf-8", "surrogateescape")

@@ -3,8 +3,9 @@
     CA   134  1 0x7cfe9003003b4bde 4x EDR - SW  1719 10 0x7cfe9003009ce5b0 ( 'o0001 HCA-1' - 'ib-i1l1s01' )
     SW  2052 37 0x506b4b03005c2740 4x ???                                    'ib-i4l1s01'
 
-Source: the output of infiniband-diags' ibnetdiscover. The GUIDs are PortGUIDs (a switch's is its NodeGUID); NodeGUIDs
-of channel adapters are not in the file, so each CA PortGUID makes a node of its own.
+Source: the output of infiniband-diags' ibnetdiscover. The GUIDs are PortGUIDs (a switch's is its
+NodeGUID); NodeGUIDs of channel adapters are not in the file, so each CA PortGUID makes a node of
+its own.
 """
 
 from __future__ import annotations
@@ -77,17 +78,30 @@ class _Ports:
         port_lid = parse_lid(m[2], number, self.problems) if m[1] != "SW" else UNKNOWN
         peer = _key(m[7], m[10])
         self.mentioned.setdefault(peer, (m[7], int(m[10], 16), int(m[9]), m[8] or "", m[12] or "", number))
-        self.add_port(node, portnum, peer, int(m[9]), number, code, lanes, port_lid, UNKNOWN,
-                      UNKNOWN if m[1] == "SW" else int(m[4], 16), parse_lid(m[8], number, self.problems),
-                      UNKNOWN if m[7] == "SW" else int(m[10], 16), 0)  # fmt: skip
+        self.add_port(
+            node,
+            portnum,
+            peer,
+            int(m[9]),
+            number,
+            code,
+            lanes,
+            port_lid,
+            UNKNOWN,
+            UNKNOWN if m[1] == "SW" else int(m[4], 16),
+            parse_lid(m[8], number, self.problems),
+            UNKNOWN if m[7] == "SW" else int(m[10], 16),
+            0,
+        )
 
     def _node(self, kind: str, guid: str, lid: str | None, name: str, number: int) -> int:
         key = _key(kind, guid)
         node = self.node_of.get(key)
         if node is None:
             lid0 = parse_lid(lid, number, self.problems) if kind == "SW" else UNKNOWN
-            node = self.records.add_node(key, NODE_TYPES[kind.lower()], 0, number, desc=name,
-                                         node_guid=int(guid, 16), lid0=lid0)  # fmt: skip
+            node = self.records.add_node(
+                key, NODE_TYPES[kind.lower()], 0, number, desc=name, node_guid=int(guid, 16), lid0=lid0
+            )
             self.node_of[key] = node
         return node
 
@@ -97,8 +111,14 @@ class _Ports:
             if key not in self.node_of:
                 self.problems.add(number, f"{shown(name)} ({guid:#018x}) has no line of its own; known as a peer only")
                 self.node_of[key] = self.records.add_node(
-                    key, NODE_TYPES[kind.lower()], 0, number, desc=name, node_guid=guid,
-                    lid0=int(lid) if lid and kind == "SW" and int(lid) <= LID_PERMISSIVE else UNKNOWN)  # fmt: skip
+                    key,
+                    NODE_TYPES[kind.lower()],
+                    0,
+                    number,
+                    desc=name,
+                    node_guid=guid,
+                    lid0=int(lid) if lid and kind == "SW" and int(lid) <= LID_PERMISSIVE else UNKNOWN,
+                )
                 self.records.only_a_peer.add(self.node_of[key])
 
 

@@ -7,9 +7,10 @@ A node line, then one line for each of its cabled ports::
     [1]     "S-b8599f0300fc6de4"[3]         # "MF0;sw95:MQM8700/U1" lid 13 4xFDR
     [3]     "H-e41d2d03005cf34c"[1](e41d2d03005cf34c)       # "host HCA-1" lid 3 4xFDR
 
-Sources: the output of infiniband-diags' ibnetdiscover (also ``-g`` and ``-f``), of ibdiagnet2 (port labels in
-parentheses, ``[1](1/1/1)``), and the comments of ibsim's example nets. A netlist is the same without comments: node
-names instead of GUIDs, and ``w= s= e=`` (enabled width and speeds as PortInfo bits).
+Sources: the output of infiniband-diags' ibnetdiscover (also ``-g`` and ``-f``), of ibdiagnet2 (port
+labels in parentheses, ``[1](1/1/1)``), and the comments of ibsim's example nets. A netlist is the
+same without comments: node names instead of GUIDs, and ``w= s= e=`` (enabled width and speeds as
+PortInfo bits).
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ __all__ = ["read"]
 
 # Blanks are matched possessively (*+): a hostile line of thousands of them costs linear time.
 GUID_NAME = 10
-"""Characters of a name such as ``S-2c903007`` from which on it is a GUID's: ibnetdiscover writes 16 digits. ``S-0001`` of a netlist is a name."""
+"""Characters of a name such as ``S-2c903007`` from which on it is a GUID's: ibnetdiscover writes 16
+digits. ``S-0001`` of a netlist is a name."""
 _NODE = re.compile(r'\s*+(Switch|Ca|Hca|Rt|Router)\s*+(\d{1,9})\s*+"([^"]*+)"\s*+(.*)', re.IGNORECASE)
 _NODE_TEXT = re.compile(
     r'#\s*+(?:"(.*)"|(?!")(.*?))(?:\s*+(?:(base|enhanced)\s*+)?port\s*+0)?'
@@ -84,7 +86,8 @@ def read(path: Path, *, ibnl_dirs: Any = (), node_name_map: Any = None) -> ReadR
 
 
 class _Netlist:
-    """State while reading: the attributes that stand before the next node line, and the node being read."""
+    """State while reading: the attributes that stand before the next node line, and the node being
+    read."""
 
     def __init__(self, problems: Problems):
         self.problems, self.records = problems, Records(file=problems.file)
@@ -150,11 +153,19 @@ class _Netlist:
             (text[1] or text[2] or "", text[3], text[4], text[5]) if text else ("", None, None, None)
         )
         self.node = self.records.add_node(
-            key, node_type, nports, number, desc=desc or m[3], node_guid=self._node_guid(number, m[3]),
-            sys_guid=self._id("sysimgguid"), vendor_id=max(self._id("vendid"), 0), device_id=max(self._id("devid"), 0),
-            lid0=parse_lid(lid, number, self.problems), lmc0=_lmc(lmc, number, self.problems),
+            key,
+            node_type,
+            nports,
+            number,
+            desc=desc or m[3],
+            node_guid=self._node_guid(number, m[3]),
+            sys_guid=self._id("sysimgguid"),
+            vendor_id=max(self._id("vendid"), 0),
+            device_id=max(self._id("devid"), 0),
+            lid0=parse_lid(lid, number, self.problems),
+            lmc0=_lmc(lmc, number, self.problems),
             enhanced_port0=UNKNOWN if port0 is None else int(port0 == "enhanced"),
-        )  # fmt: skip
+        )
         self.is_switch = node_type == NodeType.SWITCH
         self.ids = {}
 
@@ -171,7 +182,8 @@ class _Netlist:
         return value
 
     def _node_guid(self, number: int, name: str) -> int:
-        """GUID of a node: of its name (``S-…``), which the other records use, else of ``switchguid=`` and the like."""
+        """GUID of a node: of its name (``S-…``), which the other records use, else of
+        ``switchguid=`` and the like."""
         named = parse_guid(name[2:]) if name[:2] in ("S-", "H-", "R-") and len(name) >= GUID_NAME else UNKNOWN
         stated, text, line = self.ids.get("guid", (UNKNOWN, "", 0))
         if text and stated == UNKNOWN:
@@ -181,16 +193,19 @@ class _Netlist:
         if named != UNKNOWN:
             self.has_guids = True
             if stated not in (UNKNOWN, named) and not self._is_ibdiagnets(stated, text, named):
-                self.problems.add(line, f"GUID {shown(text)} differs from the record's name {shown(name)}; "
-                                        "the name, which other records use, is kept")  # fmt: skip
+                self.problems.add(
+                    line,
+                    f"GUID {shown(text)} differs from the record's name {shown(name)}; "
+                    "the name, which other records use, is kept",
+                )
             return named
         if name[:2] in ("S-", "H-", "R-") and len(name) >= GUID_NAME and not text:
             self.problems.add(number, f"name {shown(name)} holds no hexadecimal GUID; a generated one stands in")
         return stated
 
     def _is_ibdiagnets(self, stated: int, text: str, named: int) -> bool:
-        """``switchguid=SYSTEM(NODE)``: ibdiagnet writes the SystemImageGUID where ibnetdiscover has the NodeGUID. The two
-        differ on the chips of a director."""
+        """``switchguid=SYSTEM(NODE)``: ibdiagnet writes the SystemImageGUID where ibnetdiscover has
+        the NodeGUID. The two differ on the chips of a director."""
         system = self.ids.get("sysimgguid", (UNKNOWN, "", 0))[0]
         return stated == system and parse_guid(text.partition("(")[2].rstrip(")")) == named
 
@@ -217,11 +232,25 @@ class _Netlist:
             self.bare.append(number)
         if label:
             self.records.label[self.node, int(m[1])] = label
-        self.add_port(self.node, int(m[1]), self._key(name), int(peer_num) if peer_num else 1, number, code, lanes,
-                      lid, lmc, port_guid, peer_lid, peer_guid, 0)  # fmt: skip
+        self.add_port(
+            self.node,
+            int(m[1]),
+            self._key(name),
+            int(peer_num) if peer_num else 1,
+            number,
+            code,
+            lanes,
+            lid,
+            lmc,
+            port_guid,
+            peer_lid,
+            peer_guid,
+            0,
+        )
 
     def _local_texts(self, local: str, number: int) -> tuple[str, int]:
-        """Label and PortGUID from ``[ext 3]``, ``(1/1/1)``, ``(1)(guid)`` or ``(guid)`` after the port number."""
+        """Label and PortGUID from ``[ext 3]``, ``(1/1/1)``, ``(1)(guid)`` or ``(guid)`` after the
+        port number."""
         texts = [*_EXT.findall(local), *_PAREN.findall(local)]
         guid = UNKNOWN
         if texts and texts[-1] and not self.is_switch:
@@ -251,8 +280,13 @@ class _Netlist:
         else:
             code, lanes = _bits(dict(_OPTION.findall(m[6])), self.default_rate) if m[6] else self.default_rate
             self.bare.append(number)
-        return (code, lanes, parse_lid(m[1], number, problems), _lmc(m[2], number, problems),
-                parse_lid(m[4], number, problems))  # fmt: skip
+        return (
+            code,
+            lanes,
+            parse_lid(m[1], number, problems),
+            _lmc(m[2], number, problems),
+            parse_lid(m[4], number, problems),
+        )
 
     def _plain_rate(self, number: int, rest: str) -> tuple[int, int]:
         """Speed and lanes of netlist options: ``4xDDR`` or ``w=3 s=7 e=1``."""
@@ -268,7 +302,8 @@ class _Netlist:
         return self.prefix + name if self.prefix and "#" not in name else name
 
     def complain_of_bare_records(self, lines: list[str]) -> None:
-        """In ibnetdiscover output every port record tells width and speed: one without was cut or edited."""
+        """In ibnetdiscover output every port record tells width and speed: one without was cut or
+        edited."""
         for number in self.bare:
             self.problems.add(number, f"no link width and speed: {shown(lines[number - 1])}")
 
@@ -296,6 +331,9 @@ def _bits(options: dict[str, str], default: tuple[int, int]) -> tuple[int, int]:
             values[name] = int(text[:10], 0)
     if "w" in values:
         lanes = max((n for bit, n in LANES_BY_BIT.items() if values["w"] & bit), default=lanes)
-    best = [s.code for s in SPEEDS if (s.speed_bit and not s.mlnx_bit and values.get("s", 0) & s.speed_bit)
-            or values.get("e", 0) & s.ext_bit]  # fmt: skip
+    best = [
+        s.code
+        for s in SPEEDS
+        if (s.speed_bit and not s.mlnx_bit and values.get("s", 0) & s.speed_bit) or values.get("e", 0) & s.ext_bit
+    ]
     return (max(best) if best else code), lanes

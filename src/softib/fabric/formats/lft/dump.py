@@ -1,13 +1,16 @@
-"""Forwarding tables in files: reads every dump that stock tools write, writes the form of dump_lfts.
+"""Forwarding tables in files: reads every dump that stock tools write, writes the form of
+dump_lfts.
 
-Readable: dump_lfts.sh, dump_fts, ibroute and ``opensm -D`` (``Unicast lids [0x0-0x1c] of switch Lid 3 guid 0x… (name):``),
-OpenSM's osm.fdbs / opensm.fdbs (``Switch 0x…``, ``LID : Port : Hops : Optimal``), and the flit simulator's ``.fdbs``
-(one row of zero-based ports a switch; a file of the same name + ``.ini`` names the switch of each row).
+Readable: dump_lfts.sh, dump_fts, ibroute and ``opensm -D`` (``Unicast lids [0x0-0x1c] of switch Lid
+3 guid 0x… (name):``), OpenSM's osm.fdbs / opensm.fdbs (``Switch 0x…``, ``LID : Port : Hops :
+Optimal``), and the flit simulator's ``.fdbs`` (one row of zero-based ports a switch; a file of the
+same name + ``.ini`` names the switch of each row).
 
-A table belongs to the switch with its GUID; where the heading has none, to the one of that name, then of that LID.
-Kept: every entry of a known switch. Problems: tables of unknown switches, switches without a table, ports beyond
-NumPorts and LIDs beyond the table (left out), LIDs that no port of the fabric has, a LID twice in one table (the first
-counts), and a table that says it has another number of entries than it has.
+A table belongs to the switch with its GUID; where the heading has none, to the one of that name,
+then of that LID. Kept: every entry of a known switch. Problems: tables of unknown switches,
+switches without a table, ports beyond NumPorts and LIDs beyond the table (left out), LIDs that no
+port of the fabric has, a LID twice in one table (the first counts), and a table that says it has
+another number of entries than it has.
 """
 
 from __future__ import annotations
@@ -31,9 +34,11 @@ __all__ = ["read_lfts", "read_lids", "write_fabric_lfts", "write_lfts"]
 
 
 def read_lfts(path: str | Path, fabric: Fabric) -> tuple[np.ndarray, list[Problem]]:
-    """Tables ``uint8[switches, lft_cap]`` (255 = no route) in the fabric's order of switches, and what was wrong.
+    """Tables ``uint8[switches, lft_cap]`` (255 = no route) in the fabric's order of switches, and
+    what was wrong.
 
-    Raises :class:`UnreadableFile` where the file cannot be read or holds no table of a switch of ``fabric``.
+    Raises :class:`UnreadableFile` where the file cannot be read or holds no table of a switch of
+    ``fabric``.
     """
     got = content(path)
     data = got.data
@@ -51,7 +56,8 @@ def read_lfts(path: str | Path, fabric: Fabric) -> tuple[np.ndarray, list[Proble
         )
     if not (owner >= 0).any():
         raise UnreadableFile(
-            f"{problems.file}: none of its {counted(len(dump.sections), 'table')} belongs to a switch of {fabric.name or 'this fabric'}"
+            f"{problems.file}: none of its {counted(len(dump.sections), 'table')} belongs to a switch of "
+            f"{fabric.name or 'this fabric'}"
         )
     lft = _fill(dump, owner, fabric, problems)
     _check_totals(dump, problems)
@@ -61,7 +67,8 @@ def read_lfts(path: str | Path, fabric: Fabric) -> tuple[np.ndarray, list[Proble
 
 
 _DESTINATION = re.compile(
-    r"^0x([0-9a-fA-F]{1,4}) +\d{1,3} *[:#] *\(?(?:Channel Adapter|Switch|Router) portguid +(?:0x([0-9a-fA-F]{1,16})|guid)\s*:\s*(.*?)\)?\s*$",
+    r"^0x([0-9a-fA-F]{1,4}) +\d{1,3} *[:#] *\(?(?:Channel Adapter|Switch|Router) portguid "
+    r"+(?:0x([0-9a-fA-F]{1,16})|guid)\s*:\s*(.*?)\)?\s*$",
     re.MULTILINE,
 )
 
@@ -70,11 +77,13 @@ LIDS_WITHIN = 8 << 20
 
 
 def read_lids(path: str | Path, fabric: Fabric) -> tuple[np.ndarray, list[Problem]]:
-    """LIDs that the destinations of a dump_lfts dump state: ``uint16[ports]``, 0 = not stated; and what was wrong.
+    """LIDs that the destinations of a dump_lfts dump state: ``uint16[ports]``, 0 = not stated; and
+    what was wrong.
 
-    For fabrics whose own file has no LIDs (netlists, ``.topo``), so that tables of theirs can be judged. A destination
-    is found by PortGUID, else by the name of exactly one node: port 0 of a switch, the first linked port of a CA. The flit
-    simulator's rows state none: its ``.hcas`` beside them does.
+    For fabrics whose own file has no LIDs (netlists, ``.topo``), so that tables of theirs can be
+    judged. A destination is found by PortGUID, else by the name of exactly one node: port 0 of a
+    switch, the first linked port of a CA. The flit simulator's rows state none: its ``.hcas``
+    beside them does.
     """
     data = content(path).data
     if looks_like_omnet(data):
@@ -152,7 +161,8 @@ def _fill(dump: Dump, owner: np.ndarray, fabric: Fabric, problems: Problems) -> 
         )
     rows = np.flatnonzero(routed & ~beyond_cap & ~beyond_ports)
     switch, lid, portnum, line = switch[rows], dump.lid[rows], dump.portnum[rows], dump.line[rows]
-    # Backwards, so that of two entries for one LID the first one stays (of copies: NumPy walks a reversed view forwards).
+    # Backwards, so that of two entries for one LID the first one stays (of copies: NumPy walks a
+    # reversed view forwards).
     lft[switch[::-1].copy(), lid[::-1].copy()] = portnum[::-1].copy()
     conflicting = np.flatnonzero(lft[switch, lid] != portnum)
     if len(conflicting):
@@ -182,7 +192,8 @@ def _unknown_lids(lid: np.ndarray, line: np.ndarray, fabric: Fabric, problems: P
         if not has[value]:
             problems.add(
                 int(line[at]),
-                f"LID {int(value)}: {counted(int(n), 'switch')} {plural(int(n), 'routes', 'route')} to it, no port of the fabric has it",
+                f"LID {int(value)}: {counted(int(n), 'switch')} {plural(int(n), 'routes', 'route')} to it, no port "
+                f"of the fabric has it",
             )
 
 
@@ -193,12 +204,14 @@ def _check_totals(dump: Dump, problems: Problems) -> None:
             line, stated = section.total
             problems.add(
                 line,
-                f"the dump says {counted(stated, 'LID')}, {int(n)} stand in the table that begins at line {section.line}",
+                f"the dump says {counted(stated, 'LID')}, {int(n)} stand in the table that begins at line "
+                f"{section.line}",
             )
 
 
 def write_lfts(fabric: Fabric, lft: np.ndarray, path: str | Path) -> None:
-    """Write tables ``uint8[switches, n]`` in the form of dump_lfts; :func:`read_lfts` gives the same tables back.
+    """Write tables ``uint8[switches, n]`` in the form of dump_lfts; :func:`read_lfts` gives the
+    same tables back.
 
     Raises :class:`InputError` where the path cannot be written.
     """

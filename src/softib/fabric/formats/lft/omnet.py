@@ -1,10 +1,12 @@
-"""Tables and addresses of the OMNeT++ flit simulator (ib_flit_sim): ``.fdbs`` with ``.fdbs.ini``, and ``.hcas``.
+"""Tables and addresses of the OMNeT++ flit simulator (ib_flit_sim): ``.fdbs`` with ``.fdbs.ini``,
+and ``.hcas``.
 
-``.fdbs``: ``row: 255 p p p …`` — one row a table, the port of LID 0, 1, 2 …, counted from **0** (so 0 is port 1), 255 =
-no route. ``.fdbs.ini``: ``**.SW_L0_0_0_U1.pktfwd.fdbIndex = 0`` names the module that uses row 0; modules are node names
-with every character but letters and digits made ``_``, and the name may hold ``*``. ``.hcas``: ``H-1/U1/1 7`` gives port
-1 of node H-1/U1 LID 7. All facts from the files themselves; walking the tables through the matching ``.topo`` reaches
-every host.
+``.fdbs``: ``row: 255 p p p …`` — one row a table, the port of LID 0, 1, 2 …, counted from **0** (so
+0 is port 1), 255 = no route. ``.fdbs.ini``: ``**.SW_L0_0_0_U1.pktfwd.fdbIndex = 0`` names the
+module that uses row 0; modules are node names with every character but letters and digits made
+``_``, and the name may hold ``*``. ``.hcas``: ``H-1/U1/1 7`` gives port 1 of node H-1/U1 LID 7. All
+facts from the files themselves; walking the tables through the matching ``.topo`` reaches every
+host.
 """
 
 from __future__ import annotations
@@ -35,12 +37,16 @@ def looks_like_omnet(data: bytes) -> bool:
 
 
 def read_omnet(data: bytes, path: Path, fabric: Fabric, problems: Problems) -> tuple[Dump, np.ndarray]:
-    """Tables and the switch of each (-1 = not in the fabric). Raises :class:`UnreadableFile` without the ``.ini``."""
+    """Tables and the switch of each (-1 = not in the fabric). Raises :class:`UnreadableFile`
+    without the ``.ini``."""
     ini = path.with_name(path.name + ".ini")
     try:
         users = _users(read_text(ini, "list of rows", errors="replace"), str(ini), problems)
     except UnreadableFile as error:
-        reason = f"{path}: its rows belong to switches that {ini.name} names, and that cannot be read: {str(error).removeprefix(f'{ini}: ')}"
+        reason = (
+            f"{path}: its rows belong to switches that {ini.name} names, and that cannot be read: "
+            f"{str(error).removeprefix(f'{ini}: ')}"
+        )
         raise UnreadableFile(reason) from None
     modules = [re.sub(r"[^A-Za-z0-9]", "_", fabric.node_name(int(n))) for n in fabric.switch_node]
     sections: list[Section] = []
@@ -91,7 +97,8 @@ def _switches(row: int, users: dict[int, list[str]], modules: list[str], line: i
 
 
 def hcas_of(path: Path) -> Path:
-    """The ``.hcas`` of the tables ``path``: of the same name, else the only one beside them. Raises :class:`UnreadableFile` where none or several are there."""
+    """The ``.hcas`` of the tables ``path``: of the same name, else the only one beside them. Raises
+    :class:`UnreadableFile` where none or several are there."""
     named = path.with_suffix(".hcas")
     found = [named] if named.exists() else sorted(path.parent.glob("*.hcas"))
     if len(found) != 1:

@@ -1,8 +1,10 @@
 """Finds tables and entries in dumps of forwarding tables, whole columns at a time.
 
-Two line forms carry an entry: ``0x00a6 029 : (…`` (dump_lfts.sh, dump_fts, ibroute, ``opensm -D``) and
+Two line forms carry an entry: ``0x00a6 029 : (…`` (dump_lfts.sh, dump_fts, ibroute, ``opensm -D``)
+and
 ``0x0001 : 005  : 05   : yes`` (OpenSM's osm.fdbs / opensm.fdbs). Both have fixed columns, so the tens of millions of
-lines of a large fabric are read with array operations; only lines that fit neither form are looked at one by one.
+lines of a large fabric are read with array operations; only lines that fit neither form are looked
+at one by one.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ NO_ROUTE = 255
 
 @dataclass
 class Section:
-    """The table of one switch as its heading names it. ``line`` counts from 1; ``total`` is what the dump says it has."""
+    """The table of one switch as its heading names it. ``line`` counts from 1; ``total`` is what
+    the dump says it has."""
 
     line: int
     guid: int | None = None
@@ -40,8 +43,8 @@ class Section:
 
 @dataclass
 class Dump:
-    """``lid``, ``portnum``, ``line`` (from 1), all int32, of all entries in file order; ``section`` is the row of
-    ``sections`` they stand under, -1 = before the first."""
+    """``lid``, ``portnum``, ``line`` (from 1), all int32, of all entries in file order; ``section``
+    is the row of ``sections`` they stand under, -1 = before the first."""
 
     lid: np.ndarray
     portnum: np.ndarray
@@ -80,7 +83,8 @@ def parse_dump(data: bytes, problems: Problems) -> Dump:
 def _parse_chunk(
     data: bytes, first: int, sections: list[Section], problems: Problems
 ) -> tuple[tuple[np.ndarray, np.ndarray, np.ndarray], int]:
-    """LIDs, ports and lines of the entries of ``data``, whose first line is ``first``; and how many lines it has."""
+    """LIDs, ports and lines of the entries of ``data``, whose first line is ``first``; and how many
+    lines it has."""
     raw = np.frombuffer(data + b"\n" + b"\0" * 16, np.uint8)
     ends = np.flatnonzero(raw == 10)
     if data.endswith(b"\n"):
@@ -98,8 +102,10 @@ def _parse_chunk(
         line = np.concatenate([line, extra[:, 0]])
         order = np.argsort(line, kind="stable")
         columns = (
-            np.concatenate([columns[0], extra[:, 1]])[order], np.concatenate([columns[1], extra[:, 2]])[order], line[order],
-        )  # fmt: skip
+            np.concatenate([columns[0], extra[:, 1]])[order],
+            np.concatenate([columns[1], extra[:, 2]])[order],
+            line[order],
+        )
     return columns, len(starts)
 
 
@@ -157,8 +163,10 @@ def _heading(text: str, line: int) -> Section | None:
     if "Unicast lids [" in text:
         guid, lid, name = _GUID.search(text), _LID.search(text), _NAME.search(text)
         return Section(
-            line, int(guid.group(1), 16) if guid else None, int(lid.group(1)) if lid else None,
+            line,
+            int(guid.group(1), 16) if guid else None,
+            int(lid.group(1)) if lid else None,
             name.group(1) if name else "",
-        )  # fmt: skip
+        )
     osm = _OSM.search(text)
     return Section(line, int(osm.group(1), 16)) if osm else None

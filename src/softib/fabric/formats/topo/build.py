@@ -27,7 +27,8 @@ DEFAULT_LANES, DEFAULT_SPEED = 4, "SDR"
 
 @dataclass
 class TopoSystem:
-    """A system of the file. ``line`` is its first mention; ``other_kinds`` are types other lines give it."""
+    """A system of the file. ``line`` is its first mention; ``other_kinds`` are types other lines
+    give it."""
 
     name: str
     kind: str
@@ -41,7 +42,8 @@ class TopoSystem:
 
 @dataclass
 class TopoCable:
-    """A cable between two front panels. ``usable`` turns False where a port does not exist or is taken."""
+    """A cable between two front panels. ``usable`` turns False where a port does not exist or is
+    taken."""
 
     a: str
     a_port: str
@@ -172,7 +174,8 @@ def _add_nodes(builder: FabricBuilder, systems: dict[str, TopoSystem], links: li
 
 
 def _device(chip: Chip) -> int:
-    """``MT23108`` → 23108 = 0x5A44: Mellanox names its parts by the decimal DeviceID. 0 where the name tells none."""
+    """``MT23108`` → 23108 = 0x5A44: Mellanox names its parts by the decimal DeviceID. 0 where the
+    name tells none."""
     match = _DEVICE.match(chip.device)
     return int(match.group(1)) if match and int(match.group(1)) <= 0xFFFF else 0
 

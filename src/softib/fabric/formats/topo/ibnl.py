@@ -1,10 +1,13 @@
-"""IBNL: what is inside a system (chassis) that a ``.topo`` file names — boards, chips, and how they are wired.
+"""IBNL: what is inside a system (chassis) that a ``.topo`` file names — boards, chips, and how they
+are wired.
 
-One file describes one system type under one or more names (``TOPSYSTEM``), made of boards (``SYSTEM``), each of which
-holds chips (``NODE SW|CA|HCA ports device name``) and other boards (``SUBSYSTEM board name``). Source: manual page
-ibdm-ibnl-file(1) of ibutils and the 25 system files it ships; where the two differ (upper-case widths, comments, spaces
-after commas, instance attributes such as ``U1=isChaBma``) the files win. One attribute is ours, ``leaf1/U1=speed=EDR``: what
-the chip's ports support, and what its inner links run at where their arrows do not say (ibdm's arrows end at 10G).
+One file describes one system type under one or more names (``TOPSYSTEM``), made of boards
+(``SYSTEM``), each of which holds chips (``NODE SW|CA|HCA ports device name``) and other boards
+(``SUBSYSTEM board name``). Source: manual page ibdm-ibnl-file(1) of ibutils and the 25 system files
+it ships; where the two differ (upper-case widths, comments, spaces after commas, instance
+attributes such as ``U1=isChaBma``) the files win. One attribute is ours, ``leaf1/U1=speed=EDR``:
+what the chip's ports support, and what its inner links run at where their arrows do not say (ibdm's
+arrows end at 10G).
 """
 
 from __future__ import annotations
@@ -24,10 +27,19 @@ from softib.plural import counted
 __all__ = ["SPEED_OF_G", "Board", "Chip", "Ibnl", "IbnlLibrary", "SubBoard", "Wire", "parse_ibnl", "read_ibnl"]
 
 SPEED_OF_G = {
-    "2.5": "SDR", "5": "DDR", "10": "QDR", "FDR10": "FDR10", "14": "FDR",
-    "25": "EDR", "50": "HDR", "100": "NDR", "200": "XDR", "400": "GDR",
-}  # fmt: skip
-"""``-5G->``: lane rate as ibdm writes it → generation. 2.5, 5 and 10 in ibutils 1.5.7; the rest in later ibutils2."""
+    "2.5": "SDR",
+    "5": "DDR",
+    "10": "QDR",
+    "FDR10": "FDR10",
+    "14": "FDR",
+    "25": "EDR",
+    "50": "HDR",
+    "100": "NDR",
+    "200": "XDR",
+    "400": "GDR",
+}
+"""``-5G->``: lane rate as ibdm writes it → generation. 2.5, 5 and 10 in ibutils 1.5.7; the rest in
+later ibutils2."""
 
 ARROW = r"-(?:(?P<width>\d{1,2})[xX]-)?(?:(?P<speed>\d{1,3}(?:\.\d)?(?=[gG])|FDR10)[gG]?-)?>"
 _WIRE = re.compile(rf"^(?P<port>\S+?)\s*{ARROW}\s*(?P<a>[^\s>]+)(?:\s+(?P<b>[^\s>]+))?$")
@@ -44,7 +56,8 @@ INSTALLED = ("/usr/lib/*/ibdm*/ibnl", "/usr/lib/ibdm*/ibnl", "/usr/lib64/ibdm*/i
 
 @dataclass(frozen=True)
 class Wire:
-    """From a port of a chip or board to ``port`` of instance ``inst``, or of the enclosing board itself (None)."""
+    """From a port of a chip or board to ``port`` of instance ``inst``, or of the enclosing board
+    itself (None)."""
 
     inst: str | None
     port: str
@@ -94,7 +107,8 @@ class Board:
 
 @dataclass
 class Ibnl:
-    """A system type: its top board and the boards by every name. ``problems`` are lines that could not be used."""
+    """A system type: its top board and the boards by every name. ``problems`` are lines that could
+    not be used."""
 
     file: str
     top: Board | None
@@ -113,7 +127,8 @@ class Ibnl:
 
 
 def parse_arrow(match: re.Match[str]) -> tuple[int, str, str]:
-    """Lanes (0 = not stated), speed name ("" = not stated), and what is wrong with them ("" = nothing)."""
+    """Lanes (0 = not stated), speed name ("" = not stated), and what is wrong with them ("" =
+    nothing)."""
     width, speed = match.group("width"), match.group("speed")
     lanes = int(width) if width else 0
     if lanes and lanes not in LANES:
@@ -220,7 +235,8 @@ def read_ibnl(path: str | Path) -> Ibnl:
 
 
 class IbnlLibrary:
-    """System descriptions by type name, read when first asked for; the first folder that has a name wins."""
+    """System descriptions by type name, read when first asked for; the first folder that has a name
+    wins."""
 
     def __init__(self, dirs: Iterable[str | Path]):
         self.dirs = [Path(d) for d in dirs]
@@ -233,7 +249,8 @@ class IbnlLibrary:
 
     @classmethod
     def search(cls, dirs: Sequence[str | Path] = (), file: str | Path | None = None) -> IbnlLibrary:
-        """``--ibnl`` folders, then the folder of the file ``file``, then those of installed ibutils.
+        """``--ibnl`` folders, then the folder of the file ``file``, then those of installed
+        ibutils.
 
         Raises :class:`UnreadableFile` where one of ``dirs`` is none.
         """
@@ -259,7 +276,8 @@ class IbnlLibrary:
         return sorted(self._paths)
 
     def find(self, name: str) -> Ibnl | None:
-        """The description of system type ``name``; its own problems are added to :attr:`problems` once."""
+        """The description of system type ``name``; its own problems are added to :attr:`problems`
+        once."""
         path = self._paths.get(name)
         if path is None:
             return None

@@ -1,14 +1,17 @@
-"""Expands an IBNL system description into chips, internal links and front-panel ports, as ibdm does.
+"""Expands an IBNL system description into chips, internal links and front-panel ports, as ibdm
+does.
 
 ibdm's rules, checked against the stock library in tests/fabric/formats/cabling/test_ibdm_oracle.py:
 
-* a chip is named ``SYSTEM/board/…/chip``; a slot's board is chosen by ``CFG: slot=modifier``, and ``R`` or ``Removed``
-  leaves the slot empty;
-* a wire is followed from every chip port: out through the board's port into the board above, or down into a part;
-  where it ends at an empty slot or at a label nobody continues, the port is simply unused (manual page, NOTE-1);
-* width and speed stated at the lowest level win (NOTE-2), and of two ends the lesser; where nothing is stated, 4x and 2.5G.
-  ibutils 1.5.7 itself takes the arrow of the highest level alone, and of the two ends the one it walks last. The manual
-  is followed; the 25 shipped systems say the same on every level, so for them it makes no difference.
+* a chip is named ``SYSTEM/board/…/chip``; a slot's board is chosen by ``CFG: slot=modifier``, and
+  ``R`` or ``Removed`` leaves the slot empty;
+* a wire is followed from every chip port: out through the board's port into the board above, or
+  down into a part; where it ends at an empty slot or at a label nobody continues, the port is
+  simply unused (manual page, NOTE-1);
+* width and speed stated at the lowest level win (NOTE-2), and of two ends the lesser; where nothing
+  is stated, 4x and 2.5G. ibutils 1.5.7 itself takes the arrow of the highest level alone, and of
+  the two ends the one it walks last. The manual is followed; the 25 shipped systems say the same on
+  every level, so for them it makes no difference.
 """
 
 from __future__ import annotations
@@ -32,8 +35,9 @@ Port = tuple[int, int]
 class Template:
     """One system type under one configuration; every system of that kind is a copy.
 
-    ``links`` are (chip, port, chip, port, lanes, speed); ``panel`` maps a front-panel label to (chip, port, lanes,
-    speed); ``chip_speeds`` are what chips support. Lanes 0 and speed "" = the description does not say. ``problems`` are (line of the IBNL file, reason).
+    ``links`` are (chip, port, chip, port, lanes, speed); ``panel`` maps a front-panel label to
+    (chip, port, lanes, speed); ``chip_speeds`` are what chips support. Lanes 0 and speed "" = the
+    description does not say. ``problems`` are (line of the IBNL file, reason).
     """
 
     paths: list[str] = field(default_factory=list)

@@ -1,19 +1,22 @@
 """ibdm ``.topo`` files: systems by type and name, and the cables between their front panels.
 
-Sections begin with ``TYPE NAME [CFG: slot=modifier, …]``; the lines below, ``port [-4x-5G]-> TYPE NAME port``, are
-cables. A cable may stand in one section or in both. ibdm's cable lists (``.cables``: ``TYPE NAME port TYPE NAME port``) are
-the same without sections and are read here too. Types are looked up in IBNL (:mod:`.ibnl`); source: manual pages
-ibdm-topo-file(1) and ibdm-ibnl-file(1), behaviour compared with the stock library.
+Sections begin with ``TYPE NAME [CFG: slot=modifier, …]``; the lines below, ``port [-4x-5G]-> TYPE
+NAME port``, are cables. A cable may stand in one section or in both. ibdm's cable lists
+(``.cables``: ``TYPE NAME port TYPE NAME port``) are the same without sections and are read here
+too. Types are looked up in IBNL (:mod:`.ibnl`); source: manual pages ibdm-topo-file(1) and
+ibdm-ibnl-file(1), behaviour compared with the stock library.
 
 What ibdm refuses and we read, each named as a problem:
 
-* a type without IBNL: the system becomes one chip ``U1``. Labels ``P<n>`` or ``<n>`` are its port numbers; other labels
-  are numbered in natural order. It is a CA where no system of that type has more than two cables or heads a section,
-  else a switch with as many ports as the highest number any system of the type uses.
+* a type without IBNL: the system becomes one chip ``U1``. Labels ``P<n>`` or ``<n>`` are its port
+  numbers; other labels are numbered in natural order. It is a CA where no system of that type has
+  more than two cables or heads a section, else a switch with as many ports as the highest number
+  any system of the type uses.
 * a bad line, an unknown port, a port used twice: that line is left out, the rest stands.
 
-Ours alone is a comment ``# speed: EDR`` on a line of its own: the following cables whose arrows state no speed run at
-that (ibdm's arrows end at 10G; ``# speed: unknown`` ends it). Where nothing says, links are 4x and 2.5 Gb/s (SDR), ibdm's default. GUIDs do not exist in these files: node *i*
+Ours alone is a comment ``# speed: EDR`` on a line of its own: the following cables whose arrows
+state no speed run at that (ibdm's arrows end at 10G; ``# speed: unknown`` ends it). Where nothing
+says, links are 4x and 2.5 Gb/s (SDR), ibdm's default. GUIDs do not exist in these files: node *i*
 gets the builder's *i*-th GUID, and all chips of a system share the first one's as SystemImageGUID.
 """
 
@@ -71,7 +74,8 @@ def read(path: str | Path, *, ibnl_dirs: Sequence[str | Path] = (), node_name_ma
 
 
 def parse_topo(text: str, file: str, *, ibnl_dirs: Sequence[str | Path] = ()) -> ReadResult:
-    """The fabric of a ``.topo`` file's ``text``; ``file`` names it in problems, IBNL is also sought in its folder."""
+    """The fabric of a ``.topo`` file's ``text``; ``file`` names it in problems, IBNL is also sought
+    in its folder."""
     parsed = _parse_lines(text, file)
     if text and text[-1] not in "\r\n":
         parsed.problems.add(len(text.splitlines()), "the file ends within this line: it may be cut off")
@@ -89,9 +93,12 @@ def parse_topo(text: str, file: str, *, ibnl_dirs: Sequence[str | Path] = ()) ->
     fabric.source.system_links = cables
     switches = int(fabric.sizes.switches)
     counts: dict[str, int | None] = {
-        "switches": switches, "cas": fabric.sizes.nodes - switches, "sharp_nodes": 0, "links": fabric.sizes.cables,
+        "switches": switches,
+        "cas": fabric.sizes.nodes - switches,
+        "sharp_nodes": 0,
+        "links": fabric.sizes.cables,
         "system_links": cables,
-    }  # fmt: skip
+    }
     found = sorted(parsed.problems, key=lambda p: p.line)
     return ReadResult(
         fabric, [*found, *library.problems], "topo", counts, {"ibnl_dirs": [str(d) for d in library.dirs]}
@@ -170,7 +177,8 @@ def _cable(match: re.Match[str], number: int, current: TopoSystem | None, defaul
 
 
 def _system_links(cables: list[TopoCable]) -> int:
-    """Cables between systems: each pair of front-panel ports once, however often it is listed, less refused lines."""
+    """Cables between systems: each pair of front-panel ports once, however often it is listed, less
+    refused lines."""
     return len({frozenset(((c.a, c.a_port), (c.b, c.b_port))) for c in cables if c.usable})
 
 
@@ -224,11 +232,16 @@ def _generic(kind: str, systems: list[TopoSystem], parsed: _Parsed, library: Ibn
     number = {label: n for label, n in number.items() if n <= MAX_SWITCH_PORTS}
     top = max(number.values(), default=1)
     is_ca = top <= 2 and not any(s.heads for s in systems)
-    how = f"port numbers from labels {labels[0]} … {labels[-1]}" if by_number and labels else "labels numbered in natural order"  # fmt: skip
+    how = (
+        f"port numbers from labels {labels[0]} … {labels[-1]}"
+        if by_number and labels
+        else "labels numbered in natural order"
+    )
     where = ", ".join(str(d) for d in library.dirs) or "no folder"
     kind_of = "adapter" if is_ca else "switch"
     parsed.problems.add(
         systems[0].line,
-        f"no IBNL description of {kind} (sought in {where}); read as a one-chip {kind_of} of {counted(top, 'port')}, {how}",
+        f"no IBNL description of {kind} (sought in {where}); read as a one-chip {kind_of} of "
+        f"{counted(top, 'port')}, {how}",
     )
     return generic(NodeType.CA if is_ca else NodeType.SWITCH, top, number)

@@ -1,18 +1,21 @@
-"""Writes ``.topo`` files and, in the same folder, the IBNL descriptions of the system types they use.
+"""Writes ``.topo`` files and, in the same folder, the IBNL descriptions of the system types they
+use.
 
-Types are generic and tell only what the fabric knows: ``SW36-MT52000-EDR`` is one switch chip of 36 ports labelled
-P1 … P36 with DeviceID 52000, ``CA2-…`` an adapter; any other system (several chips, other labels) gets a type
-``NAME-SYS1``, ``NAME-SYS2`` … where NAME is the file's stem, shared by systems that are built alike.
-:func:`softib.fabric.formats.topo.reader.read` finds the descriptions in the file's folder; ibdm finds them with
-``IBDM_IBNL_PATH=DIR``. Naming real products instead would claim a product that the fabric may not be made of.
+Types are generic and tell only what the fabric knows: ``SW36-MT52000-EDR`` is one switch chip of 36
+ports labelled P1 … P36 with DeviceID 52000, ``CA2-…`` an adapter; any other system (several chips,
+other labels) gets a type ``NAME-SYS1``, ``NAME-SYS2`` … where NAME is the file's stem, shared by
+systems that are built alike. :func:`softib.fabric.formats.topo.reader.read` finds the descriptions
+in the file's folder; ibdm finds them with ``IBDM_IBNL_PATH=DIR``. Naming real products instead
+would claim a product that the fabric may not be made of.
 
-ibdm (ibutils 1.5.7) ignores a cable line with a speed beyond 10G, a comment, or 2x (noted where it happens). So FDR10 and faster stand in a comment
-line before the cables, ``# speed: EDR``, and inside systems in an attribute, ``leaf1/U1=speed=EDR``; ibdm passes over
-both, our reader understands them.
+ibdm (ibutils 1.5.7) ignores a cable line with a speed beyond 10G, a comment, or 2x (noted where it
+happens). So FDR10 and faster stand in a comment line before the cables, ``# speed: EDR``, and
+inside systems in an attribute, ``leaf1/U1=speed=EDR``; ibdm passes over both, our reader
+understands them.
 
-A node called ``SYSTEM/part`` is chip ``part`` of system SYSTEM where the fabric says so (``node_system``); any other is a
-system of its own whose chip is ``U1``. Names lose characters that ibdm's grammar has not, and equal names get the GUID
-appended; each is noted.
+A node called ``SYSTEM/part`` is chip ``part`` of system SYSTEM where the fabric says so
+(``node_system``); any other is a system of its own whose chip is ``U1``. Names lose characters that
+ibdm's grammar has not, and equal names get the GUID appended; each is noted.
 """
 
 from __future__ import annotations
@@ -34,13 +37,15 @@ from softib.whole_files import write_text
 __all__ = ["write"]
 
 _BAD = re.compile(r"[^A-Za-z0-9_.%@~/-]")
-"""ibdm's NAME takes more, but its Tcl shell splits names at ':' and its reports read brackets as patterns."""
+"""ibdm's NAME takes more, but its Tcl shell splits names at ':' and its reports read brackets as
+patterns."""
 _IBDM_G = {name: g for g, name in SPEED_OF_G.items() if g in ("2.5", "5", "10")}
 
 
 @dataclass
 class _System:
-    """Chips are (path, node); ``labels`` name the front-panel ports; ``inner`` are cables between own chips."""
+    """Chips are (path, node); ``labels`` name the front-panel ports; ``inner`` are cables between
+    own chips."""
 
     name: str
     chips: list[tuple[str, int]] = field(default_factory=list)
@@ -50,7 +55,8 @@ class _System:
 
 
 def write(fabric: Fabric, path: str | Path) -> list[str]:
-    """Write ``fabric`` to ``path`` and the ``.ibnl`` files to its folder. Returns what was changed, and what to set."""
+    """Write ``fabric`` to ``path`` and the ``.ibnl`` files to its folder. Returns what was changed,
+    and what to set."""
     path = Path(path)
     notes: list[str] = []
     systems, of_node = _systems(fabric, notes)
@@ -77,7 +83,8 @@ def write(fabric: Fabric, path: str | Path) -> list[str]:
     if files:
         here = path.parent.resolve()
         notes.append(
-            f"wrote {', '.join(f'{n}.ibnl' for n in files)} in the same folder; ibdm finds them with IBDM_IBNL_PATH={here}"
+            f"wrote {', '.join(f'{n}.ibnl' for n in files)} in the same folder; ibdm finds them with "
+            f"IBDM_IBNL_PATH={here}"
         )
     return notes
 
@@ -110,7 +117,8 @@ def _systems(fabric: Fabric, notes: list[str]) -> tuple[list[_System], np.ndarra
 
 
 def _arrows(fabric: Fabric) -> list[tuple[str, str]]:
-    """For each cable, its arrow, and the speed that ibdm's arrow cannot say ("" where it can, or none is known)."""
+    """For each cable, its arrow, and the speed that ibdm's arrow cannot say ("" where it can, or
+    none is known)."""
     port = np.maximum(fabric.cable_port[:, 0], 0)
     codes = active_speed_codes(fabric.port_info, fabric.port_mlnx_speed)[port] if len(port) else port
     width = PortInfo.link_width_active.get(fabric.port_info)[port] if len(port) else port
@@ -128,9 +136,10 @@ def supported_speed(fabric: Fabric) -> list[str]:
     info, best = fabric.port_info, np.zeros(fabric.sizes.ports, np.int64)
     for s in SPEEDS:
         bits = (
-            (PortInfo.link_speed_supported, s.speed_bit), (PortInfo.link_speed_ext_supported, s.ext_bit),
+            (PortInfo.link_speed_supported, s.speed_bit),
+            (PortInfo.link_speed_ext_supported, s.ext_bit),
             (PortInfo.link_speed_ext2_supported, s.ext2_bit),
-        )  # fmt: skip
+        )
         for column, bit in bits:
             if bit and not s.mlnx_bit:
                 best[(column.get(info) & bit) > 0] = s.code
@@ -142,7 +151,8 @@ def supported_speed(fabric: Fabric) -> list[str]:
 
 
 def _label(fabric: Fabric, system: _System, notes: list[str]) -> None:
-    """Front-panel labels of all ports: those of the fabric where they are words of the grammar and all different."""
+    """Front-panel labels of all ports: those of the fabric where they are words of the grammar and
+    all different."""
     alone = len(system.chips) == 1
     taken: set[str] = set()
     for part, node in system.chips:

@@ -19,6 +19,12 @@ QKEY = 0x80010000
 def class_port_info() -> np.ndarray:
     """uint8[72]; nothing is redirected."""
     return ClassPortInfo.pack(
-        base_version=1, class_version=2, cap_mask=int(CAP_MASK), cap_mask2=int(CAP_MASK2), resp_time_value=RESP_TIME,
-        redirect_qp=1, redirect_qkey=QKEY, trap_qkey=QKEY,
-    )  # fmt: skip
+        base_version=1,
+        class_version=2,
+        cap_mask=int(CAP_MASK),
+        cap_mask2=int(CAP_MASK2),
+        resp_time_value=RESP_TIME,
+        redirect_qp=1,
+        redirect_qkey=QKEY,
+        trap_qkey=QKEY,
+    )

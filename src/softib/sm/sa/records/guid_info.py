@@ -1,4 +1,5 @@
-"""GUIDInfoRecord (IBA 15.2.5.18): the GUID table of an end port. Entry 0 of block 0 is its PortGUID, the others are alias GUIDs."""
+"""GUIDInfoRecord (IBA 15.2.5.18): the GUID table of an end port. Entry 0 of block 0 is its
+PortGUID, the others are alias GUIDs."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ __all__ = ["table"]
 
 
 def table(subnet: Subnet, aliases: AliasGuids) -> np.ndarray:
-    """uint8[blocks, 72], as many blocks of an end port as its GUIDCap needs, ascending by LID and block."""
+    """uint8[blocks, 72], as many blocks of an end port as its GUIDCap needs, ascending by LID and
+    block."""
     cap = PortInfo.guid_cap.get(subnet.db.port_info[subnet.end_port[: subnet.physical]]).astype(np.int64)
     blocks = np.maximum(1, -(-cap // GUID_BLOCK))
     end, block = spread(blocks)

@@ -1,4 +1,5 @@
-"""InformInfo and InformInfoRecord (IBA 13.4.8.3, 15.2.5.12): subscribing, and the list of subscriptions."""
+"""InformInfo and InformInfoRecord (IBA 13.4.8.3, 15.2.5.12): subscribing, and the list of
+subscriptions."""
 
 from __future__ import annotations
 
@@ -22,8 +23,9 @@ INFORM_AT = R.fields["gid"].byte
 def subscribe(subnet: Subnet, subscriptions: Subscriptions, r: Request, sees: np.ndarray | None = None) -> Answer:
     """Set(InformInfo): the requester wants reports, or no longer; they go to the QP that asked.
 
-    Security traps only to the trusted (IBA 14.2.5.1, they tell keys). ``sees`` bool[ends]: whom the requester sees (None: everybody); a GID or a range of LIDs with
-    anybody else is refused, as OpenSM refuses it.
+    Security traps only to the trusted (IBA 14.2.5.1, they tell keys). ``sees`` bool[ends]: whom the
+    requester sees (None: everybody); a GID or a range of LIDs with anybody else is refused, as
+    OpenSM refuses it.
     """
     inform = r.data[: I.size].copy()
     wants, qpn = int(I.subscribe.get(inform)), int(I.qpn.get(inform))
@@ -47,7 +49,8 @@ def subscribe(subnet: Subnet, subscriptions: Subscriptions, r: Request, sees: np
 
 
 def _may_hear(subnet: Subnet, inform: np.ndarray, end: int, sees: np.ndarray | None) -> bool:
-    """Is the issuer that it names, or each in its range of LIDs, a port that the requester sees? LID 0xffff means all: the reports are what is seen."""
+    """Is the issuer that it names, or each in its range of LIDs, a port that the requester sees?
+    LID 0xffff means all: the reports are what is seen."""
     gid = np.asarray(I.gid.get(inform), np.uint64)
     if gid.any():
         if int(gid[0]) >> 56 == MULTICAST:

@@ -35,11 +35,25 @@ def group_record(group: Group, gid: tuple[int, int] = (0, 0), member: Member | N
     exactly = int(Selector.EXACTLY)
     mgid = np.frombuffer(group.mgid, ">u8").astype(np.uint64)
     return R.pack(
-        mgid=mgid, port_gid=np.array(gid, np.uint64), qkey=group.qkey, mlid=group.mlid, mtu_selector=exactly, mtu=group.mtu,
-        tclass=group.tclass, pkey=group.pkey, rate_selector=exactly, rate=group.rate, packet_life_time_selector=exactly,
-        packet_life_time=group.packet_life_time, sl=group.sl, flow_label=group.flow_label, hop_limit=group.hop_limit,
-        scope=group.scope, join_state=member.join_state if member else 0, proxy_join=int(member.proxy) if member else 0,
-    )  # fmt: skip
+        mgid=mgid,
+        port_gid=np.array(gid, np.uint64),
+        qkey=group.qkey,
+        mlid=group.mlid,
+        mtu_selector=exactly,
+        mtu=group.mtu,
+        tclass=group.tclass,
+        pkey=group.pkey,
+        rate_selector=exactly,
+        rate=group.rate,
+        packet_life_time_selector=exactly,
+        packet_life_time=group.packet_life_time,
+        sl=group.sl,
+        flow_label=group.flow_label,
+        hop_limit=group.hop_limit,
+        scope=group.scope,
+        join_state=member.join_state if member else 0,
+        proxy_join=int(member.proxy) if member else 0,
+    )
 
 
 class Multicast:
@@ -122,7 +136,8 @@ class Multicast:
         return group
 
     def _level(self, r: Request, name: str, have: int, least: int, most: int | None = None) -> int | None:
-        """MTU, rate (by rank) or lifetime of a new group: the port's own where the request leaves it open."""
+        """MTU, rate (by rank) or lifetime of a new group: the port's own where the request leaves
+        it open."""
         if not r.comp_mask & BIT[name] or not r.comp_mask & BIT[f"{name}_selector"]:
             return have
         wanted, selector = int(R.fields[name].get(r.data)), int(R.fields[f"{name}_selector"].get(r.data))
@@ -147,7 +162,8 @@ class Multicast:
                 return mgid
 
     def _fits(self, subnet: Subnet, r: Request, port: int, group: Group) -> bool:
-        """May this request join this group: what it fixes is the group's, and the port can do its MTU and rate."""
+        """May this request join this group: what it fixes is the group's, and the port can do its
+        MTU and rate."""
         for name in FIXED:
             if r.comp_mask & BIT[name] and int(R.fields[name].get(r.data)) != getattr(group, name):
                 return False
@@ -196,7 +212,8 @@ class Multicast:
     # -- listing --
 
     def list(self, subnet: Subnet, members: Members, r: Request) -> Answer:
-        """Get, GetTable: the trusted see every member, others every group (IBA 15.4.1.2; OpenSM does so too)."""
+        """Get, GetTable: the trusted see every member, others every group (IBA 15.4.1.2; OpenSM
+        does so too)."""
         rows = []
         for group in sorted(self.groups.groups.values(), key=lambda g: g.mlid):
             if not r.trusted and r.end >= 0 and not members.has(r.end, group.pkey & 0x7FFF):
@@ -225,8 +242,9 @@ class Multicast:
 
 
 def _allowed(mgid: bytes) -> bool:
-    """May somebody ask for this MGID? Multicast, no reserved flag, a scope, and no link-local one of those that SA makes up
-    (IBA 4.1.1, 15.2.5.17.2; scope 15 as OpenSM, whose osmtest asks for it)."""
+    """May somebody ask for this MGID? Multicast, no reserved flag, a scope, and no link-local one
+    of those that SA makes up (IBA 4.1.1, 15.2.5.17.2; scope 15 as OpenSM, whose osmtest asks for
+    it)."""
     scope, flags = mgid[1] & 15, mgid[1] >> 4
     made_up = mgid[2:4] == SA_SIGNATURE and scope == LINK_LOCAL
     return mgid[0] == 0xFF and flags <= 1 and scope > 0 and not made_up

@@ -13,7 +13,8 @@ __all__ = ["table"]
 
 
 def table(subnet: Subnet, groups: McastManager) -> np.ndarray:
-    """uint8[n, 72], ascending by LID, block and position; blocks in which a switch forwards nothing are left out."""
+    """uint8[n, 72], ascending by LID, block and position; blocks in which a switch forwards nothing
+    are left out."""
     out = []
     for row in subnet.switch_rows.tolist():
         mft = groups.table_of(int(subnet.graph.switch_guid[row]))

@@ -12,8 +12,20 @@ from softib.sm.sa.subnet import Subnet
 
 __all__ = ["multi_path"]
 
-SHARED = ("flow_label", "hop_limit", "tclass", "pkey", "qos_class", "sl", "mtu_selector", "mtu", "rate_selector", "rate",
-          "packet_life_time_selector", "packet_life_time")  # fmt: skip
+SHARED = (
+    "flow_label",
+    "hop_limit",
+    "tclass",
+    "pkey",
+    "qos_class",
+    "sl",
+    "mtu_selector",
+    "mtu",
+    "rate_selector",
+    "rate",
+    "packet_life_time_selector",
+    "packet_life_time",
+)
 """Components that mean the same in both records."""
 COUNTS = mask_of(R, "sgid_count", "dgid_count")
 NUMB_PATH = mask_of(R, "numb_path")

@@ -1,7 +1,9 @@
 """PathRecord (IBA 15.2.5.16): paths as the forwarding tables lead, for any number of pairs at once.
 
-MTU and rate are the smallest on the path, the P_Key is one that both ends have, the SL is the engine's, else the
-partition's. A DGID of another subnet gives the path to a router of this one (IBA chapter 19). With an LMC the pairs of LIDs come in OpenSM's order: first those that share no LID, then the rest.
+MTU and rate are the smallest on the path, the P_Key is one that both ends have, the SL is the
+engine's, else the partition's. A DGID of another subnet gives the path to a router of this one (IBA
+chapter 19). With an LMC the pairs of LIDs come in OpenSM's order: first those that share no LID,
+then the rest.
 """
 
 from __future__ import annotations
@@ -23,18 +25,37 @@ __all__ = ["ANY", "MOST_RECORDS", "Paths", "hops_table", "path_to_group"]
 
 ANY = -1
 MOST_RECORDS = 1 << 20
-"""Records of one answer at most (64 MiB): a request for all pairs of 13,000 ports gets NO_RESOURCES."""
+"""Records of one answer at most (64 MiB): a request for all pairs of 13,000 ports gets
+NO_RESOURCES."""
 MOST_LID_PAIRS = 128
 NUMB_PATH_DEFAULT = 127
 LOOPBACK_LIFE = 0
 HOP_LIMIT_MAX = 255
 """HopLimit of a path to another subnet (OpenSM's IB_HOPLIMIT_MAX)."""
-BIT = {n: np.uint64(mask_of(R, n)) for n in (
-    "service_id", "dgid", "sgid", "dlid", "slid", "tclass", "flow_label", "hop_limit", "numb_path", "pkey", "qos_class", "sl",
-    "mtu", "rate", "packet_life_time")}  # fmt: skip
+BIT = {
+    n: np.uint64(mask_of(R, n))
+    for n in (
+        "service_id",
+        "dgid",
+        "sgid",
+        "dlid",
+        "slid",
+        "tclass",
+        "flow_label",
+        "hop_limit",
+        "numb_path",
+        "pkey",
+        "qos_class",
+        "sl",
+        "mtu",
+        "rate",
+        "packet_life_time",
+    )
+}
 BIT |= {f"{n}_selector": np.uint64(mask_of(R, f"{n}_selector")) for n in ("mtu", "rate", "packet_life_time")}
 ECHOED = ("service_id", "tclass", "flow_label", "qos_class")
-"""Components that a question may fix and that say nothing about the path: the answer repeats them."""
+"""Components that a question may fix and that say nothing about the path: the answer repeats them.
+"""
 ECHOED_BITS = np.bitwise_or.reduce([BIT[name] for name in ECHOED])
 
 
@@ -49,7 +70,8 @@ class Paths:
     # -- ends --
 
     def ends(self, q: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(source end, target end, status) of each question (uint8[n, 64], uint64[n]); ends are ANY where not given."""
+        """(source end, target end, status) of each question (uint8[n, 64], uint64[n]); ends are ANY
+        where not given."""
         status = np.zeros(len(q), np.uint16)
         source = self._end(q, mask, "sgid", "slid", status)
         target = self._end(q, mask, "dgid", "dlid", status)
@@ -81,14 +103,16 @@ class Paths:
     def gets(
         self, q: np.ndarray, mask: np.ndarray, source: np.ndarray, target: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The best path of each pair (all given): (records uint8[n, 64], bool[n] where there is one)."""
+        """The best path of each pair (all given): (records uint8[n, 64], bool[n] where there is
+        one)."""
         records, owner = self.between(q, mask, source, target, np.ones(len(q), np.int64))
         out, found = np.zeros((len(q), R.size), np.uint8), np.zeros(len(q), bool)
         out[owner], found[owner] = records, True
         return out, found
 
     def table(self, q: np.ndarray, mask: np.ndarray, source: int, target: int, most: int) -> np.ndarray | None:
-        """All paths that one question (uint8[1, 64], uint64[1]) means, at most ``most`` of a pair; None: too many."""
+        """All paths that one question (uint8[1, 64], uint64[1]) means, at most ``most`` of a pair;
+        None: too many."""
         n = len(self.subnet)
         from_ = np.arange(n) if source == ANY else np.array([source])
         to = np.arange(n) if target == ANY else np.array([target])
@@ -97,9 +121,12 @@ class Paths:
             return None
         pairs = len(from_) * len(to)
         records, _ = self.between(
-            np.broadcast_to(q, (pairs, R.size)), np.broadcast_to(mask, pairs), np.tile(from_, len(to)),
-            np.repeat(to, len(from_)), np.full(pairs, most),
-        )  # fmt: skip
+            np.broadcast_to(q, (pairs, R.size)),
+            np.broadcast_to(mask, pairs),
+            np.tile(from_, len(to)),
+            np.repeat(to, len(from_)),
+            np.full(pairs, most),
+        )
         return records
 
     def between(
@@ -184,7 +211,8 @@ class Paths:
         return out, good
 
     def _off_subnet(self, q: np.ndarray, mask: np.ndarray, out: np.ndarray) -> None:
-        """Paths to GIDs of other subnets lead to a router, are called by the GID, and may pass as many routers as there are."""
+        """Paths to GIDs of other subnets lead to a router, are called by the GID, and may pass as
+        many routers as there are."""
         dgid = R.dgid.get(q)
         away = np.flatnonzero((mask & BIT["dgid"] > 0) & self.subnet.is_off_subnet(dgid))
         if len(away):
@@ -236,9 +264,11 @@ def _least(have: np.ndarray, limit: np.ndarray) -> np.ndarray:
 def _chosen(
     q: np.ndarray, mask: np.ndarray, name: str, have: np.ndarray, wanted: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """What a path that can do ``have`` is used with, and whether it satisfies (IBA 15.2.5.16, selectors).
+    """What a path that can do ``have`` is used with, and whether it satisfies (IBA 15.2.5.16,
+    selectors).
 
-    A request for exactly, or less than, what the path surpasses gets what it asks for: a path may be used below its limit.
+    A request for exactly, or less than, what the path surpasses gets what it asks for: a path may
+    be used below its limit.
     """
     selected = ((mask & BIT[name]) > 0) & ((mask & BIT[f"{name}_selector"]) > 0)
     if not selected.any():
@@ -256,7 +286,8 @@ def _chosen(
 
 @functools.cache
 def _offsets(sources: int, targets: int) -> tuple[np.ndarray, np.ndarray]:
-    """Offsets from the base LIDs: the diagonal first (paths without a common LID), then the others by source."""
+    """Offsets from the base LIDs: the diagonal first (paths without a common LID), then the others
+    by source."""
     both = min(sources, targets)
     pairs = [(i, i) for i in range(both)]
     pairs += [(i, j) for i in range(sources) for j in range(targets) if i != j or i >= both]
@@ -277,8 +308,20 @@ def path_to_group(subnet: Subnet, group: Group, source: int) -> np.ndarray:
     exactly = int(Selector.EXACTLY)
     sgid = np.array([subnet.config.subnet_prefix, int(subnet.end_guid[source])], np.uint64)
     return R.pack(
-        dgid=np.frombuffer(group.mgid, ">u8").astype(np.uint64), sgid=sgid, dlid=group.mlid, slid=int(subnet.end_lid[source]),
-        flow_label=group.flow_label, hop_limit=group.hop_limit, tclass=group.tclass, reversible=1, pkey=group.pkey, sl=group.sl,
-        mtu_selector=exactly, mtu=group.mtu, rate_selector=exactly, rate=group.rate, packet_life_time_selector=exactly,
+        dgid=np.frombuffer(group.mgid, ">u8").astype(np.uint64),
+        sgid=sgid,
+        dlid=group.mlid,
+        slid=int(subnet.end_lid[source]),
+        flow_label=group.flow_label,
+        hop_limit=group.hop_limit,
+        tclass=group.tclass,
+        reversible=1,
+        pkey=group.pkey,
+        sl=group.sl,
+        mtu_selector=exactly,
+        mtu=group.mtu,
+        rate_selector=exactly,
+        rate=group.rate,
+        packet_life_time_selector=exactly,
         packet_life_time=group.packet_life_time,
-    )  # fmt: skip
+    )

@@ -11,13 +11,14 @@ from softib.sm.sa.subnet import Subnet
 __all__ = ["bits_match", "table"]
 
 MATCH_BITS = 1 << 31
-"""AttributeModifier: CapabilityMask in the question selects ports that have at least these bits (IBA 15.4.4.1,
-IsPortInfoCapabilityMaskMatchSupported)."""
+"""AttributeModifier: CapabilityMask in the question selects ports that have at least these bits
+(IBA 15.4.4.1, IsPortInfoCapabilityMaskMatchSupported)."""
 CAP_MASK, CAP_MASK2 = mask_of(R, "cap_mask"), mask_of(R, "cap_mask2")
 
 
 def table(subnet: Subnet) -> np.ndarray:
-    """uint8[ports, 72], ascending by LID and portnum. All ports of a switch have the LID of its port 0."""
+    """uint8[ports, 72], ascending by LID and portnum. All ports of a switch have the LID of its
+    port 0."""
     rows = subnet.ports_with_info
     out = R.zeros(len(rows))
     out[:, 4:68] = subnet.db.port_info[rows]
@@ -29,7 +30,8 @@ def table(subnet: Subnet) -> np.ndarray:
 def bits_match(
     table: np.ndarray, comp_mask: int, query: np.ndarray, modifier: int
 ) -> tuple[np.ndarray | None, frozenset[str]]:
-    """(rows that have the capability bits of ``query``, components that are dealt with); (None, none) without the modifier."""
+    """(rows that have the capability bits of ``query``, components that are dealt with); (None,
+    none) without the modifier."""
     if not modifier & MATCH_BITS:
         return None, frozenset()
     keep = np.ones(len(table), bool)

@@ -25,14 +25,16 @@ HEAD = 8 + 16 + 2
 
 
 class Services:
-    """Records by (ServiceID, GID, P_Key) with the time when each ends and the LID that registered it."""
+    """Records by (ServiceID, GID, P_Key) with the time when each ends and the LID that registered
+    it."""
 
     def __init__(self, journal: Journal | None = None) -> None:
         self.journal = journal or Journal()
         self.records: dict[bytes, tuple[np.ndarray, int, int]] = {}
 
     def _may(self, old: tuple[np.ndarray, int, int], given: np.ndarray, r: Request) -> bool:
-        """May this requester change the record: the port that registered it, one that knows its ServiceKey, a trusted one.
+        """May this requester change the record: the port that registered it, one that knows its
+        ServiceKey, a trusted one.
 
         (OpenSM lets everybody; osmtest renews and deletes its own without showing the key.)
         """
@@ -45,7 +47,8 @@ class Services:
         if r.comp_mask & IDENTITY != IDENTITY:
             return Answer(SaStatus.REQ_INSUFFICIENT_COMPONENTS)
         record = r.data[: R.size].copy()
-        # The GID is believed, as by OpenSM (osmtest registers such as no port has); where a port has it, so must the P_Key be.
+        # The GID is believed, as by OpenSM (osmtest registers such as no port has); where a port
+        # has it, so must the P_Key be.
         end, pkey = (
             int(subnet.ends_of_gid(R.service_gid.get(record)[None])[0]),
             int(R.service_pkey.get(record)) & 0x7FFF,
@@ -65,7 +68,8 @@ class Services:
         return Answer(records=_keyless(record))
 
     def delete(self, r: Request) -> Answer:
-        """Delete: by identity, whatever the component mask says of it (OpenSM does so; osmtest sets that of the name)."""
+        """Delete: by identity, whatever the component mask says of it (OpenSM does so; osmtest sets
+        that of the name)."""
         self._expire(r.now_ps)
         old = self.records.get(r.data[:HEAD].tobytes())
         if old is None:

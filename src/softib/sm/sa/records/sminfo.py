@@ -13,7 +13,8 @@ __all__ = ["table"]
 
 
 def table(subnet: Subnet, local: np.ndarray, others: Mapping[int, np.ndarray]) -> np.ndarray:
-    """uint8[managers, 32]: ``local`` SMInfo (uint8[64]) first, then ``others`` by port of the database. The SM_Key is left out."""
+    """uint8[managers, 32]: ``local`` SMInfo (uint8[64]) first, then ``others`` by port of the
+    database. The SM_Key is left out."""
     ports = [subnet.db.sm_port, *others]
     out = R.zeros(len(ports))
     out[:, 4:25] = np.stack([local, *others.values()])[:, :21]

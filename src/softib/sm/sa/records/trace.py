@@ -1,7 +1,8 @@
-"""TraceRecord (IBA 15.2.5.19): the nodes on a path, in its order. SubnAdmGetTraceTable asks with a PathRecord.
+"""TraceRecord (IBA 15.2.5.19): the nodes on a path, in its order. SubnAdmGetTraceTable asks with a
+PathRecord.
 
-IDs: a node has its NodeGUID, a chassis its SystemImageGUID, a port the NodeGUID with its portnum in the topmost octet. They stay what they are, so there is
-one generation.
+IDs: a node has its NodeGUID, a chassis its SystemImageGUID, a port the NodeGUID with its portnum in
+the topmost octet. They stay what they are, so there is one generation.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ PORTNUM_AT = 56
 
 
 def trace(subnet: Subnet, paths: Paths, r: Request) -> tuple[Answer, np.ndarray]:
-    """The nodes on the best path, and the PathRecord (uint8[1 or 0, 64]) that it is: who may see that sees the trace. Both ends must be given."""
+    """The nodes on the best path, and the PathRecord (uint8[1 or 0, 64]) that it is: who may see
+    that sees the trace. Both ends must be given."""
     nobody = PathRecord.zeros(0)
     q, mask = r.data[None, : PathRecord.size], np.array([r.comp_mask], np.uint64)
     source, target, status = paths.ends(q, mask)
@@ -45,14 +47,20 @@ def trace(subnet: Subnet, paths: Paths, r: Request) -> tuple[Answer, np.ndarray]
         portnum >= 0, guid ^ (np.maximum(portnum, 0).astype(np.uint64) << np.uint64(PORTNUM_AT)), np.uint64(0)
     )
     table: np.ndarray = R.pack(
-        gid_prefix=np.full(len(nodes), prefix, np.uint64), id_generation=GENERATION, node_type=db.node_type[nodes], node_id=guid,
-        chassis_id=db.sys_guid[nodes], entry_port_id=port_id(into), exit_port_id=port_id(out),
-    )  # fmt: skip
+        gid_prefix=np.full(len(nodes), prefix, np.uint64),
+        id_generation=GENERATION,
+        node_type=db.node_type[nodes],
+        node_id=guid,
+        chassis_id=db.sys_guid[nodes],
+        entry_port_id=port_id(into),
+        exit_port_id=port_id(out),
+    )
     return Answer(records=np.pad(table, ((0, 0), (0, -R.size % 8)))), records  # AttributeOffset counts eight octets
 
 
 def _hops(subnet: Subnet, source: int, target: int, dlid: int) -> list[tuple[int, int, int]] | None:
-    """(node, portnum by which the path comes in, portnum by which it goes out) of each node; -1 where it begins and ends. None: it leads nowhere."""
+    """(node, portnum by which the path comes in, portnum by which it goes out) of each node; -1
+    where it begins and ends. None: it leads nowhere."""
     db, lft = subnet.db, subnet.routing.lft
     node, into = int(db.port_node[source]), -1
     hops: list[tuple[int, int, int]] = []

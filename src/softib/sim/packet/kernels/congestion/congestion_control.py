@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Congestion control (IBA annex A10), from the tables that class 0x21 programs.
 
 A switch marks packets with FECN where more is queued for an output VL than its threshold allows; a

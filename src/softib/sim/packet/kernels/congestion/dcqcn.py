@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """DCQCN (Zhu et al., SIGCOMM 2015): rate control of RoCEv2 queue pairs by ECN.
 
 Notification point: a receiver answers marked packets of a flow with a CNP, at most one every CNP

@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Explicit congestion notification: a switch marks packets by the length of the egress queue that
 they join (RFC 3168, RED).
 

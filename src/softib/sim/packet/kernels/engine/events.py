@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """What happens when: a calendar of buckets, the sorted list of what the bucket of now had, a heap
 for what is added to it, a heap for what is far, one for timeouts.
 

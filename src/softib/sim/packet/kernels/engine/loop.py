@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """The loop: takes events in their order and hands each to its mechanism."""
 
 import numpy as np

@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """What packets did, as rows: for captures (``--pcap``) and timelines (``--trace``).
 
 Off, ``Net.watch_port`` is empty and each hook is one comparison. On, the packets of watched ports

@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Packets in memory: taken from a free list and given back."""
 
 from softib.jit import inner, prefetch

@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Memory is fetched ahead of events: in a large network each event touches a dozen rows that no
 cache has.
 

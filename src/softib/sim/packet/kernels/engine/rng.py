@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Random numbers of the packet layer: splitmix64 (Steele, Lea, Flood, OOPSLA 2014) of the seed, the
 port and the time.
 

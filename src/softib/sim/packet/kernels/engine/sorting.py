@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Events of a bucket in their order: by insertion where they are few, by digits of eight bits
 (least significant first) where they are many."""
 

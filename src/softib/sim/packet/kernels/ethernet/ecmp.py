@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Equal-cost multipath: a switch hashes a flow to one of the ports on shortest paths (RFC 2992).
 
 The flow is the 5-tuple: addresses, protocol and ports. RoCEv2 gives each queue pair a UDP source

@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Ethernet switches: one memory for all ports, a FIFO for each egress port and priority, drop-tail
 or priority flow control.
 

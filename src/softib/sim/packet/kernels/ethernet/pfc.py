@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Priority flow control (IEEE 802.1Qbb, 802.1Q clause 36): an ingress port whose share of the
 buffer is used up asks the other end of its link to pause a priority.
 

@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """TCP as a sender: segments, the window, and what the kernel's stack costs (RFC 9293, 5681, 6298).
 
 Each queue pair is an open connection. A message is one write to the socket: it takes the sender's

@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """TCP's reaction to acknowledgements and silence: slow start, congestion avoidance (RFC 5681), fast
 retransmit and recovery (NewReno, RFC 6582), the retransmission timeout (RFC 6298), DCTCP (RFC
 8257)."""

@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """TCP as a receiver: what the stack costs, reassembly, delayed acknowledgements (RFC 9293 3.8.6.3,
 RFC 5681 4.2), ECN echo (RFC 8257).
 

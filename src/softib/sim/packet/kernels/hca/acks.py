@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Packets without payload: acknowledgements and congestion notices, sent before the streams of
 their port."""
 

@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Channel adapters as senders: streams of queue pairs take turns, a packet at a time.
 
 A queue pair has two streams: requests (``2 * qp``) and, at the other end, responses to READs (``2 *

@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Messages from posting to completion, and who waits for whom."""
 
 from softib.jit import inner

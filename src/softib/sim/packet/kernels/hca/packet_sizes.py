@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Octets of a queue pair's packets: the next request, the next response (IBA 5.2, 9.2 to 9.4)."""
 
 from softib.jit import inner

@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Packets that come out of order and are placed where they belong, as receivers of adaptively
 routed traffic do."""
 

@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Streams of queue pairs that have something to send take turns at their port and VL: a ring, its
 last one in ``State.vl``."""
 

@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Links: credits, the time that a packet takes on the wire, and ticks of waiting (IBA chapter 7,
 flow control; 16.1.3.5).
 

@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Packets that are lost, each with its counter: bit errors, no route, HOQLife, the switch's
 lifetime (IBA 16.1.3.5, chapter 18)."""
 

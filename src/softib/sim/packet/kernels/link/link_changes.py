@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Links that go down and come up, and switches that lose their power, between two events (IBA
 chapter 7, link states; 16.1.3.5).
 

@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """A port looks what it can send: VLs with data and credits, arbitration among them, one packet."""
 
 import numpy as np

@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Optional counters: PortXmitDataSL and PortRcvDataSL by SL, PortVLXmitWait by VL (IBA 16.1.4).
 Only with ``opt[BY_SL]``."""
 

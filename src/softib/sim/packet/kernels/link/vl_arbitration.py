@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Which VL sends next: the two tables of VLArbitrationTable and the limit of high priority (IBA
 7.6.9).
 

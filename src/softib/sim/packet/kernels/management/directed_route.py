@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Directed routes of SMPs: hop pointer, initial and return path (IBA 14.2.2)."""
 
 import numpy as np

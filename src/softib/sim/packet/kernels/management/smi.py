@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Management packets on the wire: subnet management interfaces, VL15, and MADs on data VLs (IBA
 14.2.1, 14.2.2; chapters 7, VL15, and 13).
 

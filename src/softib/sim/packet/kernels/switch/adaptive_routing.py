@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Adaptive routing: of the ports of a LID's group a switch takes the one with the least queued.
 
 The manager's tables give each LID a state and a group (:mod:`softib.iba.ar`). FREE: each packet

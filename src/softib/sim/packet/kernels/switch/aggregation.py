@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Aggregation nodes in switches (SHARP): what arrives is added up and sent on (Graham et al.,
 COMHPC 2016).
 

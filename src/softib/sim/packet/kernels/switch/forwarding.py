@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """The linear forwarding table of a switch: what data, management packets and Ethernet without ECMP
 go by."""
 

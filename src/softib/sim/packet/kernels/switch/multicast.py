@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """UD multicast: switches send one copy by each port of the group's mask in their MFT, but not back
 (IBA chapter 18).
 

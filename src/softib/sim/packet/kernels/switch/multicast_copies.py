@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Copies of multicast packets in a switch share one place in the receive buffer: its credits go
 back when the last copy has left."""
 

@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Switches: forwarding by LFT, SL to VL, virtual output queues, cut-through (IBA chapter 18).
 
 A packet waits in the receive buffer of the port that it came in by, in a queue of its own for each

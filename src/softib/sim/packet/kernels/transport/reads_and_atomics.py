@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """READs and atomics: the responder answers in the order of requests, the requester counts responses
 (IBA 9.7.5)."""
 

@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """End ports as receivers: the transport's state machine (IBA 9.7).
 
 RC: a packet with the expected PSN is taken; one ahead is answered with a NAK (once), one behind

@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Senders of RC: what an acknowledgement completes, and what is sent again after a NAK or an ACK
 timeout (IBA 9.7.6.1)."""
 

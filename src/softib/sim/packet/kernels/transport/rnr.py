@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Receiver not ready (IBA 9.7.5.2.8): a SEND of RC takes a posted receive.
 
 A queue pair's program posts so many receives at the begin, and each again a stated time after its
