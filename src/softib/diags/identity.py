@@ -60,7 +60,7 @@ ISOLATED_PART = code(
     "isolated-part",
     Severity.ERROR,
     "a part of the fabric has no link to the largest part",
-    "find the missing uplinks of this part; a node alone may be switched off",
+    "find the missing links of this part; a node alone may be switched off",
 )
 UNLINKED_HCA_PORT = code(
     "unlinked-hca-port",

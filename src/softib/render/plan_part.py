@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import Counter
 
 from softib.diags.cabling_plan.result import PlanComparison
+from softib.foreign_text import shown
 from softib.plural import counted
 from softib.render.phrases import percent
 
@@ -37,12 +38,10 @@ def plan_facts(found: PlanComparison | None) -> list[tuple[str, str]]:
         if n := found.counts[status]:
             notes = _notes(found, status)
             facts.append((name, f"{n:,}{f'  {notes}' if notes else ''}"))
-    per_node = Counter(
-        node for t in found.table if t.status in TO_MEND for node in {p.rpartition("[")[0] for p in t.planned}
-    )
+    per_node = Counter(node for t in found.table if t.status in TO_MEND for node in set(t.nodes))
     worst = sorted(((n, node) for node, n in per_node.items() if n > 1), key=lambda x: (-x[0], x[1]))[:WORST]
     if worst:
-        facts.append(("most to mend at", ", ".join(f"{node} ({n:,})" for n, node in worst)))
+        facts.append(("most to mend at", ", ".join(f"{shown(node)} ({n:,})" for n, node in worst)))
     return facts
 
 

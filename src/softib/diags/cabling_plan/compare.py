@@ -9,7 +9,7 @@ file) count once:
 * ``swapped`` – two planned cables are exchanged at one end: both are found, each in the other's
   place;
 * ``misplaced`` – the planned port holds a cable that leads elsewhere;
-* ``missing`` – both planned ports are free;
+* ``missing`` – both planned ports are free, or one is and the node of the other is absent;
 * ``conflict`` – another row gives one of its ports another far end, and the fabric does not side
   with this row;
 * ``unmatched`` – a name or port of the plan is not in the fabric, for one of
@@ -27,6 +27,7 @@ from collections import Counter
 
 import numpy as np
 
+from softib.diags.cabling_plan.absent_nodes import absent_nodes
 from softib.diags.cabling_plan.plan_on_fabric import PlanOnFabric
 from softib.diags.cabling_plan.result import STATUSES, PlanComparison
 from softib.diags.cabling_plan.right_cables import right_cables
@@ -78,5 +79,7 @@ def _judge(on: PlanOnFabric) -> None:
     swapped = swapped_cables(on, wrong)
     wrong_cables(on, [row for row in wrong if row not in swapped])
     conflicting_rows(on, np.flatnonzero(against & rows.first).tolist(), right)
-    unmatched_rows(on, np.flatnonzero(~whole & rows.first & ~against).tolist())
+    unknown = np.flatnonzero(~whole & rows.first & ~against).tolist()
+    absent = absent_nodes(on, unknown)
+    unmatched_rows(on, [row for row in unknown if row not in absent])
     unplanned_cables(on)

@@ -44,6 +44,10 @@ class PlanOnFabric:
         port = int(self.port[row, end])
         return str(self.view.location(port)) if port >= 0 else self.plan.end_name(row, end)
 
+    def _node(self, row: int, end: int) -> str:
+        node = int(self.matched.node[row, end])
+        return str(self.view.node_location(node)) if node >= 0 else str(self.plan.node[row, end])
+
     def locations(self, rows: Iterable[int]) -> list[Any]:
         """Places in the fabric of the known ports of ``rows``."""
         return [self.view.location(int(p)) for r in rows for p in self.port[r] if p >= 0]
@@ -75,5 +79,6 @@ class PlanOnFabric:
                 self.plan.files[int(self.plan.file[row])],
                 reason,
                 tuple(self.plan.row_name(r) for r in self.rows.repeats.get(row, ())),
+                tuple(self._node(row, end) for end in (0, 1)),
             )
         )

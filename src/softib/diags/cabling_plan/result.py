@@ -27,7 +27,8 @@ class PlannedCable:
     """One line of the table. ``line`` of the plan file (0 = none); ``planned`` and ``found`` are
     pairs of ``node[port]``.
 
-    ``reason`` says why an unmatched row is so; ``also`` are the rows that repeat the cable.
+    ``reason`` says why an unmatched row is so; ``also`` are the rows that repeat the cable; ``nodes``
+    are those that it is planned at.
     """
 
     status: str
@@ -38,6 +39,7 @@ class PlannedCable:
     file: str = ""
     reason: str = ""
     also: tuple[str, ...] = ()
+    nodes: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """As ``--json`` prints it."""

@@ -92,7 +92,10 @@ def _speed_note(on: PlanOnFabric, row: int) -> str:
     speed, width = min(int(view.speed[a]), int(view.speed[b])), min(int(view.lanes[a]), int(view.lanes[b]))
     if speed >= planned and (width >= lanes or not lanes):
         return ""
-    return f"runs at {speed_text(speed, width)}, planned {speed_text(planned, lanes or 4)}"
+    found, wanted = speed_text(speed, width), speed_text(planned, lanes or 4)
+    if speed == planned:  # the lanes make the difference: show them of both
+        found, wanted = f"{width}x {speed_text(speed)}", f"{lanes or 4}x {speed_text(planned)}"
+    return f"runs at {found}, planned {wanted}"
 
 
 def _length_note(on: PlanOnFabric, row: int) -> str:

@@ -33,8 +33,8 @@ FEW_SWAPS = 3
 """More swaps of host cables between two switches than this are one finding: two racks, or two
 switches."""
 MANY_AT_NODE = 8
-"""More missing (or misplaced) cables than this at one node are one finding: the node is off, or not
-yet cabled."""
+"""More missing (or misplaced) cables than this at one node are one finding, and so are all that it
+has: the node is off, or not yet cabled."""
 
 
 def swapped_cables(on: PlanOnFabric, wrong: list[int]) -> set[int]:
@@ -137,9 +137,9 @@ def _missing(on: PlanOnFabric, rows: list[int]) -> None:
     planned = Counter(node[on.rows.first].ravel().tolist())
     per_node = Counter(int(n) for row in rows for n in set(node[row].tolist()))
     left = rows
-    for n in [n for n, count in per_node.most_common() if count > MANY_AT_NODE]:
+    for n in [n for n, count in per_node.most_common() if count > (MANY_AT_NODE if count < planned[n] else 1)]:
         at_node = [row for row in left if n in node[row]]
-        if len(at_node) <= MANY_AT_NODE:
+        if len(at_node) <= (MANY_AT_NODE if len(at_node) < planned[n] else 1):
             continue
         left = [row for row in left if n not in node[row]]
         share = "none" if len(at_node) == planned[n] else f"{planned[n] - len(at_node)}"

@@ -45,6 +45,8 @@ VAGUE = frozenset({"missing-uplinks", "uneven-spines", "unlinked-hca-port", "sel
 fault."""
 RATES = frozenset({"link-slow", "link-narrow", "link-slower-than-peers", "links-below-generation", "mixed-link-speeds"})
 """Codes about how fast cables are."""
+OF_A_DEAD_SWITCH = frozenset({"missing-cable", "missing-uplinks", "unlinked-hca-port"})
+"""Codes about cables that are not there, each of which one dead switch explains."""
 ROUTES = "uneven-routes"
 
 Port = tuple[int, int]
@@ -62,7 +64,7 @@ def one_each(findings: list[Finding], plan: PlanComparison | None) -> list[Findi
         rest = [f for f in findings if id(f) in kept] + rest
     routes = [f for f in rest if f.code == ROUTES and f.severity == Severity.INFO]
     rest = [f for f in rest if f.code != ROUTES or f.severity > Severity.INFO]
-    every = rest + led
+    every = _of_dead_switches(rest + led)
     every += _consequences(every, routes)
     every = _of_two_owners(every)
     return sorted(every, key=lambda f: -int(f.severity))
@@ -70,6 +72,10 @@ def one_each(findings: list[Finding], plan: PlanComparison | None) -> list[Findi
 
 def _ports(finding: Finding) -> set[Port]:
     return {(p.guid, p.portnum) for p in finding.where if p.portnum is not None}
+
+
+def _nodes(finding: Finding) -> set[int]:
+    return {p.guid for p in finding.where}
 
 
 def _folded(led: list[Finding], findings: Iterable[Finding], leads: Any) -> list[Finding]:
@@ -92,6 +98,9 @@ def _folded(led: list[Finding], findings: Iterable[Finding], leads: Any) -> list
             for i in at.get(port, ()):
                 times[i] = times.get(i, 0) + 1
         best = min(times, key=lambda i: (-times[i], i), default=-1)
+        if f.code == "unlinked-hca-port" and not ports:  # adapters as a whole: by their nodes
+            best = next((i for i, x in enumerate(led) if leads(x) and _nodes(f) <= _nodes(x)), -1)
+            times[best] = 2
         if best >= 0 and (times[best] >= 2 or f.code in VAGUE or ports <= at.keys()):
             led[best] = _with(led[best], f)
         else:
@@ -102,6 +111,69 @@ def _folded(led: list[Finding], findings: Iterable[Finding], leads: Any) -> list
 def _with(lead: Finding, also: Finding) -> Finding:
     record = {"code": also.code, "message": also.message, "evidence": also.evidence}
     return replace(lead, evidence={**lead.evidence, "also": [*lead.evidence.get("also", ()), record]})
+
+
+def _of_dead_switches(findings: list[Finding]) -> list[Finding]:
+    """What follows from a switch without any link (its missing cables, its hosts' ports) is evidence
+    of the finding about it: the plan's where it misses all cables there, else that it is isolated."""
+    dead: dict[int, int] = {}
+    names: dict[str, int] = {}
+    by_plan = {f.where[0].guid: i for i, f in enumerate(findings) if _whole_node_of_plan(f)}
+    folded: set[int] = set()
+    for i, f in enumerate(findings):
+        for p in _lone_switches(f):
+            lead = by_plan.get(p.guid, i)
+            dead[p.guid] = names[str(p)] = lead
+            if lead != i and len(f.where) == 1:
+                findings[lead] = _with(findings[lead], f)
+                folded.add(i)
+    followers: dict[int, list[Finding]] = {}
+    for i, f in enumerate(findings):
+        lead = _dead_switch_of(f, dead, names) if f.code in OF_A_DEAD_SWITCH else -1
+        if lead >= 0:
+            followers.setdefault(lead, []).append(f)
+            folded.add(i)
+    for lead, several in followers.items():
+        findings[lead] = _with_followers(findings[lead], several)
+    return [f for i, f in enumerate(findings) if i not in folded]
+
+
+def _whole_node_of_plan(f: Finding) -> bool:
+    return (
+        f.code == "plan-missing-cable" and f.where[0].portnum is None and f.evidence["missing"] == f.evidence["planned"]
+    )
+
+
+def _lone_switches(f: Finding) -> list[Any]:
+    """Places of switches that are each a part of their own without any link."""
+    if f.code != "isolated-part":
+        return []
+    parts = f.evidence.get("each", [{**f.evidence, "where": [str(p) for p in f.where]}])
+    alone = {p["where"][0] for p in parts if p.get("switches") == 1 and p.get("cas") == 0}
+    return [p for p in f.where if str(p) in alone]
+
+
+def _dead_switch_of(f: Finding, dead: dict[int, int], names: dict[str, int]) -> int:
+    """The finding of the dead switch that explains ``f``, -1 for none."""
+    nodes = _nodes(f)
+    if f.where[0].guid in dead:  # the switch itself, with all that it misses
+        return dead[f.where[0].guid]
+    if len(nodes) == 2 and (of := nodes & dead.keys()):
+        return dead[of.pop()]
+    return names.get(str(f.evidence.get("expected")), -1)
+
+
+def _with_followers(lead: Finding, several: list[Finding]) -> Finding:
+    cables = sum(f.evidence.get("missing", 1) for f in several if f.code != "unlinked-hca-port")
+    hosts = sum(f.evidence.get("ports", 1) for f in several if f.code == "unlinked-hca-port")
+    parts = [f"{counted(cables, 'cable')} to switches"] if cables else []
+    parts += [f"{counted(hosts, 'host port')}"] if hosts else []
+    where = tuple(dict.fromkeys(p for f in (lead, *several) for p in f.where))
+    message = f"{lead.message}; the pattern has {' and '.join(parts)} there"
+    lead = replace(lead, where=where, message=message)
+    for f in several:
+        lead = _with(lead, f)
+    return lead
 
 
 def _as_planned(f: Finding, as_planned: frozenset[Port]) -> Finding:
@@ -144,7 +216,9 @@ def _consequences(findings: list[Finding], routes: list[Finding]) -> list[Findin
     cables are missing or wrong."""
     at: dict[int, int] = {}
     for i, f in enumerate(findings):
-        if f.severity >= Severity.WARNING and (f.code in CABLING or f.code.startswith("plan-")):
+        if f.severity >= Severity.WARNING and (
+            f.code in CABLING or f.code == "isolated-part" or f.code.startswith("plan-")
+        ):
             for place in f.where:
                 at.setdefault(place.guid, i)
     left: list[Finding] = []
