@@ -79,7 +79,7 @@ def _explain(source: str, dest: str | None, as_json: bool) -> int:
     import softib
 
     read = softib.cabling_list(source)
-    if dest is not None:
+    if dest is not None and read.cables:
         read.save(dest)
     if as_json:
         print_document("convert-explain", **read.to_json())

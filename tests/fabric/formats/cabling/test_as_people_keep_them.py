@@ -229,6 +229,41 @@ def workbook(path: Path, cables: Rows, title: str = "Kabel") -> Path:
     return path
 
 
+TWO_LINES = {
+    "a length above alone": ("Source,,Target,,Length", "Device,Port,Device,Port,", "{0},{1},{2},{3},3"),
+    "its unit below": ("Source,,Target,,Length,Remark", "Device,Port,Device,Port,m,", "{0},{1},{2},{3},3,x"),
+    "the length first": ("Länge,Quelle,,Ziel,", ",Gerät,Anschluss,Gerät,Anschluss", "3,{0},{1},{2},{3}"),
+    "numbers, racks, a remark": (
+        "#,Von,,,Nach,,,Länge,Bemerkung",
+        ",Schrank,Gerät,Port,Schrank,Gerät,Port,,",
+        "7,A1,{0},{1},A2,{2},{3},3,neu",
+    ),
+    "a group of the cable": ("Source,,Target,,Cable,", "Device,Port,Device,Port,Length,Type", "{0},{1},{2},{3},3,DAC"),
+    "below a lone heading": ("From,,To,,Length,", "Node,Port,Node,Port,,Remark", "{0},{1},{2},{3},3,x"),
+}
+
+
+@pytest.mark.parametrize("form", TWO_LINES)
+def test_headings_in_two_lines_with_more_than_the_ends_above(form: str, fabric, cables: Rows, tmp_path: Path) -> None:
+    upper, lower, row = TWO_LINES[form]
+    path = tmp_path / "p.csv"
+    path.write_text("\n".join([upper, lower, *(row.format(*c) for c in cables)]) + "\n", "utf-8")
+    plan = read_plan(path)
+    is_the_fabric(plan, fabric, len(cables))
+    assert (plan.length_m == 3).all()
+    ran = softib("convert", path, "--explain")
+    assert ran.code == 0 and "headings in line 2" in ran.out and f"{len(cables)} cables, 0 rows" in ran.out
+
+
+def test_an_unusable_list_is_explained_once(tmp_path: Path) -> None:
+    """Also where its cables were to be written; no file is made."""
+    path = written(tmp_path / "p.csv", ["From", "Port", "To", "Port"], ["a", "", "b", ""])
+    for dest in ((), (tmp_path / "out.csv",)):
+        ran = softib("convert", path, *dest, "--explain")
+        assert ran.code == 1 and (ran.out + ran.err).count("no row names two devices") == 1
+        assert "device of the first end" in ran.out and not (tmp_path / "out.csv").exists()
+
+
 def test_a_workbook(fabric, cables: Rows, tmp_path: Path) -> None:
     plan = read_plan(workbook(tmp_path / "plan.xlsx", cables))
     is_the_fabric(plan, fabric, len(cables))
@@ -395,6 +430,4 @@ def test_names_that_the_cables_do_not_tell_are_refused(fabric, tmp_path: Path) -
     assert "no family of its names" in one_line(softib("convert", few, "--match", tmp_path / "f.ibnetdiscover"))
     rows = [[f"l{i}", 8 - j, f"s{j}", 8 - i] for i in range(1, 9) for j in range(1, 5)]
     wrong = written(tmp_path / "wrong.csv", ["From", "Port", "To", "Port"], *rows)
-    assert "are as planned with other names" in one_line(
-        softib("convert", wrong, "--match", tmp_path / "f.ibnetdiscover")
-    )
+    assert "as planned with other names" in one_line(softib("convert", wrong, "--match", tmp_path / "f.ibnetdiscover"))

@@ -88,20 +88,29 @@ def find_headings(rows: Sequence[tuple[int, list[str], str]]) -> tuple[Layout, i
     for at, (_, cells, _) in enumerate(rows[:HEADER_WITHIN]):
         if len(cells) > 1 and (found := layout_of(cells)) is not None:
             below = rows[at + 1][1] if at + 1 < len(rows) else []
-            over = layout_of(_over(cells, below)) if len(found.column) == 2 else None
-            return (over, at + 1) if over is not None and len(over.column) > 2 else (found, at)
+            over = None if _has_ports(found) else layout_of(_over(cells, below))
+            return (over, at + 1) if over is not None and _has_ports(over) else (found, at)
     for at, (_, cells, _) in enumerate(rows[: min(HEADER_WITHIN, len(rows)) - 1]):
         if sum(map(bool, cells)) >= 2 and (found := layout_of(_over(cells, rows[at + 1][1]))) is not None:
             return found, at + 1
     return None
 
 
+def _has_ports(layout: Layout) -> bool:
+    """True where a column names ports: a line of ends alone has none, whatever else stands in it."""
+    return any(name[:-1] in ("port", "hca") for name in layout.column)
+
+
 def _over(groups: Sequence[str], fields: Sequence[str]) -> list[str]:
-    """``Source, , Destination,`` over ``Device, Port, Device, Port`` as one line."""
+    """``Source, , Destination, , Length`` over ``Device, Port, Device, Port,`` as one line. A group
+    ends where the next begins; what stands above nothing (merged downwards, often) is itself alone."""
     out, group = [], ""
-    for i, one in enumerate(fields):
-        group = groups[i] if i < len(groups) and groups[i] else group
-        out.append(f"{group} {one}" if one else group if i < len(groups) and groups[i] else "")
+    for i in range(max(len(groups), len(fields))):
+        above, one = (line[i] if i < len(line) else "" for line in (groups, fields))
+        group = above or group
+        out.append(f"{group} {one}".strip() if one else above)
+        if above and not one:
+            group = ""
     return out
 
 
