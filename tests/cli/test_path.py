@@ -7,6 +7,9 @@ import re
 import pytest
 
 import softib
+from softib.fabric.builder import FabricBuilder
+from softib.fabric.formats.registry import write
+from softib.iba.constants import NodeType
 from tests.cli.documents import check
 from tests.cli.run import one_line
 from tests.cli.run import softib as command
@@ -83,3 +86,27 @@ def test_check_judges_the_tables_it_is_given(tmp_path):
     assert loop & codes(softib.check(ring, lfts=dump))
     assert command("check", ring, "--lfts", dump).code == 1
     assert command("check", ring, "--engine", "updn", "--severity", "error").code == 0
+
+
+def test_why_no_path_is_there_where_a_manager_is(tmp_path):
+    """Oracle: the fault planted, and the cables of two subnets that one adapter joins."""
+    source = tmp_path / "dead.yaml"
+    source.write_text(TREE + "faults:\n  - {kind: dead-switch, switch: leaf-4}\n")
+    said = command("path", source, "host-0001", "host-0008")
+    assert said.code == 1 and "host-0008[1] has no link\n" in said.out
+    said = command("path", source, "host-0007", "host-0001")
+    assert said.code == 1 and "host-0007[1] has no link\n" in said.out
+
+    build = FabricBuilder()
+    switch = build.nodes(2, NodeType.SWITCH, 8, desc=["sw-a", "sw-b"])
+    host = build.nodes(3, NodeType.CA, 2, desc=["gate", "ha", "hb"])
+    for node, number, at, portnum in ((0, 1, 0, 1), (0, 2, 1, 1), (1, 1, 0, 2), (2, 1, 1, 2)):
+        build.links(switch[at], portnum, host[node], number)
+    source = tmp_path / "two.ibnetdiscover"
+    write(build.build(), source)
+    said = command("path", source, "gate", "hb")
+    assert said.code == 1 and "they are on two subnets; gate[2] and hb[1] are on one" in said.out
+    said = command("path", source, "hb", "gate")
+    assert said.code == 1 and "they are on two subnets; hb[1] and gate[2] are on one" in said.out
+    said = command("path", source, "ha", "hb")
+    assert said.code == 1 and said.out.rstrip().endswith("they are on two subnets")

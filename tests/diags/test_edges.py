@@ -49,3 +49,46 @@ def test_plugs_exchanged_between_tiers_are_a_swap() -> None:
     (found,) = check(fabric)
     assert found.code == "swapped-cables"
     assert {str(p) for p in found.where} == {"leaf-3[2]", "leaf-5[10]", "host-0018[1]", "spine-2[5]"}
+
+
+def two_subnets(joining: int, alone: tuple[int, int]):
+    """Two switches; ``joining`` hosts with a port on each, ``alone`` hosts with one on either."""
+    b = FabricBuilder()
+    switch = b.nodes(2, NodeType.SWITCH, 16, desc=["sw-a", "sw-b"])
+    both = b.nodes(joining, NodeType.CA, 2, desc=[f"gate-{i}" for i in range(joining)])
+    for i, node in enumerate(both.tolist()):
+        b.links(switch[0], 1 + i, node, 1)
+        b.links(switch[1], 1 + i, node, 2)
+    for side, many in enumerate(alone):
+        for i, node in enumerate(
+            b.nodes(many, NodeType.CA, 1, desc=[f"h{'ab'[side]}-{i}" for i in range(many)]).tolist()
+        ):
+            b.links(switch[side], 8 + i, node, 1)
+    return b.build()
+
+
+def test_hosts_of_two_subnets_that_a_host_joins_do_not_reach_each_other() -> None:
+    """Oracle: an adapter forwards nothing (IBA 17.2), so only what shares a switch's subnet is reached."""
+    (found,) = check(two_subnets(1, (1, 2)))
+    assert found.code == "subnets-apart" and found.evidence["hosts"] == ["ha-0"]
+    assert found.evidence["joining"] == ["gate-0"] and {p.node for p in found.where} == {"ha-0", "sw-a"}
+    assert [f.code for f in check(two_subnets(0, (1, 2)))] == ["isolated-part"]
+
+
+def test_two_rails_of_all_hosts_or_of_some_are_no_fault() -> None:
+    """Every host is reached: on both rails, or on the one that all have."""
+    for alone in ((0, 0), (3, 0), (0, 3)):
+        assert "subnets-apart" not in {f.code for f in check(two_subnets(3, alone))}
+
+
+def test_many_subnets_apart_are_one_finding() -> None:
+    """A chain of switches with a host of their own, each joined to the next by an adapter."""
+    b, n = FabricBuilder(), 20
+    switch = b.nodes(n, NodeType.SWITCH, 4, desc=[f"sw-{i}" for i in range(n)])
+    host = b.nodes(n, NodeType.CA, 1, desc=[f"h-{i}" for i in range(n)])
+    gate = b.nodes(n - 1, NodeType.CA, 2, desc=[f"g-{i}" for i in range(n - 1)])
+    b.links(switch, 1, host, 1)
+    b.links(switch[:-1], 2, gate, 1)
+    b.links(switch[1:], 3, gate, 2)
+    (found,) = [f for f in check(b.build()) if f.code == "subnets-apart"]
+    assert found.evidence["subnets"] == n - 1 == len(found.evidence["each"])

@@ -89,14 +89,17 @@ def explain(f: Fabric, a: int, b: int, engine: str, sl: int = 0, sl_source: str 
     are what its manager says."""
     names = distinct_names(f)
     found = Explanation(_place(f, names, a), _place(f, names, b), int(f.lid[a]), int(f.lid[b]), engine, sl, sl_source)
-    if not found.slid or not found.dlid:
-        found.ended = f"{_place(f, names, a if not found.slid else b)} has no LID: no subnet manager was there yet"
+    graph = graph_of(f)
+    distance = _distances(f, graph, b)
+    found.ended = _apart(f, names, graph, distance, a, b)
+    if not found.ended and not (found.slid and found.dlid):
+        why = _why_no_lid(f, distance)
+        found.ended = f"{_place(f, names, a if not found.slid else b)} has no LID: {why}"
+    if found.ended:
         return found
     if a == b:
         found.reasons.append("Packets to a port's own LID stay inside its adapter or switch.")
         return found
-    graph = graph_of(f)
-    distance = _distances(f, graph, b)
     _walk(f, names, graph, distance, found, a, b)
     if not found.ended:
         found.ended = _partitions_apart(f, names, a, b)
@@ -144,6 +147,53 @@ def _stated_sl(found: Routed, a: int, b: int) -> tuple[int, str, str]:
             "member, or no route leads there",
         )
     return sl, source, ""
+
+
+def _apart(f: Fabric, names: list[str], graph: SwitchGraph, distance: np.ndarray, a: int, b: int) -> str:
+    """Why no cables join ``a`` and ``b``, and which other ports of their nodes are joined; "" where
+    they are. ``distance`` is that of ``b``."""
+    if a == b or f.port_peer[a] == b or _on(f, distance, a):
+        return ""
+    for port in (a, b):
+        if _switch_at(f, port) < 0:
+            return f"{_place(f, names, port)} has no link"
+    pairs = [(p, b) for p in _other_ports(f, a) if _on(f, distance, p)]
+    if others := _other_ports(f, b):
+        from_a = _distances(f, graph, a)
+        pairs += [(a, p) for p in others if _on(f, from_a, p)]
+    hint = f"; {' and '.join(_place(f, names, p) for p in pairs[0])} are on one" if pairs else ""
+    return f"no cables join {_place(f, names, a)} and {_place(f, names, b)}: they are on two subnets{hint}"
+
+
+def _why_no_lid(f: Fabric, distance: np.ndarray) -> str:
+    """Of a port that is joined to the switches with a ``distance``."""
+    ends = f.end_ports()
+    ends = ends[f.lid[ends] > 0]
+    node = np.where(f.is_switch[f.port_node[ends]], f.port_node[ends], f.port_node[np.maximum(f.port_peer[ends], 0)])
+    if (distance[node] >= 0).any():
+        return "the subnet manager has given it none"
+    return "the subnet manager is on another subnet" if len(ends) else "no subnet manager was there yet"
+
+
+def _switch_at(f: Fabric, port: int) -> int:
+    """The node of a switch's port, if it has a cable at all, or the switch that an adapter's port
+    leads to; -1 for none."""
+    node = int(f.port_node[port])
+    if f.is_switch[node]:
+        return node if (f.port_peer[list(f.ports_of(node))] >= 0).any() else -1
+    peer = int(f.port_peer[port])
+    return int(f.port_node[peer]) if peer >= 0 else -1
+
+
+def _on(f: Fabric, distance: np.ndarray, port: int) -> bool:
+    node = _switch_at(f, port)
+    return node >= 0 and bool(distance[node] >= 0)
+
+
+def _other_ports(f: Fabric, port: int) -> list[int]:
+    """The other ports of the adapter that ``port`` is one of; none of a switch."""
+    node = int(f.port_node[port])
+    return [] if f.is_switch[node] else [p for p in f.ports_of(node) if p != port]
 
 
 def _partitions_apart(f: Fabric, names: list[str], a: int, b: int) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 from softib.diags.structure import absent_checks as _absent_checks  # noqa: F401
 from softib.diags.cables import bit_error_ratios as _bit_error_ratios, counters as _counters  # noqa: F401
 from softib.diags import identity as _identity  # noqa: F401
+from softib.diags.structure import subnets as _subnets  # noqa: F401
 from softib.diags.cables import links as _links, modules as _modules  # noqa: F401
 from softib.diags.managers import routing_checks as _routing_checks, sl_checks as _sl_checks, sm_checks as _sm_checks  # noqa: F401
 from softib.diags import source_reports as _source_reports  # noqa: F401
