@@ -87,7 +87,7 @@ def test_the_plan_names_a_dead_leaf_that_leaves_no_gap() -> None:
     dead.without({"leaf19", *(peer[0] for _, peer in dead.hosts_of("leaf19"))})
     found = check(dead.fabric(), plan=plan)
     (switch,) = (f for f in found if "leaf-20" in f.message)
-    assert switch.code == "plan-unmatched-row" and switch.evidence["cables"] == 36
+    assert switch.code == "plan-absent-node" and switch.evidence["cables"] == 36
     assert {(dead.key_of[p.guid], p.portnum) for p in switch.where} == {
         (f"spine{m}", 39 + x) for m in range(9) for x in range(2)
     }

@@ -148,6 +148,14 @@ def test_percentages_divide_the_sums_beside_them(slow_every):
     assert 100 * a / b == pytest.approx(said, abs=0.1)
 
 
+def test_the_limit_of_random_pairs_is_named_apart_from_the_bisection():
+    """Half of random pairs stay on one side: with half of the bisection they may still all have their rate."""
+    report = report_of(mixed(100))
+    report.prediction.limit = 1.0
+    tile = next(t for t in tiles(report) if t.label == "Effective bisection")
+    assert tile.note.endswith("; by the wiring at most 100.0 %, as about half of these pairs cross no bisection")
+
+
 def test_the_same_engine_has_the_same_figures_in_both_tables():
     report = report_of(generate("fat-tree", radix=12, levels=3), engine="updn")
     report.prediction = predict(report.fabric, report.graph, report.lft)

@@ -123,7 +123,9 @@ def _bisection_note(p: Prediction) -> str:
     of = p.bisection_gbps / p.bisection_full_gbps if p.bisection_full_gbps else 0.0
     of_sums = "" if percent(of) == percent(p.bisection_relative) else f" ({percent(of)})"
     text = f"mean over random pairs; in sum {_gbps(p.bisection_gbps)} of {_gbps(p.bisection_full_gbps)}{of_sums}"
-    return text if p.limit is None else f"{text}; the wiring allows {percent(p.limit)}"
+    if p.limit is None:
+        return text
+    return f"{text}; by the wiring at most {percent(p.limit)}, as about half of these pairs cross no bisection"
 
 
 def structure_facts(structure: dict[str, Any] | None) -> list[tuple[str, str]]:

@@ -343,10 +343,10 @@ def _single(links: _Links, row: int, peers: _Peers, at: int) -> Finding:
     evidence: dict[str, Any] = {"speed": speed_text(speed), "lanes": lanes}
     usual = _at_rate(links, peers, at) if peers.slower[at] else ""
     if usual:
-        evidence |= {"peers": usual, "peers_there": int(peers.usual_count[at]), "peers_in_all": int(peers.size[at])}
+        evidence |= {"peers": usual, "peers_there": int(peers.usual_count[at]), "peers_in_all": int(peers.size[at]) - 1}
     where = [view.location(a), view.location(b)]
     if not links.sure:
-        most = f"{peers.usual_count[at]} of its {peers.size[at]} peers at {usual}" if usual else "its peers faster"
+        most = f"{peers.usual_count[at]} of its {peers.size[at] - 1} peers at {usual}" if usual else "its peers faster"
         if usual or not links.can[row]:
             return finding(LINK_SLOWER_THAN_PEERS, where, f"{view.link_name(a, b)}: runs at {now}, {most}", evidence)
     can, wide = int(links.can[row]), int(links.wide[row])

@@ -107,7 +107,7 @@ def _absent(on: PlanOnFabric, name: str, device: _Device, rows: list[int], with_
         f"{shown(name)} is planned with {counted(len(device.rows), 'cable')} and is absent{more}: {free}",
         {
             "name": name,
-            "planned": len(device.rows),
+            "cables": len(device.rows),
             "free": device.free,
             "with_it": with_it,
             "lines": [int(on.plan.line[r]) for r in rows],
