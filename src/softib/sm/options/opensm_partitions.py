@@ -47,8 +47,8 @@ class PartitionRemark:
 
 @dataclass
 class PartitionsRead:
-    """``pkeys``: the P_Keys of the file without the membership bit, with the names that OpenSM
-    has; ``remarks``: what OpenSM does not take as it is written, by line."""
+    """``pkeys``: the P_Keys that have members, without the membership bit, with the names that
+    OpenSM has; ``remarks``: what OpenSM does not take as it is written, by line."""
 
     pkeys: dict[int, str] = field(default_factory=lambda: {DEFAULT_BASE: "Default"})
     remarks: list[PartitionRemark] = field(default_factory=list)
@@ -71,6 +71,7 @@ def as_opensm_reads_partitions(text: str) -> PartitionsRead:
             reader.line(number, whole[first : first + MOST_OCTETS])
     if not reader.defined and not reader.read.remarks:
         reader.remark("the file defines no partition", drops=True)
+    reader.read.pkeys = {k: name for k, name in reader.read.pkeys.items() if k in reader.peopled}
     return reader.read
 
 
@@ -94,6 +95,7 @@ class _Reader:
         self.number, self.generated = 0, 0
         self.broadcast = set[tuple[int, int]]()
         """P_Key and scope of the IPoIB groups."""
+        self.peopled = {DEFAULT_BASE}
         self.definition: _Definition | None = None
         self.returned = False
         """Has a CR at a line's end been remarked?"""
@@ -191,7 +193,7 @@ class _Reader:
     ) -> None:
         """A flag of a partition or a group: which OpenSM means, and what it makes of the value."""
         name = flag if flag == "indx0" and known is FLAGS else next((k for k in known if k.startswith(flag)), "")
-        if not flag or name == "indx0":
+        if name == "indx0" or (not flag and text is None):
             return
         value, rest = strtoul(text or "")
         if not name:
@@ -260,6 +262,8 @@ class _Reader:
                 raise _Drop(f"{_quoted(name)} is no PortGUID{self._going_on() or ' and no keyword'}")
         elif keyword != name:
             self.remark(f"member {_quoted(name)}: OpenSM takes {keyword}{self._going_on()}")
+        if self.definition:
+            self.peopled.add(self.definition.pkey)
         if flag is not None and not any(m.startswith(flag) for m in MEMBERSHIPS):
             self.remark(f"{_quoted(name)}={_quoted(flag)} is no membership; OpenSM takes limited")
 
@@ -292,7 +296,9 @@ class _Reader:
             if any((self.definition.pkey, scope) not in self.broadcast for scope in _scopes(codes)):
                 self.remark(f"mgid {text}: no IPoIB group (flag ipoib) in its scope; OpenSM does not make it")
                 return at
-        self._codes(codes, f"group {text}")
+        if self._codes(codes, f"group {text}") and mgid[1] & 15 not in _scopes(codes):
+            made = ", ".join(f"ff{mgid[1] >> 4:x}{scope:x}" for scope in _scopes(codes))
+            self.remark(f"mgid {text}: OpenSM makes it in the scope of the flag scope ({made}…), by default 2")
         return at
 
 
