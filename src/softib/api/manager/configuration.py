@@ -9,13 +9,19 @@ import re
 from pathlib import Path
 from typing import Any
 
-from softib.api.manager.config_kinds import PARSERS, PARTITIONS, TORUS, kind_of
+from softib.api.manager.config_kinds import PARSERS, PARTITIONS, POLICY, ROUTES, TORUS, kind_of
 from softib.api.shown import Suggests
 from softib.errors import InputError, SoftibError
 from softib.input_files import read_text
 from softib.plural import counted
 
 __all__ = ["ConfigCheck", "check_config"]
+
+THEN = {
+    POLICY: "OpenSM logs ERR AC03 or AC04, and goes on without a QoS policy",
+    ROUTES: "OpenSM logs each line that it cannot read, and takes the others",
+}
+"""Kind → what OpenSM does after the first mistake."""
 
 
 class ConfigCheck(Suggests):
@@ -70,9 +76,8 @@ def check_config(path: str | os.PathLike[str]) -> ConfigCheck:
     try:
         PARSERS[kind](text, name)
     except InputError as why:
-        return ConfigCheck(
-            name, kind, [str(why)], ["refuses the whole file; OpenSM logs what it cannot read, and goes on without it"]
-        )
+        rest = f"; {THEN[kind]}" if kind in THEN else ""
+        return ConfigCheck(name, kind, [str(why)], [f"refuses the whole file{rest}"])
     return ConfigCheck(name, kind, [], [])
 
 
