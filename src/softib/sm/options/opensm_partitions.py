@@ -95,6 +95,7 @@ class _Reader:
         self.number, self.generated = 0, 0
         self.broadcast = set[tuple[int, int]]()
         """P_Key and scope of the IPoIB groups."""
+        self.names = {"Default": DEFAULT_BASE}
         self.peopled = {DEFAULT_BASE}
         self.definition: _Definition | None = None
         self.returned = False
@@ -171,14 +172,14 @@ class _Reader:
             full = f"full members hold {pkey | 0x8000:#x}"
             self.remark(f"P_Key {text} has more than 16 bits; OpenSM takes {pkey:#x} ({full})")
         if not pkey:
-            same = next((k for k, n in pkeys.items() if name and n == name), 0)
+            same = self.names.get(name, 0)
             pkey = same or self._free()
             how = "that of the same name" if same else "the lowest that is free"
             if text is not None or (name.lower() == "default" and not same):
                 self.remark(f"P_Key {text or '(none)'} of {_quoted(name)}: OpenSM takes {pkey:#x}, {how}")
         elif pkey in pkeys and pkey != DEFAULT_BASE and name and name != pkeys[pkey]:
             self.remark(f"P_Key {pkey:#x} is {_quoted(pkeys[pkey])} already; OpenSM adds the members to that partition")
-        pkeys.setdefault(pkey, name or f"{pkey:04x}")
+        self.names.setdefault(pkeys.setdefault(pkey, name or f"{pkey:04x}"), pkey)
         return pkey
 
     def _free(self) -> int:
@@ -264,7 +265,8 @@ class _Reader:
             self.remark(f"member {_quoted(name)}: OpenSM takes {keyword}{self._going_on()}")
         if self.definition:
             self.peopled.add(self.definition.pkey)
-        if flag is not None and not any(m.startswith(flag) for m in MEMBERSHIPS):
+        known = flag is None or any(m.startswith(flag) for m in MEMBERSHIPS) or "limited".startswith(flag.lower())
+        if not known:
             self.remark(f"{_quoted(name)}={_quoted(flag)} is no membership; OpenSM takes limited")
 
     def _group(self, at: int, text: str) -> int:
