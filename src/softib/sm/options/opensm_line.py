@@ -54,9 +54,9 @@ class LineBuffer:
             return self.word(at, end), None, end + 1
         return self.word(at, equals), self.word(equals + 1, end), end + 1
 
-    def cut(self, octet: bytes, at: int) -> int:
-        """Make the first ``octet`` of the string at ``at`` a zero; its position, or -1."""
-        found = self.octets.find(octet, at, self.octets.index(0, at))
+    def cut(self, separator: bytes, at: int) -> int:
+        """Make the first ``separator`` of the string at ``at`` a zero; its position, or -1."""
+        found = self.octets.find(separator, at, self.octets.index(0, at))
         if found >= 0:
             self.octets[found] = 0
         return found
