@@ -53,12 +53,12 @@ EACH = """for f in f*.conf; do opensm -o -P $f -f $f.log > $f.out 2>&1; for lid 
 
 def mutants(number: int) -> list[str]:
     """Seeded: a character less, more or other, or a line twice or not at all."""
-    dice, out = random.Random(11), []
+    chance, out = random.Random(11), []
     for _ in range(number):
         text = FILES["as documented"] + "tail=0x41, ipoib:SELF, ALL=full;\n"
-        for _ in range(dice.randint(1, 2)):
-            at = dice.randrange(len(DEFAULT), len(text))
-            text = text[:at] + dice.choice(("", "", *":,;=# \nA0x1\r")) + text[at + dice.randint(0, 1) :]
+        for _ in range(chance.randint(1, 2)):
+            at = chance.randrange(len(DEFAULT), len(text))
+            text = text[:at] + chance.choice(("", "", *":,;=# \nA0x1\r")) + text[at + chance.randint(0, 1) :]
         out.append(text)
     return out
 
