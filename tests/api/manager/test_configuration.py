@@ -88,3 +88,55 @@ def test_a_file_of_something_else_is_named(text, what, tmp_path):
     (tmp_path / "file").write_text(text)
     with pytest.raises(softib.InputError, match=what):
         softib.check_config(tmp_path / "file")
+
+
+PARTITIONS = """Default=0x7fff, ipoib : ALL=full;
+Bad=0x12345 : ALL=full;
+Big=70000 : SELF=full;
+Dup=0x13 : 0xdeadbeef=full, nonsense=full;
+Z=0x30, ipoib, sl=20, mtu=9 : ALL=most;
+mine=0x31 : ALL=full
+  mgid=ff18::77,sl=0 ;
+"""
+
+
+def test_every_mistake_of_partitions_and_what_opensm_does(tmp_path):
+    """The numbers were read from stock OpenSM 3.3.23 with smpquery and saquery, file by file (``test_partition_files.py`` asks it again)."""
+    path = tmp_path / "p.conf"
+    path.write_text(PARTITIONS)
+    said = softib.check_config(path).opensm
+    assert (
+        "as far as line 4, then drops the whole file" in said[0] and "every port is a full member of 0x7fff" in said[0]
+    )
+    expected = [
+        (2, "0xa345"),
+        (3, "0x9170"),
+        (4, "'nonsense' is no PortGUID"),
+        (5, "sl='20'"),
+        (5, "mtu=9"),
+        (5, "takes limited"),
+        (7, "ff12…"),
+    ]
+    assert len(said) == 1 + len(expected)
+    for line, (number, part) in zip(said[1:], expected, strict=True):
+        assert line.startswith(f"{path}:{number}: ") and part in line
+    path.write_text(PARTITIONS.splitlines(keepends=True)[0] + "B=0x3:ALL=both")
+    found = softib.check_config(path)
+    assert found.good and any("refuses the whole file" in line for line in found.softib), (
+        "OpenSM takes it, softib does not"
+    )
+
+
+def test_lines_come_in_the_order_of_the_file(tmp_path):
+    path = tmp_path / "o.conf"
+    path.write_text(
+        "m_key 0xZZ\nsm_priority 99\nlmc 9\nsm_priorty 3\nsweep_interval ten\nmax_op_vls 7\nqos TRUE\nqos_sl2vl 0,1\n"
+    )
+    for lines in (softib.check_config(path).opensm, softib.check_config(path).softib):
+        numbers = [int(line.removeprefix(f"{path}:").split(":")[0]) for line in lines if line.startswith(f"{path}:")]
+        assert len(numbers) > 1 and numbers == sorted(numbers)
+    path.write_text("torus 4 4 4\nyp_link 1\nx_dateline 9\nbogus 1\n")
+    said = softib.check_config(path).opensm
+    assert [line.split(":")[0] for line in said[:3]] == [
+        f"torus-2QoS.conf line {n}" for n in (2, 3, 4)
+    ] and "refused" in said[3]

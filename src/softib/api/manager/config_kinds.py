@@ -8,7 +8,7 @@ from collections.abc import Callable
 from softib.errors import InputError, SoftibError, UnknownFormat
 from softib.input_files import shown_name
 
-__all__ = ["PARSERS", "TORUS", "kind_of"]
+__all__ = ["PARSERS", "PARTITIONS", "POLICY", "ROUTES", "TORUS", "kind_of"]
 
 OPTIONS, TORUS, PARTITIONS, POLICY = "opensm.conf", "torus-2QoS.conf", "partitions.conf", "qos-policy.conf"
 GUIDS, ROUTES, NAMES = "GUID file", "prefix-routes.conf", "node-name-map"
@@ -85,12 +85,6 @@ def _names(text: str, name: str) -> None:
         raise InputError(str(problems[0]))
 
 
-def _partitions(text: str, name: str) -> None:
-    from softib.sm.managers.partitions import parse_partitions
-
-    parse_partitions(text, name)
-
-
 def _policy(text: str, name: str) -> None:
     from softib.sm.managers.qos_policy import parse_policy
 
@@ -110,7 +104,6 @@ def _guids(text: str, name: str) -> None:
 
 
 PARSERS: dict[str, Callable[[str, str], None]] = {
-    PARTITIONS: _partitions,
     POLICY: _policy,
     ROUTES: _routes,
     GUIDS: _guids,

@@ -3,17 +3,25 @@ it."""
 
 from __future__ import annotations
 
+import math
 import os
+import re
 from pathlib import Path
 from typing import Any
 
-from softib.api.manager.config_kinds import PARSERS, TORUS, kind_of
+from softib.api.manager.config_kinds import PARSERS, PARTITIONS, POLICY, ROUTES, TORUS, kind_of
 from softib.api.shown import Suggests
 from softib.errors import InputError, SoftibError
 from softib.input_files import read_text
 from softib.plural import counted
 
 __all__ = ["ConfigCheck", "check_config"]
+
+THEN = {
+    POLICY: "OpenSM logs ERR AC03 or AC04, and goes on without a QoS policy",
+    ROUTES: "OpenSM logs each line that it cannot read, and takes the others",
+}
+"""Kind → what OpenSM does after the first mistake."""
 
 
 class ConfigCheck(Suggests):
@@ -61,26 +69,45 @@ def check_config(path: str | os.PathLike[str]) -> ConfigCheck:
     kind = kind_of(name, text)
     if kind == TORUS:
         return _torus(name, text)
+    if kind == PARTITIONS:
+        return _partitions(name, text)
     if kind not in PARSERS:
         return _options(name, text)
     try:
         PARSERS[kind](text, name)
     except InputError as why:
-        return ConfigCheck(
-            name, kind, [str(why)], ["refuses the whole file; OpenSM logs what it cannot read, and goes on without it"]
-        )
+        rest = f"; {THEN[kind]}" if kind in THEN else ""
+        return ConfigCheck(name, kind, [str(why)], [f"refuses the whole file{rest}"])
     return ConfigCheck(name, kind, [], [])
 
 
 def _torus(name: str, text: str) -> ConfigCheck:
-    from softib.routing.engines.fallback import DoesNotFit
-    from softib.routing.engines.torus_config import parse
+    from softib.routing.engines.torus_config import refusals
 
-    try:
-        parse(text)
-    except DoesNotFit as why:
-        return ConfigCheck(name, "torus-2QoS.conf", [f"{why}; it goes on with the next engine, or minhop"], [])
-    return ConfigCheck(name, "torus-2QoS.conf", [], [])
+    lines = refusals(text)
+    if lines:
+        lines.append("torus-2QoS is refused; OpenSM goes on with the next engine, or minhop")
+    return ConfigCheck(name, TORUS, lines, [])
+
+
+def _partitions(name: str, text: str) -> ConfigCheck:
+    from softib.sm.managers.partitions import partition_problems
+    from softib.sm.options.opensm_partitions import as_opensm_reads_partitions
+
+    read = as_opensm_reads_partitions(text)
+    opensm = [f"{name}:{r.line}: {r.text}{'; OpenSM drops the file' if r.drops else ''}" for r in read.remarks]
+    if read.dropped:
+        opensm.insert(
+            0,
+            f"{name}: OpenSM reads it as far as line {read.dropped.line}, then drops the whole file for its default: "
+            f"every port is a full member of 0x7fff, and no port is isolated; below is what each mistake alone does",
+        )
+    softib = partition_problems(text, name)
+    if softib:
+        softib.append("softib refuses the whole file for these lines")
+    elif opensm:
+        softib.append("softib takes the file as it is written")
+    return ConfigCheck(name, PARTITIONS, opensm, softib)
 
 
 def _options(name: str, text: str) -> ConfigCheck:
@@ -111,4 +138,11 @@ def _options(name: str, text: str) -> ConfigCheck:
     except SoftibError as why:
         softib.append(f"refused: {why}")
     listed = {line for line in softib if line in opensm or any(n not in DEFAULTS and n in line for n in stated.unknown)}
-    return ConfigCheck(name, "opensm.conf", opensm, [line for line in softib if line not in listed])
+    opensm.sort(key=_line)
+    return ConfigCheck(name, "opensm.conf", opensm, sorted((line for line in softib if line not in listed), key=_line))
+
+
+def _line(remark: str) -> float:
+    """The line of the file that a remark begins with; without one it comes last."""
+    found = re.match(r".*?:(\d+): ", remark)
+    return int(found[1]) if found else math.inf

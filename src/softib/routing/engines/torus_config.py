@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from softib.routing.engines.fallback import DoesNotFit
 
-__all__ = ["MAX_PORTS", "Seed", "TorusConfig", "parse"]
+__all__ = ["MAX_PORTS", "Seed", "TorusConfig", "parse", "refusals"]
 
 MAX_PORTS = 16
 """``portgroup_max_ports``: parallel cables, and ports that are not between switches, at most (the
@@ -48,7 +48,26 @@ class TorusConfig:
 def parse(text: str) -> TorusConfig:
     """The configuration in ``text``. Raises :class:`DoesNotFit` with the line, or the seed, that
     OpenSM refuses."""
-    reader = _Reader()
+    reader, refused = _read(text)
+    if refused:
+        raise refused[0]
+    return reader.done()
+
+
+def refusals(text: str) -> list[str]:
+    """All lines that OpenSM refuses, or the first seed; empty where it takes the file."""
+    reader, refused = _read(text)
+    if not refused:
+        try:
+            reader.done()
+        except DoesNotFit as why:
+            refused = [why]
+    return [str(why) for why in refused]
+
+
+def _read(text: str) -> tuple[_Reader, list[DoesNotFit]]:
+    """Every line is read, also after one that is refused."""
+    reader, refused = _Reader(), list[DoesNotFit]()
     for number, line in enumerate(text.splitlines(), 1):
         fields = line.split()
         if not fields or fields[0].startswith("#"):
@@ -56,10 +75,10 @@ def parse(text: str) -> TorusConfig:
         try:
             reader.keyword(fields)
         except ValueError as error:
-            raise DoesNotFit(f"torus-2QoS.conf line {number}: {error}: {line.strip()!r}") from None
+            refused.append(DoesNotFit(f"torus-2QoS.conf line {number}: {error}: {line.strip()!r}"))
         except IndexError:
-            raise DoesNotFit(f"torus-2QoS.conf line {number}: a word is missing: {line.strip()!r}") from None
-    return reader.done()
+            refused.append(DoesNotFit(f"torus-2QoS.conf line {number}: a word is missing: {line.strip()!r}"))
+    return reader, refused
 
 
 class _Reader:

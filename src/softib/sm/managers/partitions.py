@@ -6,8 +6,9 @@
 
 A definition ends with ``;``, ``#`` begins a comment, ``mgid=`` and its flags end with their line.
 Numbers of MTU and rate are the specification's codes; an MTU may be written in octets too. Only the
-text is read here; which ports are meant is decided when the subnet is known (``pkey_mgr``). Where
-OpenSM skips what it cannot read and goes on, this reader says what is wrong.
+text is read here; which ports are meant is decided when the subnet is known (``pkey_mgr``). What
+OpenSM would replace or ignore without a word, and a file that it would drop, is an error here
+(:mod:`softib.sm.options.opensm_partitions` has OpenSM's rules).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from softib.errors import InputError
 from softib.iba.rates import MTU_BYTES
 from softib.sm.sa.members import FULL, LIMITED
 
-__all__ = ["DEFAULT_PARTITIONS", "KEYWORDS", "Partition", "PartitionGroup", "parse_partitions"]
+__all__ = ["DEFAULT_PARTITIONS", "KEYWORDS", "Partition", "PartitionGroup", "parse_partitions", "partition_problems"]
 
 DEFAULT_BASE = 0x7FFF
 KEYWORDS = ("ALL", "ALL_CAS", "ALL_SWITCHES", "ALL_ROUTERS", "SELF")
@@ -82,17 +83,9 @@ IP_SIGNATURES = (b"\x40\x1b", b"\x60\x1b")
 def parse_partitions(text: str, name: str = "partitions.conf") -> list[Partition]:
     """The partitions of a file's ``text``, the default one first; raises :class:`InputError` with
     file, line and reason."""
-    found: list[Partition] = []
-    for line, definition in _definitions(text, name):
-        partition = _partition(definition, found, f"{name}:{line}")
-        same = next((p for p in found if p.pkey == partition.pkey), None)
-        if same is None:
-            found.append(partition)
-        else:  # a partition may be defined in pieces
-            same.members += partition.members
-            same.groups += partition.groups
-            same.ipoib |= partition.ipoib
-            same.index0 |= partition.index0
+    found, problems = _read(text, name)
+    if problems:
+        raise problems[0]
     default = next((p for p in found if p.pkey == DEFAULT_BASE), None)
     if default is None:
         found.append(Partition("Default", DEFAULT_BASE, members=list(BEFORE_FILE)))
@@ -101,22 +94,47 @@ def parse_partitions(text: str, name: str = "partitions.conf") -> list[Partition
     return sorted(found, key=lambda p: p.pkey != DEFAULT_BASE)
 
 
-def _definitions(text: str, name: str) -> list[tuple[int, str]]:
-    """(line where it begins, text) of each definition."""
+def partition_problems(text: str, name: str = "partitions.conf") -> list[str]:
+    """The first mistake of each definition, with file and line; empty where
+    :func:`parse_partitions` takes the file."""
+    return [str(why) for why in _read(text, name)[1]]
+
+
+def _read(text: str, name: str) -> tuple[list[Partition], list[InputError]]:
+    found, problems = list[Partition](), list[InputError]()
+    for line, definition, ended in _definitions(text):
+        try:
+            if not ended:
+                raise InputError(f"{name}:{line}: a partition that does not end; put ; behind its last port")
+            partition = _partition(definition, found, f"{name}:{line}")
+        except InputError as why:
+            problems.append(why)
+            continue
+        same = next((p for p in found if p.pkey == partition.pkey), None)
+        if same is None:
+            found.append(partition)
+        else:  # a partition may be defined in pieces
+            same.members += partition.members
+            same.groups += partition.groups
+            same.ipoib |= partition.ipoib
+            same.index0 |= partition.index0
+    return found, problems
+
+
+def _definitions(text: str) -> list[tuple[int, str, bool]]:
+    """(line where it begins, text, does it end?) of each definition."""
     out, current, begun = [], "", 0
     for number, line in enumerate(text.splitlines(), 1):
         rest = line.split("#")[0]
         while ";" in rest:
             piece, _, rest = rest.partition(";")
             if (current + piece).strip():
-                out.append((begun or number, (current + piece).strip()))
+                out.append((begun or number, (current + piece).strip(), True))
             current, begun = "", 0
         if rest.strip():
             begun = begun or number
             current += rest + "\n"
-    if current.strip():
-        raise InputError(f"{name}:{begun}: a partition that does not end; put ; behind its last port")
-    return out
+    return [*out, (begun, current, False)] if current.strip() else out
 
 
 def _partition(text: str, before: list[Partition], where: str) -> Partition:

@@ -1,0 +1,73 @@
+"""Lines and numbers as OpenSM's parser of partitions.conf sees them: C strings in one buffer, and
+strtoul.
+
+A separator becomes a zero, and the octets behind a line's end are those of an earlier, longer line.
+"""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["MOST_OCTETS", "LineBuffer", "strtoul"]
+
+BUFFER, MOST_OCTETS = 4096, 4094
+BLANK = b" \t\n"
+PREFIX = re.compile(r"\s*([+-]?)(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9]\d*)", re.ASCII)
+
+
+class LineBuffer:
+    """``octets``; the line in it ends at ``end``, the longest so far at ``written``."""
+
+    def __init__(self) -> None:
+        self.octets = bytearray(2 * BUFFER)
+        self.end = self.written = 0
+
+    def put(self, line: bytes) -> None:
+        """The next line, without its comment."""
+        self.end = len(line)
+        self.written = max(self.written, self.end)
+        self.octets[: self.end + 1] = line + b"\0"
+        self.cut(b"#", 0)
+
+    def string(self, at: int) -> str:
+        """What begins at ``at``."""
+        return self.octets[at : self.octets.index(0, at)].decode(errors="replace")
+
+    def skip(self, at: int) -> int:
+        while self.octets[at] in BLANK:
+            at += 1
+        return at
+
+    def word(self, at: int, end: int) -> str:
+        """The text between, without blanks around it; its last blanks are zeros afterwards."""
+        first, last = self.skip(at), end
+        while last > first and self.octets[last] in b"\0" + BLANK:
+            self.octets[last] = 0
+            last -= 1
+        return self.string(first)
+
+    def token(self, at: int) -> tuple[str, str | None, int]:
+        """``name`` or ``name=value`` up to a zero, and the position after that."""
+        end = self.octets.index(0, at)
+        equals = self.cut(b"=", at)
+        if equals < 0:
+            return self.word(at, end), None, end + 1
+        return self.word(at, equals), self.word(equals + 1, end), end + 1
+
+    def cut(self, separator: bytes, at: int) -> int:
+        """Make the first ``separator`` of the string at ``at`` a zero; its position, or -1."""
+        found = self.octets.find(separator, at, self.octets.index(0, at))
+        if found >= 0:
+            self.octets[found] = 0
+        return found
+
+
+def strtoul(text: str) -> tuple[int, str]:
+    """The number at the beginning, as C's strtoul with base 0 reads it, and the rest."""
+    found = PREFIX.match(text)
+    if found is None:
+        return 0, text
+    digits = found[2].lower()
+    value = int(digits, 16) if digits.startswith("0x") else int(digits, 8 if digits.startswith("0") else 10)
+    value = min(value, (1 << 64) - 1)
+    return (-value if found[1] == "-" else value) & ((1 << 64) - 1), text[found.end() :]
