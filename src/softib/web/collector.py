@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -14,12 +15,13 @@ from softib.errors import SoftibError
 from softib.fabric.formats.base import ReadResult
 from softib.iba.constants import PhysState
 from softib.live.subnet_reader.source import read_wire
-from softib.monitor.increase import Interval, between
+from softib.monitor.increase import Interval, between, same_ports
 from softib.monitor.opening import Opened
 from softib.monitor.poller import Pace
 from softib.monitor.reading import Reading
 from softib.monitor.series import observations_of
 from softib.monitor.watch import Watch
+from softib.web.fabric_marks import cables_mark
 
 __all__ = ["Collector"]
 
@@ -46,6 +48,9 @@ class Collector:
         self._read_at, self._read_took = float("-inf"), 0.0
         self._parts: deque[Interval] = deque()
         self._base: Reading | None = None
+        self._last: Reading | None = None
+        self._reports: tuple[object, ...] = ()
+        self._cables = b""
         self._changed = True
 
     def step(self) -> Interval | None:
@@ -55,6 +60,7 @@ class Collector:
             if self.watch is None:
                 self._opened = self._open()
                 self.watch = Watch(self._opened, self._pace, keep=1)
+                self.watch.poller.keeps_down = True
             before = self.watch.interval
             self.watch.step()
         except SoftibError:
@@ -62,6 +68,10 @@ class Collector:
             raise
         one = self.watch.interval
         self._remember()
+        reports = _reports(self.watch.manager.reported)
+        if reports != self._reports and self._reports:
+            self._changed = True
+        self._reports = reports
         if one is not None and before is not None and not _same_states(before, one):
             self._changed = True
         return one
@@ -70,13 +80,22 @@ class Collector:
         assert self.watch is not None and self.watch.round is not None
         now = self.watch.round.reading
         parts = int(np.clip(ROWS // max(1, len(now)), LEAST_PARTS, MOST_PARTS))
+        last, self._last = self._last, now
         if self._base is None:
             self._base = now
-        elif _time_s(now) - _time_s(self._base) >= JUDGED_S / parts:
+            return
+        if last is not None and last is not self._base and _fewer(last, now):
+            # What rose until the last round is lost with ports that this one did not read.
+            self._parts.append(between(self._base, last))
+            self._base = last
+        elif last is not None and _fewer(now, last):
+            self._parts.append(between(self._base, now))  # what ports do that it reads for the first time begins here
+            self._base = now
+        if _time_s(now) - _time_s(self._base) >= JUDGED_S / parts:
             self._parts.append(between(self._base, now))
             self._base = now
-            while len(self._parts) > parts:
-                self._parts.popleft()
+        while len(self._parts) > parts:
+            self._parts.popleft()
 
     @property
     def observations(self) -> Observations | None:
@@ -98,11 +117,15 @@ class Collector:
     def read(self) -> ReadResult:
         """Nodes, cables and tables as they are now, by Gets. Raises :class:`SoftibError` where
         nobody answers."""
-        assert self._opened is not None
+        assert self._opened is not None and self.watch is not None
         began = time.monotonic()
         self._changed = False
         try:
-            return read_wire(self._opened.wire, self.name)
+            result = read_wire(self._opened.wire, self.name)
+            before, self._cables = self._cables, cables_mark(result.fabric)
+            if before not in (b"", self._cables):
+                self.watch.poller.look_again()  # rounds read the ports that discovery finds
+            return result
         finally:
             self._read_at = time.monotonic()
             self._read_took = self._read_at - began
@@ -111,13 +134,28 @@ class Collector:
         """Let go of the source."""
         opened, self._opened, self.watch = self._opened, None, None
         self._parts.clear()
-        self._base, self._changed = None, True
+        self._base, self._last, self._reports, self._changed = None, None, (), True
         if opened is not None:
             opened.close()
 
 
 def _time_s(reading: Reading) -> float:
     return int(reading.time_ns.max(initial=0)) / 1e9
+
+
+def _fewer(before: Reading, now: Reading) -> bool:
+    """Did a port of ``before`` not answer in ``now``?"""
+    if not len(before) or not len(now):
+        return bool(len(before))
+    rows, there = same_ports(before.guid, before.portnum, now.guid, now.portnum)
+    return bool((before.answered & ~(there & now.answered[rows])).any())
+
+
+def _reports(reported: Mapping[str, Any]) -> tuple[object, ...]:
+    """What grows when the manager of a running fabric sees a change: its traps and sweeps."""
+    traps = {name: n for name, n in reported.get("traps", {}).items() if name.startswith("trap_")}
+    sweeps = reported.get("sm", {}).get("sweeps")
+    return () if not reported else (sorted(traps.items()), sweeps)
 
 
 def _same_states(before: Interval, now: Interval) -> bool:
