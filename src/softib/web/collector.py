@@ -61,8 +61,7 @@ class Collector:
                 self._opened = self._open()
                 self.watch = Watch(self._opened, self._pace, keep=1)
                 self.watch.poller.keeps_down = True
-            before = self.watch.interval
-            self.watch.step()
+            before, now = self._last, self.watch.step().reading
         except SoftibError:
             self.close()
             raise
@@ -72,7 +71,7 @@ class Collector:
         if reports != self._reports and self._reports:
             self._changed = True
         self._reports = reports
-        if one is not None and before is not None and not _same_states(before, one):
+        if before is not None and not _same_states(before, now):
             self._changed = True
         return one
 
@@ -158,7 +157,7 @@ def _reports(reported: Mapping[str, Any]) -> tuple[object, ...]:
     return () if not reported else (sorted(traps.items()), sweeps)
 
 
-def _same_states(before: Interval, now: Interval) -> bool:
+def _same_states(before: Reading, now: Reading) -> bool:
     """Are the same ports up in both?"""
     name = "physical_state"
     if len(before.guid) != len(now.guid) or name not in before.level or name not in now.level:

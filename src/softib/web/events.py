@@ -115,10 +115,10 @@ class Events:
         went = sorted(down - self._down)
         self._down = (self._down | down) - set(came)
         self._now_down = down
-        if before is None:
-            return
         self._add(went, lambda key: _port(at_s, key, name, "warning", "link went down"))
         self._add(came, lambda key: _port(at_s, key, name, "info", "link is up again"))
+        if before is None:  # rounds begin with ports that are up, so even the first shows what went
+            return
         moved = {*went, *came}
         rates = [
             (key, then, now)
