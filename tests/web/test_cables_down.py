@@ -57,7 +57,7 @@ def test_a_cut_cable_is_one_finding_until_it_is_up(watched, every_s=9.0):
         (one,) = about(watched, cut)
         assert one["code"] in ("missing-cable", "link-flaps")
     assert [f for f in events(watched, "finding", "no longer") if "leaf-1[3]" in f["text"]] == []
-    assert [d["told"] for d in watched.get("down")["rows"]] == [True]
+    assert [d["named"] for d in watched.get("down")["rows"]] == [True]
     went = events(watched, "port", "went down")
     assert {e["text"].partition(":")[0] for e in went} == cut.names and len(went) == 2
     assert all(e["time"] <= since + 2 * every_s for e in went)
@@ -85,7 +85,7 @@ def test_a_cable_that_was_down_before_the_first_round_is_up_in_the_events(watche
     for _ in range(8):
         watched.round(9.0)
         assert {f["code"] for f in about(watched, cut)} == before, "its neighbour's fault hides nothing"
-        lost = [d for d in watched.get("down")["rows"] if not d["told"] and d["a"] in another.names]
+        lost = [d for d in watched.get("down")["rows"] if not d["named"] and d["a"] in another.names]
         assert len(about(watched, another)) + len(lost) == 1
     cut.plug()
     for _ in range(4):
@@ -108,7 +108,7 @@ def test_a_switch_without_power_takes_the_links_of_its_neighbours(watched):
     assert len(events(watched, "node", "leaf-2 is gone")) == 1
     gone = {d["a"] for d in watched.get("down")["rows"] if d["what"] == "node"}
     cables = [d for d in watched.get("down")["rows"] if d["what"] == "cable"]
-    assert "leaf-2" in gone and cables and all(d["told"] for d in cables)
+    assert "leaf-2" in gone and cables and all(d["named"] for d in cables)
 
 
 def test_a_moment_makes_no_rate_and_a_bit_error_ratio_beyond_its_limit_comes_first(watched):

@@ -140,7 +140,7 @@ class Poller:
     def _ask(self, batch: MadBatch, device: np.ndarray, heard: Callable[[np.ndarray, np.ndarray], None]) -> np.ndarray:
         return self.gets.run(batch, device, len(self.targets.device_guid), heard)
 
-    def look_again(self) -> None:
+    def rediscover_soon(self) -> None:
         """Discover the subnet before the next round."""
         self._stale = True
 

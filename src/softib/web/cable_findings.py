@@ -50,7 +50,7 @@ def one_a_cable(found: Iterable[Finding], before: Iterable[Finding], seen: Snaps
         if cable is None or cable in leads or linked.intersection(cable):
             continue
         known = cable in seen.down or bool(seen.down or seen.removed or leads)
-        if known and not any(places.issuperset(cable) for places in named):
+        if known and not any(locations.issuperset(cable) for locations in named):
             leads[cable] = f
     return tuple(sorted((*rest, *leads.values()), key=lambda f: -f.severity))
 

@@ -123,7 +123,7 @@ class Collector:
             result = read_wire(self._opened.wire, self.name)
             before, self._cables = self._cables, cables_mark(result.fabric)
             if before not in (b"", self._cables):
-                self.watch.poller.look_again()  # rounds read the ports that discovery finds
+                self.watch.poller.rediscover_soon()  # rounds read the ports that discovery finds
             return result
         finally:
             self._read_at = time.monotonic()

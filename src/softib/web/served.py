@@ -173,8 +173,8 @@ class Served:
             now.__dict__["findings"] = before.findings  # made once a change
             return now
         now = replace(now, standing=tuple(f for f in before.findings if says_down(f) is not None))
-        told = (before.findings, before.seen.down, before.seen.removed)
-        if told != (now.findings, now.seen.down, now.seen.removed) and now.version == before.version:
+        known = (before.findings, before.seen.down, before.seen.removed)
+        if known != (now.findings, now.seen.down, now.seen.removed) and now.version == before.version:
             now = replace(now, version=now.version + 1)
         return now
 

@@ -109,7 +109,7 @@ async function findings() {
   });
   const more = total > rows.length ? [element("p", `${total - rows.length} more: softib check`, { class: "hint" })] : [];
   // A cable that a finding names, or whose device is gone, is told there.
-  const own = down.rows.filter((d) => !d.told);
+  const own = down.rows.filter((d) => !d.named);
   const lost = own.slice(0, 100).map((d) => {
     const button = element("button", "", { class: "finding lost", "data-guids": d.guids.join(" "), type: "button" });
     button.append(element("b", d.b === null ? `${d.a} is gone` : `${d.a} – ${d.b} is down`), element("span", `since ${moment(d.since)}`));
