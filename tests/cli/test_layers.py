@@ -10,8 +10,14 @@ import pytest
 import softib
 
 CLI = Path(softib.__file__).parent / "cli"
-COMMON = {"softib.render.documents", "softib.foreign_text", "softib.input_files"}
-"""What prints, how names of strangers are shown, and the door to files: of all layers alike."""
+COMMON = {
+    "softib.render.documents",
+    "softib.render.problems",
+    "softib.foreign_text",
+    "softib.plural",
+    "softib.input_files",
+}
+"""What prints, how names of strangers and numbers of things are shown, and the door to files: of all layers alike."""
 
 
 def used(source: str) -> tuple[set[str], set[str]]:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from softib.analysis.simulation.flows import Flow, Victims, flows_through, victims_of
 from softib.analysis.simulation.result import RunResult
+from softib.analysis.simulation.victim_flows import Flow, Victims, flows_through, victims_of
 from softib.plural import counted
 
 __all__ = ["BusyPort", "EngineLoad", "busy_ports", "engine_loads"]

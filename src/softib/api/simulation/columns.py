@@ -12,8 +12,8 @@ from softib.api.simulation.what_if import SENSITIVITY
 
 if TYPE_CHECKING:
     from softib.analysis.simulation.causes import BusyPort
-    from softib.analysis.simulation.flows import Victims
     from softib.analysis.simulation.result import RunResult
+    from softib.analysis.simulation.victim_flows import Victims
     from softib.api.simulation.runs import Run
     from softib.sim.fluid_phases import Phases
 

@@ -26,9 +26,9 @@ from softib.iba.smp import NodeInfo, PortInfo
 from softib.mad.smp_requests import RequestQueue
 from softib.sm.config import SmConfig
 from softib.sm.database import Database
+from softib.sm.sweep.directed_routes import reroute
 from softib.sm.sweep.discovery import Discovery
 from softib.sm.sweep.report import SweepReport
-from softib.sm.sweep.reroute import reroute
 
 __all__ = ["Rediscovery", "Resume"]
 

@@ -82,6 +82,18 @@ class LftUpdate:
             self._lid = np.concatenate([self._lid, self._lid[last_ones]])
             self._value = np.concatenate([self._value, np.full(len(last_ones), LFT_NO_ROUTE, np.uint8)])
             self._step = np.concatenate([self._step, np.full(len(last_ones), last * STAGE)])
+        elif len(number) and 0 < (end := int(number.max())) < last - 1 and len(last_ones) == 0:
+            self._end_last_stage(stage, end)
+
+    def _end_last_stage(self, stage: np.ndarray, end: int) -> None:
+        """LIDs of stages after ``end``, the last that writes entries, change the SLs of their paths
+        alone. Packets of ``end`` have to drain before senders get these SLs: one entry is written as
+        it stands."""
+        lid = int(np.flatnonzero(stage > end)[0])
+        switch = int(self._switch[0])
+        self._switch, self._lid = np.append(self._switch, switch), np.append(self._lid, lid)
+        self._value = np.append(self._value, self.new[switch, lid])
+        self._step = np.append(self._step, (end + 1) * STAGE)
 
     @property
     def over(self) -> bool:

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from softib.errors import InputError, LimitError, UnknownName
-from softib.workloads.mpi import allreduce, personal, rooted, scattering
+from softib.workloads.mpi import allgather_alltoall as personal
+from softib.workloads.mpi import allreduce, rooted, scattering
 from softib.workloads.mpi.cost import Costs
 from softib.workloads.mpi.decision import Choice, choose
 from softib.workloads.mpi.han import HAN, SEGMENT, takes_han

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from softib.workloads.mpi.allgather_alltoall import ALLGATHERS, GATHERS, SCATTERS
 from softib.workloads.mpi.decision import choose
-from softib.workloads.mpi.personal import ALLGATHERS, GATHERS, SCATTERS
 from softib.workloads.mpi.primitives import segments
 from softib.workloads.mpi.program import Data, Program
 from softib.workloads.mpi.rooted import BCASTS, REDUCES

@@ -11,8 +11,8 @@ import numpy as np
 from softib.errors import InputError
 from softib.workloads.nccl.constants import Algorithm, Collective
 from softib.workloads.nccl.machine import Machine
+from softib.workloads.nccl.nvls_collnet import collnet, nvls, through_tree
 from softib.workloads.nccl.plan import Plan, Rows
-from softib.workloads.nccl.switches import collnet, nvls, through_tree
 from softib.workloads.nccl.trees import ROOT, double_tree
 from softib.workloads.nccl.tuning import Choice, steps_of
 from softib.workloads.nccl.work import Work, work_of
