@@ -59,6 +59,17 @@ def test_sigkill_leaves_nothing_that_stops_the_next(softib):
     assert softib.status()[0]["ready"]
 
 
+def test_a_detached_start_that_fails_leaves_no_directory(softib):
+    (softib.folder / "wrong.yaml").write_text("topology: {kind: fat-tree, radix: 3}\n")
+    softib("up", "wrong.yaml", "--detach", code=2)
+    softib("up", "one.yaml", "--detach", "--sm-config", "absent.conf", code=2)
+    assert list((softib.folder / "run" / "softib").iterdir()) == []
+    softib("up", "one.yaml", "--detach", "--sm", "none")
+    assert "runs already" in softib("up", "one.yaml", "--detach", code=2)
+    softib("down", "one")
+    assert (softib.folder / "run" / "softib" / "one" / "log").exists(), "of a fabric that ran"
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [(("up", "absent.yaml"), "no such file"), (("up", "one.yaml", "--name", "a/b"), "cannot be the name"),

@@ -229,6 +229,9 @@ def test_the_memory_of_a_killed_daemon_is_told_and_freed(softib):
     held = sum(path.lstat().st_blocks * 512 for path in folder(softib).rglob("*"))
     said = softib("status")
     assert "one: its daemon was killed; 0." in said and "--prune" in said and "two: " in said
+    for words in (("status", "one"), ("down", "one"), ("run", "--fabric", "one", "--", "true")):
+        said = softib(*words, code=2)
+        assert "'one' was killed" in said and "softib status --prune" in said, words
     assert held > 400_000 and "one: its daemon was killed; freed" in softib("status", "--prune")
     assert {path.name for path in folder(softib).iterdir()} <= set(KEPT)
     assert "killed" not in softib("status") and len(softib.status("two")) == 1

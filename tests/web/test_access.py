@@ -44,6 +44,23 @@ def test_nothing_can_be_changed(method):
     assert asked(Access(inner, None, LOCAL), method=method)[0] == 405
 
 
+def test_head_is_get_without_its_body():
+    """RFC 9110 9.3.2; the route behind knows GET alone."""
+    sent: list[dict] = []
+
+    async def route(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200 if scope["method"] == "GET" else 405, "headers": []})
+        await send({"type": "http.response.body", "body": b"page"})
+
+    async def send(message):
+        sent.append(message)
+
+    scope = {"type": "http", "method": "HEAD", "query_string": b"", "headers": [(b"host", b"localhost")]}
+    asyncio.run(Access(route, None, LOCAL)(scope, None, send))  # type: ignore[arg-type]
+    assert sent[0]["status"] == 200 and sent[1]["body"] == b""
+    assert asked(Access(route, TOKEN, LOCAL), method="HEAD")[0] == 401
+
+
 def test_without_the_token_nobody_gets_in():
     access = Access(inner, TOKEN, frozenset())
     for headers in (

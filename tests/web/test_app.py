@@ -148,6 +148,13 @@ def test_every_operation_is_in_openapi_and_is_a_get(served):
         assert set(operations) == {"get"} and operations["get"]["description"]
 
 
+def test_the_root_of_the_interface_lists_every_path(served):
+    app = app_of(served)
+    code, document = Client(app).get("/api/v1")
+    assert code == 200 and document["openapi"] == "/api/openapi.json"
+    assert set(document["paths"]) == set(app.openapi()["paths"]) and all(document["paths"].values())
+
+
 def test_a_path_is_the_one_that_the_tables_have():
     """Hop by hop the forwarding tables of the fabric, walked here; a name that is not there is 404 with the near ones."""
     from softib.api.web import _explain_at_rest

@@ -90,7 +90,7 @@ def test_ports_by_errors_say_what_was_counted_and_the_ratio_that_the_specificati
         watched.fabric.port_name(int(watched.fabric.port_peer[bad])),
     )
     assert first["errors"] == first["rose"] == 300 == first["rises"]["symbol_error_counter"]
-    assert first["observed_s"] == 60.0 and first["per_hour"] == pytest.approx(300 / 60 * 3600)
+    assert first["observed_s"] == 60.0 and first["per_hour"] is None, "a minute is too short for a rate"
     assert first["symbol_ber"] == pytest.approx(300 / (60 * 425e9), rel=0.01)
     assert (second["node"], second["port"], second["errors"], second["rose"]) == ("leaf-2", 4, 7, 0)
     assert watched.get("port-errors?sort=-errors&q=leaf-2")["rows"][0]["port"] == 4

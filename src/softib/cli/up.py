@@ -24,7 +24,11 @@ LINE_S = 0.5
 
 @click.command()
 @click.argument("source", shell_complete=completing.sources)
-@click.option("--name", metavar="N", help="Name of the running fabric (default: the file's).")
+@click.option(
+    "--name",
+    metavar="N",
+    help="Name of the running fabric (default: SOURCE's file name without suffix, whatever name: in it says).",
+)
 @click.option(
     "--sm",
     type=click.Choice(["internal", "external", "none"]),

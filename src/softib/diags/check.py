@@ -39,7 +39,7 @@ UNREADABLE_RECORDS = code(
     "unreadable-records",
     Severity.WARNING,
     "records of a file (the source, a plan, a dump) could not be used as they stand",
-    "see the list of problems: file, line and reason of each",
+    "softib check lists file, line and reason of each; correct them there",
 )
 
 

@@ -123,6 +123,13 @@ class Instance:
             else:
                 path.unlink(missing_ok=True)
 
+    def forget(self) -> None:
+        """Remove the directory of a fabric that never ran. No-op where a daemon holds the name."""
+        with contextlib.suppress(InputError, OSError):
+            claimed = claim(self.name)
+            shutil.rmtree(self.folder, ignore_errors=True)
+            os.close(claimed.lock)
+
     def release(self) -> None:
         """The daemon's last act."""
         self.clear()
@@ -206,9 +213,16 @@ def find(name: str | None) -> Instance:
     """The running fabric ``name``; without a name, the only one. Raises :class:`InputError`,
     :class:`UnknownName`."""
     here = running()
+    killed = [s.name for s in _killed()]
+    if name in killed:
+        raise InputError(
+            f"the daemon of fabric {name!r} was killed; 'softib status --prune' frees what it left, 'softib up SOURCE "
+            f"--name {name}' starts the fabric again"
+        )
     if not here:
         what = f"no fabric named {name!r} is running" if name is not None else "no fabric is running"
-        raise InputError(f"{what}; start one with 'softib up SOURCE'")
+        left = f" (killed: {', '.join(killed[:5])}; see 'softib status')" if killed else ""
+        raise InputError(f"{what}; start one with 'softib up SOURCE'{left}")
     names = [s.name for s in here]
     if name is None:
         if len(here) > 1:

@@ -20,7 +20,7 @@ import numpy as np
 
 from softib.errors import MadTimeout
 from softib.iba import perf
-from softib.iba.constants import SmpAttr
+from softib.iba.constants import PhysState, SmpAttr
 from softib.iba.mad_offsets import DATA_AT
 from softib.iba.smp import NodeInfo, PortInfo
 from softib.live.subnet_reader.gets import read_nodes
@@ -81,12 +81,15 @@ class Poller:
         self.wire, self.pace, self.now_ns = wire, pace or Pace(), now_ns or SteadyClock()
         self.gets = PacedGets(wire, self.pace.most, self.pace.timeout_ps, self.pace.retries)
         self.rounds = 0
+        self.targets: Targets
         self.manager_lids: dict[int, int] = {}
         """PortGUID → LID of the ports on which the last discovery found a subnet manager."""
         self.problems: list[str] = []
         self._last: Reading | None = None
         self._silent = SilentDevices()
         self._stale = False
+        self.keeps_down = False
+        """Rounds also read ports whose link went down after an earlier discovery."""
         self.hurried = False
         """Something is known to be down that the last discovery did not find."""
         self.discover()
@@ -117,7 +120,7 @@ class Poller:
         self.problems = list(subnet.report.problems)
         lid = PortInfo.lid.get(subnet.db.port_info)
         self.manager_lids = {int(subnet.db.port_guid[p]): int(lid[p]) for p in subnet.others}
-        self.targets = t = targets_of(subnet.db)
+        self.targets = t = targets_of(subnet.db, self.targets.ports if self.keeps_down else None)
         self._discovered_ns, self._stale = self.now_ns(), False
         self._info = t.info.copy()
         self._agents = read_performance_agents(self.gets, t)
@@ -136,6 +139,10 @@ class Poller:
 
     def _ask(self, batch: MadBatch, device: np.ndarray, heard: Callable[[np.ndarray, np.ndarray], None]) -> np.ndarray:
         return self.gets.run(batch, device, len(self.targets.device_guid), heard)
+
+    def rediscover_soon(self) -> None:
+        """Discover the subnet before the next round."""
+        self._stale = True
 
     # -- rounds --
 
@@ -250,6 +257,9 @@ class Poller:
 
         batch = smp_gets(SmpAttr.PORT_INFO, t.dlid[rows], t.modifier[rows])
         self._ask(batch, t.device[rows], heard)
+        up = PortInfo.port_phys_state.get(self._info) == PhysState.LINK_UP
+        if (up & (PortInfo.port_phys_state.get(t.info) != PhysState.LINK_UP)).any():
+            self._stale = True  # a link that the discovery did not see: it may lead elsewhere now
         unknown = ~r.answered
         lanes, lane_gbps = lanes_of(self._info)
         for name, values in (

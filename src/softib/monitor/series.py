@@ -9,6 +9,7 @@ import numpy as np
 from softib.diags.observations import Observations, ObservedPorts
 from softib.errors import InputError
 from softib.monitor.increase import Interval
+from softib.monitor.targets import port_keys
 
 __all__ = ["interval_at", "merged_ports", "observations_of", "same_cables"]
 
@@ -51,24 +52,18 @@ def interval_at(seen: Observations, k: int) -> Interval:
 def _rows(ports: ObservedPorts, one: Interval) -> np.ndarray:
     if len(one.guid) == len(ports) and (one.guid == ports.node_guid).all() and (one.portnum == ports.portnum).all():
         return np.arange(len(ports))
-    keys = _keys(ports.node_guid, ports.portnum)
-    wanted = _keys(one.guid, one.portnum)
+    keys = port_keys(ports.node_guid, ports.portnum)
+    wanted = port_keys(one.guid, one.portnum)
     rows = np.minimum(np.searchsorted(keys, wanted), max(0, len(keys) - 1))
     if not len(keys) or (keys[rows] != wanted).any():
         raise InputError("an interval has ports that the table of ports lacks")
     return rows
 
 
-def _keys(guid: np.ndarray, portnum: np.ndarray) -> np.ndarray:
-    keys = np.zeros(len(guid), np.dtype([("guid", np.uint64), ("portnum", np.int32)]))
-    keys["guid"], keys["portnum"] = guid, portnum
-    return keys
-
-
 def same_cables(older: ObservedPorts, newer: ObservedPorts) -> np.ndarray:
     """The row in ``older`` of each port of ``newer``, where the same cable is in it (int64[n]; -1:
     the port is new, or leads to another one)."""
-    a, b = _keys(older.node_guid, older.portnum), _keys(newer.node_guid, newer.portnum)
+    a, b = port_keys(older.node_guid, older.portnum), port_keys(newer.node_guid, newer.portnum)
     if not len(a):
         return np.full(len(b), -1, np.int64)
     rows = np.minimum(np.searchsorted(a, b), len(a) - 1)
@@ -79,9 +74,10 @@ def same_cables(older: ObservedPorts, newer: ObservedPorts) -> np.ndarray:
 
 
 def merged_ports(older: ObservedPorts, newer: ObservedPorts) -> ObservedPorts:
-    """All ports of both; of a port that both have, what ``newer`` says (its LID, its peer)."""
-    a, b = _keys(older.node_guid, older.portnum), _keys(newer.node_guid, newer.portnum)
-    if len(a) == len(b) and (a == b).all():
+    """All ports of both; of a port that both have, what ``newer`` says (its LID, its peer). A port
+    without a peer in ``newer`` keeps that of ``older``, unless this one has another peer now."""
+    a, b = port_keys(older.node_guid, older.portnum), port_keys(newer.node_guid, newer.portnum)
+    if len(a) == len(b) and (a == b).all() and not ((newer.peer < 0) & (older.peer >= 0)).any():
         return newer
     lost = np.flatnonzero(~np.isin(a, b))
     keys = np.concatenate([b, a[lost]])
@@ -95,6 +91,10 @@ def merged_ports(older: ObservedPorts, newer: ObservedPorts) -> ObservedPorts:
     peer = np.concatenate([np.where(newer.peer >= 0, place[np.maximum(newer.peer, 0)], -1), np.full(len(lost), -1)])[
         order
     ].astype(np.int32)
+    was = np.searchsorted(keys[order], a[older.peer])
+    ends = np.searchsorted(keys[order], a)
+    down = np.flatnonzero((older.peer >= 0) & (peer[ends] < 0) & (peer[was] < 0)) if len(a) else ends
+    peer[ends[down]] = was[down]
     nodes = np.array([*newer.node, *(older.node[i] for i in lost.tolist())], object)[order]
     text: Mapping[str, np.ndarray] = {
         name: column(

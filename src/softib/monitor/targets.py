@@ -15,7 +15,7 @@ from softib.iba.rates import LANES_BY_BIT, SPEEDS, WIDTH_BITS, data_gbps
 from softib.iba.smp import PortInfo
 from softib.sm.database import Database
 
-__all__ = ["Targets", "best_gbps", "lanes_of", "rate_gbps", "targets_of"]
+__all__ = ["Targets", "best_gbps", "lanes_of", "port_keys", "rate_gbps", "targets_of"]
 
 _LANES = np.zeros(256, np.int64)
 for _bit, _lanes in LANES_BY_BIT.items():
@@ -100,16 +100,19 @@ class Targets:
         return replace(self, ports=replace(self.ports, text={**self.ports.text, name: texts}))
 
 
-def targets_of(db: Database) -> Targets:
-    """Ports with a link, of devices that have a LID, from what a discovery learned."""
+def targets_of(db: Database, before: ObservedPorts | None = None) -> Targets:
+    """Ports with a link, of devices that have a LID, from what a discovery learned; of those
+    devices also the ports of ``before``, whose link may be down."""
     number = db.port_num.astype(np.int64)
     node = db.port_node.astype(np.int64)
     on_switch = db.is_switch[node]
     agent = np.where(on_switch, db.node_base[node], np.arange(db.n_ports))
     lid = np.where(db.has_port_info[agent], PortInfo.lid.get(db.port_info)[agent], 0)
-    linked = (db.port_peer >= 0) & (number > 0) & (lid > 0) & db.has_port_info
-    rows = np.flatnonzero(linked)
     guid = db.node_guid[node]
+    kept = db.port_peer >= 0
+    if before is not None:
+        kept |= np.isin(port_keys(guid, db.port_num), port_keys(before.node_guid, before.portnum))
+    rows = np.flatnonzero(kept & (number > 0) & (lid > 0) & db.has_port_info)
     rows = rows[np.lexsort((number[rows], guid[rows]))]
     place = np.full(db.n_ports, -1, np.int64)
     place[rows] = np.arange(len(rows))
@@ -125,7 +128,7 @@ def targets_of(db: Database) -> Targets:
         on_switch[rows].copy(),
         tuple(names[i] for i in of.tolist()),
         lid[rows].astype(np.int32),
-        np.where(peer >= 0, place[peer], -1).astype(np.int32),
+        np.where(peer >= 0, place[np.maximum(peer, 0)], -1).astype(np.int32),
         rate_gbps(info),
         _texts(db, of, rows),
     )
@@ -141,6 +144,13 @@ def targets_of(db: Database) -> Targets:
         info,
         db.port_modifier(rows).astype(np.uint32),
     )
+
+
+def port_keys(guid: np.ndarray, portnum: np.ndarray) -> np.ndarray:
+    """One value for each port that sorts by NodeGUID and portnum."""
+    keys = np.zeros(len(guid), np.dtype([("guid", np.uint64), ("portnum", np.int32)]))
+    keys["guid"], keys["portnum"] = guid, portnum
+    return keys
 
 
 def _names(db: Database) -> list[str]:

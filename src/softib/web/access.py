@@ -89,6 +89,9 @@ class Access:
             await _answer(send, *refusal)
             return
         cookie = self._cookie(scope)
+        head = scope["method"] == "HEAD"
+        if head:  # health checks; the routes know GET alone (RFC 9110 9.3.2)
+            scope = {**scope, "method": "GET"}
 
         async def with_headers(message: Any) -> None:
             if message["type"] == "http.response.start":
@@ -96,6 +99,8 @@ class Access:
                 mine = {name for name, _ in given}
                 more = [(name, value) for name, value in HEADERS if name not in mine]
                 message = {**message, "headers": [*given, *more, *cookie]}
+            elif head:
+                message = {**message, "body": b""}
             await send(message)
 
         await self.app(scope, receive, with_headers)

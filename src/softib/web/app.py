@@ -322,6 +322,13 @@ def _pages(app: FastAPI, served: Served) -> None:
     def index() -> HTMLResponse:
         return HTMLResponse((STATIC / "index.html").read_text(encoding="utf-8"))
 
+    @app.get("/api/v1", include_in_schema=False)
+    def interface() -> dict[str, Any]:
+        """The paths below this one, each with what it answers; /api/openapi.json has their
+        parameters."""
+        stated = app.openapi()["paths"]
+        return {"openapi": "/api/openapi.json", "paths": {path: one["get"]["summary"] for path, one in stated.items()}}
+
     @app.get("/report", include_in_schema=False)
     def report() -> HTMLResponse:
         """The page of ``softib report --html``, with the map in place of its drawing."""

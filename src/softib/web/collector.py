@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -14,12 +15,13 @@ from softib.errors import SoftibError
 from softib.fabric.formats.base import ReadResult
 from softib.iba.constants import PhysState
 from softib.live.subnet_reader.source import read_wire
-from softib.monitor.increase import Interval, between
+from softib.monitor.increase import Interval, between, same_ports
 from softib.monitor.opening import Opened
 from softib.monitor.poller import Pace
 from softib.monitor.reading import Reading
 from softib.monitor.series import observations_of
 from softib.monitor.watch import Watch
+from softib.web.fabric_marks import cables_mark
 
 __all__ = ["Collector"]
 
@@ -46,6 +48,9 @@ class Collector:
         self._read_at, self._read_took = float("-inf"), 0.0
         self._parts: deque[Interval] = deque()
         self._base: Reading | None = None
+        self._last: Reading | None = None
+        self._reports: tuple[object, ...] = ()
+        self._cables = b""
         self._changed = True
 
     def step(self) -> Interval | None:
@@ -55,14 +60,18 @@ class Collector:
             if self.watch is None:
                 self._opened = self._open()
                 self.watch = Watch(self._opened, self._pace, keep=1)
-            before = self.watch.interval
-            self.watch.step()
+                self.watch.poller.keeps_down = True
+            before, now = self._last, self.watch.step().reading
         except SoftibError:
             self.close()
             raise
         one = self.watch.interval
         self._remember()
-        if one is not None and before is not None and not _same_states(before, one):
+        reports = _reports(self.watch.manager.reported)
+        if reports != self._reports and self._reports:
+            self._changed = True
+        self._reports = reports
+        if before is not None and not _same_states(before, now):
             self._changed = True
         return one
 
@@ -70,13 +79,22 @@ class Collector:
         assert self.watch is not None and self.watch.round is not None
         now = self.watch.round.reading
         parts = int(np.clip(ROWS // max(1, len(now)), LEAST_PARTS, MOST_PARTS))
+        last, self._last = self._last, now
         if self._base is None:
             self._base = now
-        elif _time_s(now) - _time_s(self._base) >= JUDGED_S / parts:
+            return
+        if last is not None and last is not self._base and _fewer(last, now):
+            # What rose until the last round is lost with ports that this one did not read.
+            self._parts.append(between(self._base, last))
+            self._base = last
+        elif last is not None and _fewer(now, last):
+            self._parts.append(between(self._base, now))  # what ports do that it reads for the first time begins here
+            self._base = now
+        if _time_s(now) - _time_s(self._base) >= JUDGED_S / parts:
             self._parts.append(between(self._base, now))
             self._base = now
-            while len(self._parts) > parts:
-                self._parts.popleft()
+        while len(self._parts) > parts:
+            self._parts.popleft()
 
     @property
     def observations(self) -> Observations | None:
@@ -98,11 +116,15 @@ class Collector:
     def read(self) -> ReadResult:
         """Nodes, cables and tables as they are now, by Gets. Raises :class:`SoftibError` where
         nobody answers."""
-        assert self._opened is not None
+        assert self._opened is not None and self.watch is not None
         began = time.monotonic()
         self._changed = False
         try:
-            return read_wire(self._opened.wire, self.name)
+            result = read_wire(self._opened.wire, self.name)
+            before, self._cables = self._cables, cables_mark(result.fabric)
+            if before not in (b"", self._cables):
+                self.watch.poller.rediscover_soon()  # rounds read the ports that discovery finds
+            return result
         finally:
             self._read_at = time.monotonic()
             self._read_took = self._read_at - began
@@ -111,7 +133,7 @@ class Collector:
         """Let go of the source."""
         opened, self._opened, self.watch = self._opened, None, None
         self._parts.clear()
-        self._base, self._changed = None, True
+        self._base, self._last, self._reports, self._changed = None, None, (), True
         if opened is not None:
             opened.close()
 
@@ -120,7 +142,22 @@ def _time_s(reading: Reading) -> float:
     return int(reading.time_ns.max(initial=0)) / 1e9
 
 
-def _same_states(before: Interval, now: Interval) -> bool:
+def _fewer(before: Reading, now: Reading) -> bool:
+    """Did a port of ``before`` not answer in ``now``?"""
+    if not len(before) or not len(now):
+        return bool(len(before))
+    rows, there = same_ports(before.guid, before.portnum, now.guid, now.portnum)
+    return bool((before.answered & ~(there & now.answered[rows])).any())
+
+
+def _reports(reported: Mapping[str, Any]) -> tuple[object, ...]:
+    """What grows when the manager of a running fabric sees a change: its traps and sweeps."""
+    traps = {name: n for name, n in reported.get("traps", {}).items() if name.startswith("trap_")}
+    sweeps = reported.get("sm", {}).get("sweeps")
+    return () if not reported else (sorted(traps.items()), sweeps)
+
+
+def _same_states(before: Reading, now: Reading) -> bool:
     """Are the same ports up in both?"""
     name = "physical_state"
     if len(before.guid) != len(now.guid) or name not in before.level or name not in now.level:

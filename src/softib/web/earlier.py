@@ -44,12 +44,14 @@ class _Change:
     drawn: int
     checks: tuple[Finding, ...]
     rules: tuple[Finding, ...]
+    standing: tuple[Finding, ...]
     jobs: JobsOnMap | None
 
     def same(self, now: Now) -> bool:
         """Is what is known now what was known at this change?"""
-        kept = (self.seen.down, self.seen.removed, self.drawn, self.checks, self.rules)
-        return self.jobs is now.jobs and kept == (now.seen.down, now.seen.removed, now.drawn, now.checks, now.rules)
+        kept = (self.seen.down, self.seen.removed, self.drawn, self.checks, self.rules, self.standing)
+        then = (now.seen.down, now.seen.removed, now.drawn, now.checks, now.rules, now.standing)
+        return self.jobs is now.jobs and kept == then
 
 
 class Earlier:
@@ -70,7 +72,9 @@ class Earlier:
         most = max(8, min(MOST_CHANGES, PORTS // max(1, now.seen.fabric.sizes.ports)))
         if self._changes.maxlen != most:
             self._changes = deque(self._changes, maxlen=most)
-        self._changes.append(_Change(now.time_s, now.seen, now.map, now.drawn, now.checks, now.rules, now.jobs))
+        self._changes.append(
+            _Change(now.time_s, now.seen, now.map, now.drawn, now.checks, now.rules, now.standing, now.jobs)
+        )
 
     def at(self, at_s: float | None) -> Now:
         """What was known at a clock time; None: now. Raises :class:`SoftibError` where the history
@@ -96,6 +100,7 @@ class Earlier:
             time_s=at_s,
             checks=one.checks,
             rules=one.rules,
+            standing=one.standing,
             jobs=one.jobs,
             reading=None,
             stated=lambda: None,
@@ -124,6 +129,7 @@ class Earlier:
                 time_s=at_s,
                 checks=checks,
                 rules=rules,
+                standing=(),
                 jobs=jobs,
                 problem=problem or now.problem,
                 reading=None,

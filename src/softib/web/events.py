@@ -14,7 +14,8 @@ from softib.diags.finding import Finding
 from softib.foreign_text import shown
 from softib.iba.constants import PhysState
 from softib.monitor.increase import Interval, same_ports
-from softib.web.remembered import Snapshot
+from softib.web.cable_findings import says_down
+from softib.web.remembered import Snapshot, cables_of
 
 if TYPE_CHECKING:
     from softib.monitor.manager import ManagerWatch
@@ -71,6 +72,7 @@ class Events:
     def __init__(self) -> None:
         self._kept: dict[str, deque[Event]] = {}
         self._down: set[tuple[int, int]] = set()
+        self._now_down: set[tuple[int, int]] = set()
         self._last: Interval | None = None
         self._counts: dict[str, int] = {}
         self._masters: dict[int, str] = {}
@@ -112,10 +114,11 @@ class Events:
         came = self._recovered(one, known & (state == float(PhysState.LINK_UP)))
         went = sorted(down - self._down)
         self._down = (self._down | down) - set(came)
-        if before is None:
-            return
+        self._now_down = down
         self._add(went, lambda key: _port(at_s, key, name, "warning", "link went down"))
         self._add(came, lambda key: _port(at_s, key, name, "info", "link is up again"))
+        if before is None:  # rounds begin with ports that are up, so even the first shows what went
+            return
         moved = {*went, *came}
         rates = [
             (key, then, now)
@@ -141,6 +144,24 @@ class Events:
                 f"link went down and came up {'once' if f[1] == 1 else f'{f[1]} times'} since the round before",
             ),
         )
+
+    def cables(self, before: Snapshot, now: Snapshot, name: Callable[[int], str], at_s: float) -> None:
+        """What readings and rounds show of cables whose ports no round reads: of a dead device, or
+        down since before the first round."""
+        if before is now:
+            return
+        old = cables_of(before.fabric) - before.down.keys()
+        here = cables_of(now.fabric) - now.down.keys()
+        went = {end for cable in old - here for end in cable if end[0] not in now.removed} - self._down
+        linked = {end for cable in here for end in cable}
+        came = {end for end in linked if end in self._down and end not in self._now_down}
+        known = {end for cable in cables_of(before.fabric) for end in cable}
+        new = {end for cable in here - old for end in cable if end not in known and end[0] in _guids(before)}
+        went -= linked
+        self._down = (self._down | went) - came
+        self._add(sorted(went), lambda key: _port(at_s, key, name, "warning", "link went down"))
+        self._add(sorted(came), lambda key: _port(at_s, key, name, "info", "link is up again"))
+        self._add(sorted(new - came), lambda key: _port(at_s, key, name, "info", "link is up"))
 
     def _recovered(self, one: Interval, up: np.ndarray) -> list[tuple[int, int]]:
         """Ports that were down and are ``up`` (bool[n]), in the order of their GUIDs."""
@@ -218,6 +239,10 @@ class Events:
         self._add(new, event("info", "is new"))
 
 
+def _guids(one: Snapshot) -> set[int]:
+    return set(one.fabric.node_guid.tolist())
+
+
 def _keys(one: Interval, rows: np.ndarray) -> list[tuple[int, int]]:
     """NodeGUID and portnum of ``rows``."""
     return list(zip(one.guid[rows].tolist(), one.portnum[rows].tolist(), strict=True))
@@ -241,7 +266,9 @@ def _port(at_s: float, key: tuple[int, int], name: Callable[[int], str], severit
 
 def _about(f: Finding) -> tuple[str, frozenset[tuple[int, int | None]]]:
     """What tells a finding from others: its code and its ends in either order; of one about many
-    ports the code alone, since these come and go."""
+    ports the code alone, since these come and go. All that say that a cable is down are the same."""
+    if (cable := says_down(f)) is not None:
+        return "down", frozenset(cable)
     ends = frozenset((place.guid, place.portnum) for place in f.where)
     return f.code, ends if len(ends) <= 2 else frozenset()
 

@@ -83,7 +83,16 @@ def values_document(now: Now, sample: Sample | None, by: By, job: str | None = N
 
 
 def down_document(now: Now) -> list[dict[str, Any]]:
-    """Cables and nodes that were seen and are not there any more, the newest first."""
+    """Cables and nodes that were seen and are not there any more, the newest first. ``named``: a
+    finding names both ends of the cable, or a node at an end is in the list."""
+    at: dict[tuple[int, int | None], set[int]] = {}
+    for i, finding in enumerate(now.findings):
+        for p in finding.where:
+            at.setdefault((p.guid, p.portnum), set()).add(i)
+    none: set[int] = set()
+    named = {
+        (a, b) for a, b in now.seen.down if at.get(a, none) & at.get(b, none) or {a[0], b[0]} & now.seen.removed.keys()
+    }
     f = now.seen.fabric
     row = {g: i for i, g in enumerate(f.node_guid.tolist())}
     names = now.names
@@ -92,11 +101,18 @@ def down_document(now: Now) -> list[dict[str, Any]]:
         return f"{names[row[guid]]}[{portnum}]" if guid in row else f"{guid:#018x}[{portnum}]"
 
     found: list[dict[str, Any]] = [
-        {"what": "cable", "a": end(*a), "b": end(*b), "guids": [f"{g:#018x}" for g, _ in (a, b)], "since": since}
+        {
+            "what": "cable",
+            "a": end(*a),
+            "b": end(*b),
+            "guids": [f"{g:#018x}" for g, _ in (a, b)],
+            "since": since,
+            "named": (a, b) in named,
+        }
         for (a, b), since in now.seen.down.items()
     ]
     found += [
-        {"what": "node", "a": names[row[g]], "b": None, "guids": [f"{g:#018x}"], "since": s}
+        {"what": "node", "a": names[row[g]], "b": None, "guids": [f"{g:#018x}"], "since": s, "named": False}
         for g, s in now.seen.removed.items()
     ]
     return sorted(found, key=lambda d: (-d["since"], d["what"], d["a"]))

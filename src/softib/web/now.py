@@ -15,6 +15,7 @@ from softib.fabric.distinct_names import distinct_names
 from softib.fabric.model import Fabric
 from softib.fabric.node_finder import NodeFinder
 from softib.monitor.reading import Reading
+from softib.web.cable_findings import one_a_cable
 from softib.web.jobs_on_map import JobsOnMap
 from softib.web.map_layout import Map
 from softib.web.ports_seen import PortsSeen, error_columns, module_columns
@@ -29,7 +30,8 @@ class Now:
     was ever seen, which ``map`` shows. ``version`` grows when a node, cable, table or finding
     changed; ``drawn`` when the map did. ``time_s``: clock of the last round, or of the reading of a
     file. ``reading``: that round's counters (None: those of the file). ``stated`` gives what is
-    known of ports beside their cables (None: nothing)."""
+    known of ports beside their cables (None: nothing). ``standing``: the findings
+    before, of cables that may still be down."""
 
     fabric: Fabric
     seen: Snapshot
@@ -39,6 +41,7 @@ class Now:
     time_s: float
     checks: tuple[Finding, ...] = ()
     rules: tuple[Finding, ...] = ()
+    standing: tuple[Finding, ...] = ()
     problem: str = ""
     reading: Reading | None = None
     jobs: JobsOnMap | None = None
@@ -46,8 +49,8 @@ class Now:
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
-        """Of cables and tables, and of counters over time; worst first."""
-        return tuple(sorted((*self.rules, *self.checks), key=lambda f: -f.severity))
+        """Of cables and tables, and of counters over time; one a cable that is down; worst first."""
+        return one_a_cable((*self.rules, *self.checks), self.standing, self.seen)
 
     @cached_property
     def nodes(self) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from softib.diags.cable_rules.thresholds import shipped
 from softib.diags.observations import Observations, ObservedPorts
 from softib.fabric.distinct_names import distinct_names
 from softib.fabric.model import Fabric
@@ -20,6 +21,8 @@ from softib.monitor.series import interval_at
 
 __all__ = ["PortsSeen", "error_columns", "module_columns"]
 
+RATE_S = 300.0
+"""A shorter time makes no rate: one event in three seconds would be a thousand an hour."""
 MODULE_TEXTS = {"vendor": "module_vendor", "part": "module_part", "serial": "module_serial", "kind": "cable_kind"}
 MODULE_LEVELS = {
     "temperature_c": "module_temperature_c",
@@ -55,11 +58,12 @@ class PortsSeen:
 
 
 def error_columns(seen: PortsSeen, f: Fabric) -> dict[str, list[Any]]:
-    """One row a port with a cable, the worst first: errors that rose in the last minutes, errors in
-    all, bit error ratios.
+    """One row a port with a cable, the worst first: bit error ratios beyond their limits, then errors
+    that rose in the last minutes, errors in all, bit error ratios.
 
     ``errors``: sum of the error counters (:data:`softib.monitor.ranking.ERRORS`); ``rose``: what
-    they rose by in ``observed_s`` seconds; ``per_hour``: the same as a rate; ``counters`` and
+    they rose by in ``observed_s`` seconds; ``per_hour``: the same as a rate, from
+    :data:`RATE_S` on; ``counters`` and
     ``rises``: the counters one by one; ``symbol_ber``, ``raw_ber`` (before FEC) and
     ``effective_ber`` (behind it). None where unknown.
     """
@@ -71,7 +75,7 @@ def error_columns(seen: PortsSeen, f: Fabric) -> dict[str, list[Any]]:
         have |= reading.have[name]
     rose, seconds, rises, ratios = _rises(seen.over, p)
     with np.errstate(divide="ignore", invalid="ignore"):
-        per_hour = np.where(seconds > 0, rose / seconds * 3600, np.nan)
+        per_hour = np.where(seconds >= RATE_S, rose / seconds * 3600, np.nan)
     ber = bit_error_ratios(reading, ratios)
     worst = np.lexsort(
         (
@@ -79,7 +83,8 @@ def error_columns(seen: PortsSeen, f: Fabric) -> dict[str, list[Any]]:
             p.node_guid,
             *(-np.nan_to_num(ber[kind]) for kind in ("raw", "symbol", "effective")),
             -total,
-            -np.nan_to_num(per_hour),
+            -rose,
+            ~_beyond(ber, rose, seconds),
         )
     )
     columns = _locations(p, f, worst)
@@ -93,6 +98,16 @@ def error_columns(seen: PortsSeen, f: Fabric) -> dict[str, list[Any]]:
     columns["counters"] = _by_name({name: reading.value[name] * reading.have[name] for name in counted}, worst)
     columns["rises"] = _by_name(rises, worst)
     return columns
+
+
+def _beyond(ber: dict[str, np.ndarray], rose: np.ndarray, seconds: np.ndarray) -> np.ndarray:
+    """Ports with a bit error ratio beyond its limit (bool[n]): before FEC, where errors are many, at
+    once; the others where :data:`RATE_S` or a file tells them, or several errors."""
+    limits = shipped()
+    known = (seconds >= RATE_S) | (seconds == 0) | (rose >= limits["symbol_errors_least"])
+    worst = np.fmax(np.nan_to_num(ber["symbol"]), np.nan_to_num(ber["effective"]))
+    beyond = (worst > limits["ber_specification"]) & known
+    return np.asarray(beyond | (np.nan_to_num(ber["raw"]) > limits["pre_fec_ber"]))
 
 
 def _rises(

@@ -21,6 +21,7 @@ from softib.fabric.model import Fabric
 from softib.iba.constants import PhysState
 from softib.monitor.increase import Interval
 from softib.monitor.steady_clock import SteadyClock
+from softib.web.cable_findings import says_down
 from softib.web.collector import Collector
 from softib.web.earlier import Earlier
 from softib.web.events import Events
@@ -158,9 +159,24 @@ class Served:
                 raise
             self._now = replace(self._now, problem=str(error))
         assert self._now is not None
+        if before is not None:
+            self._now = self._standing(before, self._now)
         self._happened(before, self._now)
         self._earlier.remember(self._now)
         return self._now
+
+    @staticmethod
+    def _standing(before: Now, now: Now) -> Now:
+        """``now`` with what of the findings ``before`` stands: the same where they are."""
+        if now.seen is before.seen and (now.rules, now.checks) == (before.rules, before.checks):
+            now = replace(now, standing=before.standing)
+            now.__dict__["findings"] = before.findings  # made once a change
+            return now
+        now = replace(now, standing=tuple(f for f in before.findings if says_down(f) is not None))
+        known = (before.findings, before.seen.down, before.seen.removed)
+        if known != (now.findings, now.seen.down, now.seen.removed) and now.version == before.version:
+            now = replace(now, version=now.version + 1)
+        return now
 
     def _happened(self, before: Now | None, now: Now) -> None:
         """The events between two refreshes."""
@@ -170,6 +186,7 @@ class Served:
         if before.problem != now.problem:
             self.events.source(now.problem, at)
         self.events.nodes(before.seen, now.seen, at)
+        self.events.cables(before.seen, now.seen, self._name, at)
         self.events.findings(before.findings, now.findings, at)
 
     def _step(self, phase: str) -> AbstractContextManager[None]:
@@ -180,7 +197,7 @@ class Served:
             one = collector.step()
         assert collector.watch is not None and collector.watch.round is not None
         at, reading = self.clock(), collector.watch.round.reading
-        if self._now is None or collector.due():
+        if reread := self._now is None or collector.due():
             with self._step("cables and tables"):
                 result = collector.read()
             self._take(result, at)
@@ -195,7 +212,7 @@ class Served:
             self._down(one, at)
             self.events.ports(one, self._name, at)
         self.events.manager(collector.watch.manager, at)
-        if at - self._judged_s > JUDGE_S and (seen := collector.observations) is not None:
+        if (reread or at - self._judged_s > JUDGE_S) and (seen := collector.observations) is not None:
             self._judged_s, self._over = at, seen
         stated = PortsSeen(collector.watch.ports, reading, self._over)
         self._now = replace(

@@ -55,10 +55,18 @@ def up(
         path = _file_of(source, Path(folder))
         label = source.name if isinstance(source, Fabric) else path
         instance = free(name_of(label) if name is None else name)
+        new = not instance.folder.exists()
         instance.folder.mkdir(mode=0o700, exist_ok=True)
         command = [sys.executable, "-m", "softib", "up", path, "--name", instance.name, *_arguments(given)]
-        code = _start(command, instance.log, path, progress or (lambda text: None))
+        try:
+            code = _start(command, instance.log, path, progress or (lambda text: None))
+        except KeyboardInterrupt:
+            if new:
+                instance.forget()
+            raise
     lines = [line.removeprefix("softib: ") for line in instance.log.read_text(errors="replace").strip().splitlines()]
+    if code is not None and new:
+        instance.forget()
     last = lines.pop() if code is not None and lines else f"softib up ended with {code}; its log is empty"
     if notice is not None:
         for line in lines:

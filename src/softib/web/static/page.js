@@ -99,7 +99,7 @@ function legend(most) {
 
 async function findings() {
   const { at } = state;
-  const [{ total, rows }, down] = await Promise.all([ask(then("findings?limit=200")), ask(then("down?limit=100"))]);
+  const [{ total, rows }, down] = await Promise.all([ask(then("findings?limit=200")), ask(then("down?limit=1000"))]);
   if (at !== state.at) return;
   state.findings = rows;
   const shown = rows.map((f, i) => {
@@ -108,13 +108,16 @@ async function findings() {
     return button;
   });
   const more = total > rows.length ? [element("p", `${total - rows.length} more: softib check`, { class: "hint" })] : [];
-  const lost = down.rows.map((d) => {
+  // A cable that a finding names, or whose device is gone, is told there.
+  const own = down.rows.filter((d) => !d.named);
+  const lost = own.slice(0, 100).map((d) => {
     const button = element("button", "", { class: "finding lost", "data-guids": d.guids.join(" "), type: "button" });
     button.append(element("b", d.b === null ? `${d.a} is gone` : `${d.a} – ${d.b} is down`), element("span", `since ${moment(d.since)}`));
     return button;
   });
-  $("findings").replaceChildren(...lost, ...(shown.length ? shown : [element("p", "Nothing was found.", { class: "hint" })]), ...more);
-  $("tab-findings").textContent = total ? `Findings ${total}` : "Findings";
+  $("findings").replaceChildren(...lost, ...(shown.length || lost.length ? shown : [element("p", "Nothing was found.", { class: "hint" })]), ...more);
+  const all = total + own.length + down.total - down.rows.length;
+  $("tab-findings").textContent = all ? `Findings ${all.toLocaleString()}` : "Findings";
 }
 
 $("findings").addEventListener("click", (event) => {

@@ -5,12 +5,13 @@ const STEP = 200, MOST = 1000, AGAIN_MS = 5000;
 const port = (r) => `${r.node}[${r.port}]`;
 const many = (v) => v === null ? null : v.toLocaleString();
 const ratio = (v) => v === null ? null : v === 0 ? "0" : v.toExponential(1);
+const span = (s) => s === null ? null : s < 120 ? `${s} s` : `${Math.round(s / 60)} min`;
 const counted = (o) => Object.entries(o).map(([name, n]) => `${name.replace(/_(counter|ctr)$/, "")} ${n.toLocaleString()}`).join(", ") || null;
 // [heading, column that sorts ("-": the largest first; null: none), text of a row]
 const VIEWS = {
   errors: { path: "port-errors", none: "Nothing is known of counters: the source has none.", columns: [
     ["port", "node", port], ["to", "peer", (r) => r.peer], ["errors an hour", "-per_hour", (r) => many(r.per_hour === null ? null : Math.round(r.per_hour * 10) / 10)],
-    ["rose in 20 min", "-rose", (r) => r.rose ? counted(r.rises) : many(r.rose)], ["errors in all", "-errors", (r) => many(r.errors)], ["counters", null, (r) => counted(r.counters)],
+    ["rose", "-rose", (r) => r.rose ? counted(r.rises) : many(r.rose)], ["in", "-observed_s", (r) => span(r.observed_s)], ["errors in all", "-errors", (r) => many(r.errors)], ["counters", null, (r) => counted(r.counters)],
     ["symbol BER", "-symbol_ber", (r) => ratio(r.symbol_ber)], ["BER before FEC", "-raw_ber", (r) => ratio(r.raw_ber)], ["BER after FEC", "-effective_ber", (r) => ratio(r.effective_ber)]] },
   modules: { path: "modules", none: "Nothing is known of modules and cables: neither the devices nor the file tell of them.", columns: [
     ["port", "node", port], ["to", "peer", (r) => r.peer], ["vendor", "vendor", (r) => r.vendor], ["part", "part", (r) => r.part], ["serial", "serial", (r) => r.serial],
