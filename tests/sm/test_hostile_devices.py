@@ -52,8 +52,8 @@ def behind(wire: HostileWire, switch: int) -> set[int]:
     ("fields", "words"),
     [
         ({"node_guid": 0x1234567}, ("behind leaf-3[2]", "0x0000000001234567", "was")),
-        ({"num_ports": 2}, ("host-0006", "a CA of 2 ports", "it was a CA of 1 ports")),
-        ({"node_type": int(NodeType.SWITCH)}, ("host-0006", "a switch of 1 ports; it was a CA")),
+        ({"num_ports": 2}, ("host-0006", "a CA of 2 ports", "it was a CA of 1 port")),
+        ({"node_type": int(NodeType.SWITCH)}, ("host-0006", "a switch of 1 port; it was a CA")),
         ({"local_port_num": 0}, ("behind leaf-3[2]", "impossible NodeInfo")),
         ({"num_ports": 0}, ("behind leaf-3[2]", "impossible NodeInfo")),
     ],

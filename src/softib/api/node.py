@@ -21,9 +21,10 @@ class Node(Suggests):
 
     >>> import softib
     >>> leaf = softib.generate("fat-tree", radix=4, levels=2)["leaf-1"]
-    >>> leaf, leaf[3]["peer"], leaf.peers
-    (<Node 'leaf-1': switch, 4 ports>, 'spine-1[1]', ['host-0001', 'host-0002', 'spine-1',
-    'spine-2'])
+    >>> leaf, leaf[3]["peer"]
+    (<Node 'leaf-1': switch, 4 ports>, 'spine-1[1]')
+    >>> leaf.peers
+    ['host-0001', 'host-0002', 'spine-1', 'spine-2']
     """
 
     def __init__(self, fabric: Fabric, row: int):
