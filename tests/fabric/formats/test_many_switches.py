@@ -19,5 +19,5 @@ def test_many_small_switches_without_links(tmp_path):
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS)),
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
-    assert f"{SWITCHES} switches, 0 channel adapters, 0 cables" in done.stdout + done.stderr
+    assert f"{SWITCHES:,} switches, 0 channel adapters, 0 cables" in done.stdout + done.stderr
     assert (tmp_path / "again.net").read_text().count("\nSwitch") >= SWITCHES - 1

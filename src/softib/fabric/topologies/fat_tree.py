@@ -85,8 +85,9 @@ def _leaf_ports(radix: int, levels: int, values: dict[str, Any]) -> tuple[int, i
     if u is None:
         u = radix - h if h and ratio == 1 else int(h / ratio) if h else int(radix / (1 + ratio))
     if u < 1:
+        hosts = f" with {counted(h, 'host')}" if h else ""
         raise impossible(
-            NAME, "uplinks", f": none are left with {counted(h, 'host')} on a {radix}-port leaf; fewer hosts_per_leaf"
+            NAME, "uplinks", f": none are left{hosts} on a {radix}-port leaf; give it fewer hosts_per_leaf"
         )
     h = h or min(radix - u, int(u * ratio + 1e-9))
     needs_half = levels > 2 or (values["uplinks"] is None and values["hosts_per_leaf"] is None and ratio == 1)
