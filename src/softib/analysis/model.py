@@ -88,7 +88,14 @@ class RoutingPart:
     @property
     def good(self) -> bool:
         """Every host port has a LID, every pair arrives and no credit loop can form."""
-        return self.deadlock_free and self.unreachable == 0 and self.ports_without_lid == 0
+        others = self.more.get("other_subnets", ())
+        return all(
+            free and not lost and not absent
+            for free, lost, absent in (
+                (self.deadlock_free, self.unreachable, self.ports_without_lid),
+                *((o["deadlock_free"], o["unreachable"], o["ports_without_lid"]) for o in others),
+            )
+        )
 
 
 @dataclass(frozen=True)

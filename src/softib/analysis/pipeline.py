@@ -201,6 +201,7 @@ def _check(report: Report, result: ReadResult, plan: Any, found: routed.Routed |
     routing: dict[str, Any] = {}
     if found is not None:
         routing = {"proof": found.proof, "quality": found.balance, "graph": found.graph, "remedy": remedy}
+        routing["others"] = [{"proof": o.proof, "quality": o.balance, "graph": o.graph} for o in found.others]
         if found.bring_up is None:  # the tables were read, not chosen by us
             routing["records"] = result.fabric.source.records | {"lfts"}
     if plan is not None:

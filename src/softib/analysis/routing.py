@@ -8,13 +8,14 @@ import numpy as np
 
 from softib.analysis.labels import with_names
 from softib.analysis.model import RoutingPart
+from softib.components import components
 from softib.fabric.model import Fabric
 from softib.routing.graph import SwitchGraph
 from softib.routing.proof.credit_loops import Channel
 from softib.routing.proof.verify import Pairs, Proof, verify
 from softib.routing.quality import Balance, balance
 
-__all__ = ["judge", "part_of"]
+__all__ = ["from_unmanaged", "judge", "part_of"]
 
 
 def judge(
@@ -50,6 +51,14 @@ def _ports_without_lid(fabric: Fabric, graph: SwitchGraph) -> int:
     ports = np.flatnonzero(fabric.linked & fabric.is_host[fabric.port_node])
     known = fabric.port(graph.end_node.astype(np.int64), graph.end_portnum.astype(np.int64))
     return int((~np.isin(ports, known)).sum())
+
+
+def from_unmanaged(graph: SwitchGraph) -> int:
+    """Pairs of a switch in a part without any address and an address: no manager knows the switch,
+    and nothing is expected to arrive."""
+    part = components(graph.n_switches, graph.link_switch, graph.peer)
+    addressed = np.isin(part, part[graph.end_switch])
+    return int((~addressed).sum()) * int((1 << graph.end_lmc.astype(np.int64)).sum())
 
 
 def _add_balance(part: RoutingPart, fabric: Fabric, graph: SwitchGraph, found: Balance) -> None:
@@ -93,7 +102,7 @@ def part_of(
         unreachable=proof.unreachable,
         loops=proof.ca_ca.loop + proof.ca_switch.loop,
         hops=proof.hops,
-        switch_unreachable=proof.switch_unreachable,
+        switch_unreachable=proof.switch_unreachable - from_unmanaged(graph),
         notes=with_names(notes, fabric),
         facts=[
             ("Virtual lanes in use", str(proof.vls)),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 # Importing a family registers its checks, in the order in which they run.
@@ -81,6 +82,7 @@ def check(
     sms: Sequence[dict[str, Any]] | None = None,
     records: frozenset[str] | None = None,
     structure: Structure | None = None,
+    others: Sequence[Mapping[str, Any]] = (),
 ) -> list[Finding]:
     """All findings about ``fabric``, each fault once, the most severe first, else in the order of
     the checks.
@@ -91,12 +93,16 @@ def check(
     ``plan``: compare every cable (or what :func:`~softib.diags.cabling_plan.compare.compare`
     found); ``sms``: subnet managers of a live fabric (else ``fabric.source.sms``); ``records``
     overrides what the source recorded (after bring-up: add ``lids``, ``states``); ``structure``
-    from :func:`~softib.diags.structure.recognise.recognise`, if at hand.
+    from :func:`~softib.diags.structure.recognise.recognise`, if at hand; ``others``:
+    ``proof``, ``quality`` and ``graph`` of each other subnet that has tables of its own.
     """
     context = _context(
         fabric, records, structure, problems=problems, proof=proof, quality=quality, graph=graph, sms=sms, remedy=remedy
     )
     found = [f for function in CHECKS.values() for f in function(context)]
+    for other in others:
+        same = replace(context, remedy=None, **other)
+        found += [f for function in _routing_checks.OF_TABLES for f in function(same)]
     compared = compare(fabric, plan) if isinstance(plan, CablingPlan) else plan
     return one_each(found, compared)
 

@@ -11,6 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
+from softib.components import components
 from softib.diags.finding import Location
 from softib.diags.hosts.host_descriptions import HostDescription, host_descriptions
 from softib.fabric.distinct_names import distinct_names
@@ -19,7 +20,6 @@ from softib.fabric.power_up import active_speed_codes
 from softib.iba.devices import is_aggregation_node
 from softib.iba.rates import LANES_BY_BIT, SPEED_BY_CODE, data_gbps
 from softib.iba.smp import PortInfo
-from softib.routing.parts import components
 
 __all__ = ["FabricView", "adapter_of", "components"]
 

@@ -23,13 +23,15 @@ PREFIX = "umad:"
 @dataclass
 class Opened:
     """An open wire into a subnet; ``status`` asks the daemon of a running fabric how it is (None:
-    nobody to ask). ``memory``: where its exporter keeps what it saw (None: nowhere)."""
+    nobody to ask). ``memory``: where its exporter keeps what it saw (None: nowhere).
+    ``other_subnets``: which subnets of the fabric the wire does not lead to ("": none)."""
 
     wire: MadWire
     name: str
     status: Callable[[], dict[str, Any]] | None
     close: Callable[[], None]
     memory: Path | None = None
+    other_subnets: str = ""
 
 
 def memory_of(source: str) -> Path:
@@ -76,7 +78,22 @@ def open_source(source: str) -> Opened:
     from softib.live.umad_client.fabric_port import FabricPort
 
     fabric_port = FabricPort(instance, None, classes)
-    return Opened(fabric_port, source, lambda: ask(instance, "status"), fabric_port.close, memory)
+    other_subnets = _other_subnets(instance)
+    return Opened(fabric_port, source, lambda: ask(instance, "status"), fabric_port.close, memory, other_subnets)
+
+
+def _other_subnets(instance: Instance) -> str:
+    from softib.fabric.subnets import managed_subnets, master_port
+    from softib.live.shared_fabric import SharedFabric
+
+    fabric = SharedFabric.snapshot(instance.shared_fabric)
+    masters = [fabric.port_name(master_port(fabric, ends)) for ends in managed_subnets(fabric)]
+    if len(masters) < 2:
+        return ""
+    return (
+        f"{instance.name} has {len(masters)} subnets with managers; this reads that of {masters[0]}, not that of "
+        f"{', '.join(masters[1:])}: name another as umad:DEVICE in 'softib run --fabric {instance.name} -- softib …'"
+    )
 
 
 def _instance(source: str) -> Instance | None:

@@ -92,6 +92,8 @@ def tiles(report: Report) -> list[Tile]:
         note = TABLES_OF.get(r.engine) or f"routed by {r.tables or r.engine}"
         if absent:
             note = f"of the ports that have a LID; {absent:,} cabled host ports have none; {note}"
+        if others := r.more.get("other_subnets"):
+            note = f"on one of {len(others) + 1} subnets; {note}"
         if r.switch_unreachable:
             note = f"and {r.switch_unreachable:,} from switches; {note}"
         out.append(Tile("Pairs without a path", f"{lost:,}", note, "bad" if lost or absent else "good"))

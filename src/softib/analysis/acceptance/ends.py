@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from softib.analysis.endpoints import MAX_RAILS
+from softib.components import components
 from softib.diags.acceptance.schedule import Ends
 from softib.diags.structure.recognise import Structure, recognise
 from softib.errors import UnknownName
@@ -16,7 +17,6 @@ from softib.fabric.end_ports import end_ports
 from softib.fabric.model import Fabric
 from softib.fabric.natural_order import natural_key
 from softib.routing.graph import SwitchGraph
-from softib.routing.parts import components
 
 __all__ = ["FabricEnds", "ends_of_fabric", "ends_of_hosts"]
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from softib.components import components
 from softib.diags.cable_rules.case import Case, Suspicion
 from softib.diags.finding import Severity
 from softib.plural import counted
-from softib.routing.parts import components
 
 __all__ = ["with_isolation"]
 

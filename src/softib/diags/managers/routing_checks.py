@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from softib.components import components
 from softib.diags.finding import Finding, Location, Severity
 from softib.diags.registry import Context, check_function, code, finding
 from softib.plural import counted, plural
-from softib.routing.parts import components
 from softib.routing.proof.reach import cas_of
 
 UNREACHABLE_PAIRS = code(
@@ -249,3 +249,7 @@ def unfit(c: Context) -> Iterator[Finding]:
             "io_guids": [f"{g:#018x}" for g in r.options.io_guids],
         },
     )
+
+
+OF_TABLES = (unreachable, unreachable_from_switches, credit_loops, imbalance)
+"""What is asked of each subnet's tables, where a fabric has several."""

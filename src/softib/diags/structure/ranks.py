@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from softib.components import components
 from softib.diags.labels import Labels
 from softib.diags.view import FabricView
-from softib.routing.parts import components
 
 __all__ = ["ranks"]
 

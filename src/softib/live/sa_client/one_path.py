@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from softib.errors import PeerError
 from softib.iba.sa import PathRecord
-from softib.live.control.client import attach
 from softib.live.instances import Instance
 from softib.live.sa_client.path_sls import manager_of
 from softib.live.sa_client.tables import SaTables
@@ -14,11 +13,10 @@ __all__ = ["path_sl"]
 PATIENCE_S = 10.0
 
 
-def path_sl(instance: Instance, slid: int, dlid: int) -> int:
-    """SL of the path between two LIDs. Raises :class:`PeerError` where no administration answers,
-    or it knows no path."""
-    attached = attach(instance)
-    lid, sl = manager_of(instance)
+def path_sl(instance: Instance, slid: int, dlid: int, port: int | None = None) -> int:
+    """SL of the path between two LIDs, asked on the subnet of port row ``port`` (None: of the default port).
+    Raises :class:`PeerError` where no administration answers, or it knows no path."""
+    attached, (lid, sl) = manager_of(instance, port)
     with SaTables(attached, lid, sl, PATIENCE_S) as sa:
         for _, records in sa.tables(PathRecord, [{"slid": slid, "dlid": dlid}]):
             if len(records):

@@ -9,7 +9,6 @@ import numpy as np
 
 from softib.errors import PeerError
 from softib.iba.sa import PathRecord
-from softib.live.control.client import attach
 from softib.live.instances import Instance
 from softib.live.sa_client.path_sls import manager_of
 from softib.live.sa_client.tables import SaTables
@@ -27,10 +26,11 @@ MOST_RECORDS = 40_000_000
 PATIENCE_S = 180.0
 
 
-def pair_sls(instance: Instance, slid: np.ndarray, dlid: np.ndarray) -> np.ndarray:
+def pair_sls(instance: Instance, slid: np.ndarray, dlid: np.ndarray, port: int | None = None) -> np.ndarray:
     """SL (int16) of the path from each LID of ``slid`` to that of ``dlid``, :data:`NO_RECORD` where
-    the administration has none. One query a source (SubnAdmGetTable by SLID) where that is less
-    work than one a pair (SubnAdmGet).
+    the administration has none, asked on the subnet of port row ``port`` (None: of the default
+    port). One query a source (SubnAdmGetTable by SLID) where that is less work than one a pair
+    (SubnAdmGet).
 
     Raises :class:`PeerError`, one line: no manager, none that answers within :data:`PATIENCE_S`,
     more than :data:`MOST_RECORDS`, and where it has no path at all.
@@ -45,7 +45,7 @@ def pair_sls(instance: Instance, slid: np.ndarray, dlid: np.ndarray) -> np.ndarr
             f"too many to ask for"
         )
     found = np.full(len(slid), NO_RECORD, np.int16)
-    attached, (lid, sl) = attach(instance), manager_of(instance)
+    attached, (lid, sl) = manager_of(instance, port)
     with SaTables(attached, lid, sl, PATIENCE_S) as sa:
         for pairs, answer in _by_source(sa, sources, row) if by_source else _by_pair(sa, slid, dlid):
             sl_of = np.full(1 << 16, NO_RECORD, np.int16)

@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from softib.errors import PeerError, SoftibError
 from softib.fabric.default_port import default_port
+from softib.fabric.subnets import subnet_of
 from softib.iba.constants import CapMask
 from softib.iba.sa import PathRecord
 from softib.iba.smp import PortInfo
@@ -27,10 +29,15 @@ are asked in a minute or two."""
 PATIENCE_S = 180.0
 
 
-def path_sls(instance: Instance, graph: SwitchGraph, progress: Callable[[str], None] = lambda text: None) -> np.ndarray:
+def path_sls(
+    instance: Instance,
+    graph: SwitchGraph,
+    progress: Callable[[str], None] = lambda text: None,
+    port: int | None = None,
+) -> np.ndarray:
     """uint8[ends, ends]: the SL from each CA port (row) to each end port (column) of ``graph``,
     :data:`NO_PATH` where the SA reports none. One query a source (GetTable by SLID), several at
-    once.
+    once, on the subnet of port row ``port`` (None: of the default port).
 
     Raises :class:`PeerError` in one line: more than :data:`MOST_PAIRS` pairs, no manager, or one
     that does not answer within :data:`PATIENCE_S`; and where one pair has paths of several SLs
@@ -42,8 +49,7 @@ def path_sls(instance: Instance, graph: SwitchGraph, progress: Callable[[str], N
         raise PeerError(
             f"{counted(pairs, 'path')} {plural(pairs, 'is', 'are')} too many to ask for (at most {MOST_PAIRS:,})"
         )
-    attached = attach(instance)
-    lid, sl = manager_of(instance)
+    attached, (lid, sl) = manager_of(instance, port)
     end_of = np.full(1 << 16, -1, np.int32)
     for offset in range(1 << int(graph.end_lmc.max(initial=0))):
         rows = np.flatnonzero(offset < (1 << graph.end_lmc.astype(np.int64)))
@@ -66,21 +72,30 @@ def path_sls(instance: Instance, graph: SwitchGraph, progress: Callable[[str], N
     return sls
 
 
-def manager_of(instance: Instance) -> tuple[int, int]:
-    """LID and SL of the master, as the default host's PortInfo says. Raises :class:`PeerError`
-    where none has been there, or where it has left: no port with that LID says IsSM any more, so a
-    question would wait for its timeout."""
+def manager_of(instance: Instance, port: int | None = None) -> tuple[dict[str, Any], tuple[int, int]]:
+    """The daemon's answer to a program on the subnet of port row ``port`` (None: of the default
+    port), on the default port where that is there, and LID and SL of the master, as PortInfo says.
+
+    Raises :class:`PeerError` where none has been there, or where it has left: no port with that LID
+    says IsSM any more, so a question would wait for its timeout."""
     from softib.live.shared_fabric import SharedFabric
 
     fabric = SharedFabric.snapshot(instance.shared_fabric)
     try:
-        info = fabric.port_info[default_port(fabric)]
+        default = default_port(fabric)
     except SoftibError as error:
         raise PeerError(str(error)) from None
+    subnet = subnet_of(fabric)
+    here = default if port is None or subnet[port] == subnet[default] else port
+    info = fabric.port_info[here]
     lid = int(PortInfo.master_sm_lid.get(info))
     if not lid:
         raise PeerError("no subnet manager has been there yet")
     is_sm = (PortInfo.cap_mask.get(fabric.port_info) & CapMask.IS_SM) > 0
-    if not (is_sm & (fabric.lid == lid)).any():
+    if not (is_sm & (fabric.lid == lid) & (subnet == subnet[here])).any():
         raise PeerError(f"the subnet manager at LID {lid} has left")
-    return lid, int(PortInfo.master_sm_sl.get(info))
+    master = lid, int(PortInfo.master_sm_sl.get(info))
+    if here == default:
+        return attach(instance), master
+    guid, portnum = int(fabric.node_guid[fabric.port_node[here]]), int(fabric.port_num[here])
+    return attach(instance, f"{guid:#018x}", portnum or None), master

@@ -114,6 +114,19 @@ class Routing(TypedDict):
     balance: Balance
     switch_routes: NotRequired[SwitchRoutes]
     """Only of tables that were read from a file."""
+    other_subnets: NotRequired[list[OtherSubnet]]
+    """Only of a fabric with several subnets that have tables of their own."""
+
+
+class OtherSubnet(TypedDict):
+    """Tables of a subnet of a fabric beside the one that the rest of the document is about."""
+
+    subnet: str
+    """Which one: that a port manages, or of a port."""
+    host_ports: int
+    unreachable: int
+    ports_without_lid: int
+    deadlock_free: bool
 
 
 class Route(Routing):

@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from softib.components import components
 from softib.iba.constants import LFT_NO_ROUTE
 from softib.plural import plural
 from softib.routing.bfs_kernels import distance_to_cas
@@ -32,7 +33,6 @@ from softib.routing.engines.lanes import by_direction, lanes_of, routing_on
 from softib.routing.engines.layers import channels, vl_state
 from softib.routing.engines.nue_kernels import Tree, add_tree, route_part
 from softib.routing.graph import SwitchGraph
-from softib.routing.parts import components
 from softib.routing.proof.credit_loops import dependencies_of
 from softib.routing.roots import rank_switches
 from softib.routing.tables import cas_per_switch, min_hops
