@@ -47,10 +47,12 @@ def judge(
 
 
 def _ports_without_lid(fabric: Fabric, graph: SwitchGraph) -> int:
-    """Cabled ports of hosts that the tables know no address of."""
+    """Cabled ports of hosts that the tables know no address of; of two that a cable joins directly,
+    those without one."""
     ports = np.flatnonzero(fabric.linked & fabric.is_host[fabric.port_node])
     known = fabric.port(graph.end_node.astype(np.int64), graph.end_portnum.astype(np.int64))
-    return int((~np.isin(ports, known)).sum())
+    direct = ~fabric.is_switch[fabric.port_node[fabric.port_peer[ports]]] & (fabric.lid[ports] > 0)
+    return int((~np.isin(ports, known) & ~direct).sum())
 
 
 def from_unmanaged(graph: SwitchGraph) -> int:
