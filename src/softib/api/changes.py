@@ -51,6 +51,13 @@ class Changes(Suggests, Sequence["Change"]):
         problems = (*self.before.problems, *self.after.problems)
         return diff_json(self.before.source, self.after.source, self._found, problems)
 
+    def lines(self) -> list[str]:
+        """As ``softib diff`` prints them: the cables of a node that is gone or new are a number in
+        its line."""
+        from softib.fabric.diff import lines_of
+
+        return lines_of(self._found)
+
     def _with(self, found: Sequence[Change]) -> Changes:
         return Changes(found, self.before, self.after)
 

@@ -32,10 +32,11 @@ class Server:
     """
 
     def __init__(self, source: str, name: str | None = None):
+        from softib.fabric.topologies.spec import stated_name
         from softib.live.instances import free, name_of
 
         self._began = time.monotonic()
-        self._instance = free(name_of(source) if name is None else name)
+        self._instance = free(name_of(stated_name(source)) if name is None else name)
         self._daemon: Daemon | None = None
 
     def start(

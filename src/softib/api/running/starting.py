@@ -48,12 +48,13 @@ def up(
     that its log says, ``progress`` the state while this waits. Raises :class:`InputError` with the
     line of ``softib up`` where that refuses.
     """
+    from softib.fabric.topologies.spec import stated_name
     from softib.live.instances import free, name_of
 
     given = {"sm": sm, **({"engine": engine} if engine else {}), "pace": pace, **options}
     with tempfile.TemporaryDirectory(prefix="softib-") as folder:
         path = _file_of(source, Path(folder))
-        label = source.name if isinstance(source, Fabric) else path
+        label = source.name if isinstance(source, Fabric) else stated_name(path)
         instance = free(name_of(label) if name is None else name)
         new = not instance.folder.exists()
         instance.folder.mkdir(mode=0o700, exist_ok=True)

@@ -50,6 +50,10 @@ def alike(problems: Iterable[Problem]) -> list[list[Problem]]:
     return list(groups.values())
 
 
+AGAIN = "is listed again"
+"""In the reason of a record that repeats another one: it was understood."""
+
+
 class Problems(list[Problem]):
     """The problems of one file, in the order found."""
 

@@ -27,7 +27,7 @@ from softib.fabric.formats.lft.parse import Dump, Section, parse_dump
 from softib.fabric.model import Fabric
 from softib.fabric.subnets import subnet_of
 from softib.iba.constants import LFT_NO_ROUTE, NodeType
-from softib.input_files import content
+from softib.input_files import text_content
 from softib.plural import counted, plural
 from softib.whole_files import write_file
 
@@ -41,7 +41,7 @@ def read_lfts(path: str | Path, fabric: Fabric) -> tuple[np.ndarray, list[Proble
     Raises :class:`UnreadableFile` where the file cannot be read or holds no table of a switch of
     ``fabric``.
     """
-    got = content(path)
+    got = text_content(path, what="dump of tables")
     data = got.data
     problems = Problems(str(path))
     if got.flaw:
@@ -86,7 +86,9 @@ def read_lids(path: str | Path, fabric: Fabric) -> tuple[np.ndarray, list[Proble
     switch, the first linked port of a CA. The flit simulator's rows state none: its ``.hcas``
     beside them does.
     """
-    data = content(path).data
+    data = text_content(path, what="dump of tables").data
+    if not data.strip(b"\0 \t\r\n"):
+        raise UnreadableFile(f"{path}: the file is empty; give a dump of tables")
     if looks_like_omnet(data):
         return read_hcas(hcas_of(Path(path)), fabric)
     text = data.decode("utf-8", "replace")
