@@ -50,7 +50,7 @@ def alike(problems: Iterable[Problem]) -> list[list[Problem]]:
     return list(groups.values())
 
 
-AGAIN = "is listed again"
+REPEATED = "repeats the record of"
 """In the reason of a record that repeats another one: it was understood."""
 
 

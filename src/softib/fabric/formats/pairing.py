@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from softib.fabric.formats.base import AGAIN, Problems
+from softib.fabric.formats.base import Problems
 from softib.fabric.formats.records import Records
 from softib.fabric.formats.same_key import NodeIndex
 from softib.fabric.formats.text import octets, shown
@@ -111,7 +111,7 @@ def _drop_repeats(
             continue
         problems.add(
             int(line[i]),
-            f"port {int(a[i]) % _STEP} {AGAIN}"
+            f"port {int(a[i]) % _STEP} is listed again"
             + (
                 f" (line {int(line[first])})"
                 if same
@@ -128,20 +128,20 @@ def _port_counts(
     its far end (``b``)."""
     stated = c["nports"]
     nports = stated.copy()
-    for ends, own in ((a, True), (b, False)):
+    for ends, local in ((a, True), (b, False)):
         rows = np.flatnonzero(usable & (ends >= 0))
         node, num = ends[rows] // _STEP, ends[rows] % _STEP
         unstated = stated[node] == 0
         np.maximum.at(nports, node[unstated], num[unstated])
         for i in rows[~unstated & (num > stated[node])].tolist():
             n = int(ends[i] // _STEP)
-            lost = "the record" if own else "this end of the cable"
+            lost = "the record" if local else "this end of the cable"
             problems.add(
                 int(c["port_line"][i]),
                 f"no port {int(ends[i] % _STEP)} of {_name(r, n)}, which has {counted(int(stated[n]), 'port')} by line "
                 f"{r.node_line[n]}; {lost} is left out",
             )
-            if own:
+            if local:
                 usable[i] = False
             else:
                 b[i] = -1

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from softib.errors import UnknownFormat, UnknownName, UnreadableFile
-from softib.fabric.formats.base import AGAIN, ReadResult
+from softib.fabric.formats.base import REPEATED, ReadResult
 from softib.fabric.formats.other_dumps import named_dump
 from softib.fabric.formats.text import decoded
 from softib.fabric.model import Fabric
@@ -238,7 +238,7 @@ def read(
 def _refuse_noise(path: Path, row: Format, result: ReadResult) -> None:
     """Raise :class:`UnknownFormat` where more of the file's lines failed than nodes and cables were
     read: it is no such file. Records that repeat are none that failed."""
-    failed = len({p.line for p in result.problems if p.line and AGAIN not in p.reason})
+    failed = len({p.line for p in result.problems if p.line and REPEATED not in p.reason})
     read = result.fabric.sizes.nodes + result.fabric.sizes.cables
     if failed > read:
         first = min((p for p in result.problems if p.line), key=lambda p: p.line)

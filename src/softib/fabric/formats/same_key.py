@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from softib.fabric.formats.base import Problems
+from softib.fabric.formats.base import REPEATED, Problems
 from softib.fabric.formats.records import Records
 from softib.fabric.formats.text import shown
 
@@ -60,7 +60,7 @@ def merge_repeated_nodes(r: Records, problems: Problems) -> NodeIndex:
                         )
                     kept.append(i)
                 else:
-                    problems.add(r.node_line[i], f"repeats the record of {shown(key)} in line {r.node_line[same]}")
+                    problems.add(r.node_line[i], f"{REPEATED} {shown(key)} in line {r.node_line[same]}")
                     dropped.add(i)
             shared[key] = kept
     index = NodeIndex(
