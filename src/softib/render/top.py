@@ -16,7 +16,7 @@ from softib.monitor.job_rates import JobRow, job_rows
 from softib.monitor.ranking import ORDERS, PortRow, ranked
 from softib.monitor.watch import Watch
 from softib.plural import counted
-from softib.render.documents import document
+from softib.result import document
 
 __all__ = ["VIEWS", "top_figures", "top_screen"]
 
