@@ -12,9 +12,9 @@ import numpy as np
 from softib.iba.constants import PortState, SmpAttr
 from softib.iba.smp import PortInfo, SMInfo
 from softib.live.shared_fabric import SharedFabric
+from softib.live.umad_client.abi import ASKS
 from softib.live.umad_client.devices import find_device
 from softib.live.umad_client.port import UmadPort
-from softib.live.umad_client.registrations import ASKS
 from softib.live.umad_sm import live_master
 
 EVERY_S = 0.02

@@ -1,8 +1,8 @@
 """What no MAD asks for: links that fail and train, time that passes, traps that the hardware or the
 host raises."""
 
-from softib.agents.kernels.ber import rates_of_loss, settle
 from softib.agents.kernels.big_endian import copy
+from softib.agents.kernels.faults.ber import rates_of_loss, settle
 from softib.agents.kernels.notice import local_change, notice, threshold
 from softib.agents.kernels.port_info import drop, fail, train
 from softib.agents.kernels.samples import advance

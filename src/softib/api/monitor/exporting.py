@@ -112,7 +112,7 @@ class Exporter(Suggests):
         needs two. ``fabric`` names the ports of files that hold counters alone. Raises
         :class:`InputError` and its kin as :func:`softib.observe` does."""
         from softib.monitor.exporter.names import SCHEMES
-        from softib.monitor.exporter.of_files import text_of_files
+        from softib.monitor.exporter.text import text_of_files
 
         if names not in SCHEMES:
             raise InputError(f"names={names!r}: give one of {', '.join(SCHEMES)}")

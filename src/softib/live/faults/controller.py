@@ -25,8 +25,7 @@ from softib.iba.constants import PhysState, PortState
 from softib.iba.rates import SPEED_BY_NAME
 from softib.iba.smp import PortInfo
 from softib.live.clock import clock_ps
-from softib.live.faults.known import PS, Fault, KnownFaults
-from softib.live.faults.locations import locations_of
+from softib.live.faults.fault_list import PS, Fault, KnownFaults, locations_of
 from softib.live.faults.options import KINDS, flap_times, options_of
 from softib.live.mad_router import MadRouter
 

@@ -12,15 +12,13 @@ from typing import Any
 from softib.diags.observations import ObservedPorts
 from softib.errors import InputError, MadTimeout, MissingLibrary, PeerError, SoftibError
 from softib.monitor.exporter.ratios import ErrorRatios
-from softib.monitor.exporter.service_metrics import ServiceMetrics
-from softib.monitor.exporter.standing import standing_text
+from softib.monitor.exporter.service_metrics import ServiceMetrics, standing_text
 from softib.monitor.exporter.text import PortText
 from softib.monitor.history import History
-from softib.monitor.increase import Interval
+from softib.monitor.intervals import Interval, same_cables
 from softib.monitor.opening import Opened
 from softib.monitor.poller import Pace
 from softib.monitor.seen_ports import SeenPorts
-from softib.monitor.series import same_cables
 from softib.monitor.watch import Watch
 
 __all__ = ["ExporterService"]

@@ -9,8 +9,7 @@ from softib.fabric.default_port import default_port
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import Method
 from softib.iba.smp import SwitchInfo
-from softib.live.subnet_reader.gets import read_subnet
-from softib.live.subnet_reader.source import fabric_of
+from softib.live.subnet_reader import fabric_of, read_subnet
 from softib.mad.batch import MadBatch
 from softib.scenario.bring_up import bring_up
 from softib.sm.config import SmConfig

@@ -6,8 +6,7 @@ import math
 import numpy as np
 
 from softib.agents.kernels.big_endian import get8, inner
-from softib.agents.kernels.fault_columns import LANES, WIDTH_AT
-from softib.agents.kernels.rng import grow, poisson, roll
+from softib.agents.kernels.faults.fault_columns import LANES, WIDTH_AT, grow, poisson, roll
 from softib.agents.kernels.route import LINK_UP, PHYS_AT
 from softib.agents.kernels.samples import speed_code
 from softib.fabric.counters import COUNTER_NAMES, LANE_COUNTERS

@@ -10,8 +10,7 @@ import math
 import numpy as np
 
 from softib.agents.kernels.big_endian import get8, inner
-from softib.agents.kernels.drain import WAIT, overflows, queue, tick
-from softib.agents.kernels.fault_columns import (
+from softib.agents.kernels.faults.fault_columns import (
     BER,
     BITS,
     FAULTY,
@@ -26,8 +25,10 @@ from softib.agents.kernels.fault_columns import (
     SLOW,
     STARVED,
     WIDTH_AT,
+    grow,
+    poisson,
 )
-from softib.agents.kernels.fec import (
+from softib.agents.kernels.faults.fec import (
     CODE_DATA_BITS,
     DETECTED,
     LANE_GBPS,
@@ -44,10 +45,9 @@ from softib.agents.kernels.fec import (
     on_lanes,
     wrong_blocks,
 )
-from softib.agents.kernels.flow_control import UPDATE_BITS, overrun, watchdog
+from softib.agents.kernels.faults.flow_control import UPDATE_BITS, WAIT, overflows, overrun, queue, tick, watchdog
 from softib.agents.kernels.mad_traffic import add
 from softib.agents.kernels.notice import threshold
-from softib.agents.kernels.rng import grow, poisson
 from softib.agents.kernels.route import LINK_UP, PHYS_AT, end_port
 from softib.agents.kernels.samples import FS_PER_PS, TICK_FS, speed_code
 from softib.fabric.counters import COUNTER_NAMES, DETAIL_COUNTERS
