@@ -56,24 +56,23 @@ def site(tmp_path, monkeypatch):
 
 @pytest.fixture
 def served():
-    """A function that starts a service on a fabric in this process: (service, fabric, wire, notices)."""
+    """A function that starts a service on a fabric in this process: (service, fabric, notices)."""
     from softib.monitor.exporter.service import ExporterService
 
     services = []
 
     def begin(*to: str):
         fabric, notices = fabric_up(), []
-        wire = Wire(fabric)
         services.append(
             ExporterService(
-                Opened(wire, "lab", None, lambda: None),
+                Opened(Wire(fabric), "lab", None, lambda: None),
                 port=0,
                 pace=Pace(timeout_ps=5 * 10**9),
                 sinks=open_exporters("lab", to),
                 notice=notices.append,
             )
         )
-        return services[-1], fabric, wire, notices
+        return services[-1], fabric, notices
 
     yield begin
     for service in services:
@@ -97,12 +96,12 @@ def test_the_tutorial_runs_as_it_is_written(tmp_path, softib):
 
 def test_the_rows_of_a_round_are_the_ports_that_counted(site, served, tmp_path):
     install_tutorial(site)
-    service, fabric, wire, notices = served(f"influx={tmp_path / 'rounds.txt'}")
+    service, fabric, notices = served(f"influx={tmp_path / 'rounds.txt'}")
     host = port_of(fabric, "host-0007", 1)
     counted = {host: 3, int(fabric.port_peer[host]): 11}
     service.step()
     for port, n in counted.items():
-        wire.plane.count(port, "symbol_error_counter", n)
+        fabric.counters["symbol_error_counter"][port] += n
     service.step()
     lines = (tmp_path / "rounds.txt").read_text()
     rose = re.findall(r"guid=(\w+),port=(\d+) .*\bsymbol_error_counter=([1-9]\d*)u", lines)
@@ -160,7 +159,7 @@ def test_without_packages_the_message_names_the_tutorial(site):
 def test_an_exporter_that_fails_costs_one_line_until_it_works_again(site, served, body):
     text = GOOD.format(body=f"self.n = getattr(self, 'n', 0) + 1\n        if self.n != 3: {body}")
     install(site, "raising-pkg", GROUP, {"e": "bad_mod:E"}, "bad_mod", text)
-    service, _, _, notices = served("e=x")
+    service, _, notices = served("e=x")
     for lines in (1, 1, 1, 2, 2):  # it takes the third round
         service.step()
         assert len(notices) == lines, notices

@@ -12,9 +12,9 @@ import numpy as np
 
 from softib.errors import InputError
 from softib.fabric.model import Fabric
-from softib.live.faults.options import KINDS
+from softib.live.faults.options import KINDS, PS
 
-__all__ = ["PS", "Fault", "KnownFaults", "locations_of"]
+__all__ = ["PS", "Fault", "FaultList", "locations_of"]
 
 
 _PORTS = re.compile(r"\*|\d+(-\d+)?(,\d+(-\d+)?)*")
@@ -60,8 +60,6 @@ def _cabled(fabric: Fabric, node: int, ports: str) -> list[int]:
     return [int(p) for p in rows.tolist() if int(fabric.port_num[p]) in wanted]
 
 
-PS = 10**12
-
 Key = tuple[str, int]
 OF_END = ("slow-port", "flow-control", "attenuation", "weak-laser", "hot-module")
 """Faults of one end of a link; the others are of the link, whichever end was named."""
@@ -92,7 +90,7 @@ class Fault:
         }
 
 
-class KnownFaults:
+class FaultList:
     """The faults of ``fabric``, one of a kind at a port, link or node."""
 
     def __init__(self, fabric: Fabric):
