@@ -2,7 +2,7 @@
 connection may still travel.
 
 A DREQ stays behind the data that was sent before it: as long as the program that it is for has
-completions of the connection to take, it waits (:mod:`softib.live.rdma_cm.unread_completions`), at
+completions of the connection to take, it waits (:mod:`softib.live.verbs.shared_heap`), at
 most ``Timing.unread_ms``.
 """
 

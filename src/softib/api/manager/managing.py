@@ -15,10 +15,10 @@ from softib.source import warn
 
 if TYPE_CHECKING:
     from softib.live.umad_client.devices import UmadDevice
-    from softib.live.umad_sm.live_master import Master
     from softib.live.umad_sm.manager import Hooks
     from softib.live.umad_sm.manager import UmadManager as Loop
     from softib.live.umad_sm.session import Job
+    from softib.live.umad_sm.wire import Master
     from softib.sm.dry_run import AttributeChange
     from softib.sm.sweep.report import SweepReport
 
