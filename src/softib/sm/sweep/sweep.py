@@ -235,8 +235,8 @@ class Sweep:
         self._back = back
         for guid in restarted:
             self.store.refused.pop(guid, None)
-        for node in self._reset.tolist():
-            self.groups.forget_switch(int(db.node_guid[node]))
+        for guid in db.node_guid[self._reset].tolist():
+            self.groups.forget_switch(guid)
         self.features.routed(self.graph, self.routing, self._reset, self._fresh)
 
     def _links(self) -> None:
