@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import errno
 
-from softib.cm.connections import Connections, HeldDreq, Message
-from softib.cm.endpoint import Endpoint, Event
-from softib.cm.path import ack_timeout
-from softib.cm.timers import MS_PS, Timer, code_ms
+from softib.cm.connections import MS_PS, Connections, HeldDreq, Message, Timer, code_ms
+from softib.cm.endpoint import Endpoint, Event, ack_timeout
 from softib.iba.cm import CmAttr
 from softib.iba.mad_codec import cm_mad
 
@@ -22,15 +20,14 @@ __all__ = [
     "answer_stray_dreq",
     "dreq_is_held",
     "dreq_must_wait",
+    "enter_timewait",
     "has_unread",
     "hold_dreq",
     "release_unanswered",
-    "resend_drep",
     "schedule_check",
+    "send_drep",
     "send_dreq",
-    "send_last_drep",
     "send_last_dreq",
-    "take_crossed_drep",
     "take_drep",
     "take_dreq",
     "take_held_dreq",
@@ -47,11 +44,8 @@ def _dreq(e: Endpoint) -> bytes:
     return cm_mad(CmAttr.DREQ, e.comm_id, **ids, remote_qpn=e.peer_qpn)
 
 
-def _drep(e: Endpoint) -> bytes:
-    return cm_mad(CmAttr.DREP, e.comm_id, local_comm_id=e.comm_id, remote_comm_id=e.peer_comm_id)
-
-
-def _enter_timewait(cm: Connections, e: Endpoint) -> None:
+def enter_timewait(cm: Connections, e: Endpoint, _: object) -> None:
+    """Wait until no packet of the connection can travel any more."""
     assert e.path is not None
     e.retries_left = 0
     cm.timers.start(e, code_ms(ack_timeout(e.path.life_time)))
@@ -67,8 +61,8 @@ def send_dreq(cm: Connections, e: Endpoint, _: None) -> None:
 
 def answer_dreq(cm: Connections, e: Endpoint, _: None) -> None:
     """The program answers the peer that ended the connection."""
-    cm.post(e, _drep(e))
-    _enter_timewait(cm, e)
+    send_drep(cm, e, None)
+    enter_timewait(cm, e, None)
 
 
 def take_held_dreq_at_end(cm: Connections, e: Endpoint, _: None) -> None:
@@ -81,11 +75,6 @@ def take_held_dreq_at_end(cm: Connections, e: Endpoint, _: None) -> None:
 def send_last_dreq(cm: Connections, e: Endpoint, _: None) -> None:
     """The id is destroyed: the peer hears it once."""
     cm.post(e, _dreq(e))
-
-
-def send_last_drep(cm: Connections, e: Endpoint, _: None) -> None:
-    """The id is destroyed, and the peer has ended the connection."""
-    cm.post(e, _drep(e))
 
 
 # -- a DREQ --
@@ -132,9 +121,10 @@ def take_held_dreq(cm: Connections, e: Endpoint, _: None) -> None:
     take_dreq(cm, e, None)
 
 
-def resend_drep(cm: Connections, e: Endpoint, m: Message) -> None:
-    """The peer repeats its DREQ: the DREP was lost."""
-    cm.post(e, _drep(e))
+def send_drep(cm: Connections, e: Endpoint, _: object) -> None:
+    """The peer repeats its DREQ because the DREP was lost, or the id of an ended connection is
+    destroyed."""
+    cm.post(e, cm_mad(CmAttr.DREP, e.comm_id, local_comm_id=e.comm_id, remote_comm_id=e.peer_comm_id))
 
 
 def answer_stray_dreq(cm: Connections, e: Endpoint, m: Message) -> None:
@@ -148,18 +138,13 @@ def answer_stray_dreq(cm: Connections, e: Endpoint, m: Message) -> None:
 
 def take_drep(cm: Connections, e: Endpoint, m: Message) -> None:
     """The peer has answered."""
-    _enter_timewait(cm, e)
+    enter_timewait(cm, e, None)
     cm.report(e, Event.DISCONNECTED, 0, {})
-
-
-def take_crossed_drep(cm: Connections, e: Endpoint, m: Message) -> None:
-    """Both sides ended the connection, and the program knows that already."""
-    _enter_timewait(cm, e)
 
 
 def release_unanswered(cm: Connections, e: Endpoint, _: object) -> None:
     """No DREP after all retries."""
-    _enter_timewait(cm, e)
+    enter_timewait(cm, e, None)
     cm.report(e, Event.DISCONNECTED, -errno.ETIMEDOUT, {})
 
 
