@@ -15,7 +15,7 @@ from softib.foreign_text import NAME, shown
 from softib.iba.constants import SM_SUPPORTS_EXTENDED_SPEEDS, CapMask, NodeType
 from softib.iba.smp import NodeInfo, PortInfo
 from softib.mad.smp_requests import Routes
-from softib.sm.managers.vport_table import VPortTable
+from softib.sm.vports.vport_table import VPortTable
 
 __all__ = ["Database"]
 

@@ -15,16 +15,16 @@ from softib.iba.notice import Notice
 from softib.mad.batch import MadBatch
 from softib.mad.transactor import Transactor
 from softib.sm.config import SmConfig
-from softib.sm.inventory import Need
 from softib.sm.journal import Journal
 from softib.sm.managers.link_mgr import fewest_data_vls
 from softib.sm.managers.mcast_mgr import McastManager, has_full
+from softib.sm.managers.partitions import Members
 from softib.sm.notices import Subscriptions, gid_notice, report
 from softib.sm.replication.records import Copied
 from softib.sm.sa.administrator import Administrator
-from softib.sm.sa.members import Members
-from softib.sm.sa.records.mcmember import Multicast, broadcast_mgid
-from softib.sm.sa.records.service import Services
+from softib.sm.sa.inventory import Need
+from softib.sm.sa.mcmember_record import Multicast, broadcast_mgid
+from softib.sm.sa.service_record import Services
 from softib.sm.sa.subnet import Subnet
 
 __all__ = ["SaManager"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from softib.sm.managers.ar_mgr import ArStore
-from softib.sm.managers.link_extensions import HeldExtensions
+from softib.sm.managers.link_policy import HeldExtensions
 from softib.sm.managers.mkeys import MKeys
 from softib.sm.managers.pkey_mgr import PkeyTables
 from softib.sm.managers.router_mgr import RouterTables

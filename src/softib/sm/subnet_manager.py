@@ -24,19 +24,17 @@ from softib.mad.batch import MadBatch
 from softib.mad.transactor import NEVER_PS, Transactor
 from softib.routing.engine import Routing
 from softib.routing.graph import SwitchGraph
+from softib.sm.aggregation.aggregation_mgr import AggregationManager
 from softib.sm.config import SmConfig
 from softib.sm.database import Database
-from softib.sm.ha.election import Election
-from softib.sm.ha.mastership import Holdings, Mastership
-from softib.sm.ha.priority_trap import priority_changed
+from softib.sm.ha.election import Election, SmState, priority_changed
+from softib.sm.ha.handover import Holdings, Mastership
 from softib.sm.health.silent import SilentPorts
-from softib.sm.managers.aggregation_mgr import AggregationManager
 from softib.sm.managers.lid_mgr import Lids
 from softib.sm.replication.records import Source
 from softib.sm.replication.replication import Replication
 from softib.sm.responder import Responder
 from softib.sm.sa_manager import SaManager
-from softib.sm.state import SmState
 from softib.sm.stores import Stores
 from softib.sm.sweep.between_sweeps import BetweenSweeps
 from softib.sm.sweep.phases import PHASES

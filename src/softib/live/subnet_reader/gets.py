@@ -18,7 +18,7 @@ from softib.mad.transactor import Transactor
 from softib.ragged import spread
 from softib.sm.config import SmConfig
 from softib.sm.database import Database
-from softib.sm.inventory import pkey_blocks
+from softib.sm.sa.inventory import pkey_blocks
 from softib.sm.sweep.discovery import Discovery
 from softib.sm.sweep.report import SweepReport
 from softib.sm.sweep.sorted_answers import by_attribute

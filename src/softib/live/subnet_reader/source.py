@@ -16,7 +16,7 @@ from softib.live.umad_client.port import UmadPort
 from softib.live.umad_client.registrations import ASKS
 from softib.live.umad_sm.wire import MadWire
 from softib.sm.database import Database
-from softib.sm.state import SmState
+from softib.sm.ha.election import SmState
 
 __all__ = ["PREFIX", "fabric_of", "read", "read_wire"]
 

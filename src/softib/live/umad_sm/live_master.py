@@ -13,7 +13,7 @@ from softib.live.clock import clock_ps
 from softib.live.umad_sm.wire import MadWire
 from softib.mad.batch import MadBatch
 from softib.mad.transactor import Transactor
-from softib.sm.state import SmState
+from softib.sm.ha.election import SmState
 
 __all__ = ["Master", "live_master", "smp_get", "transact"]
 

@@ -23,8 +23,8 @@ from softib.live.umad_sm.live_master import Master, live_master
 from softib.live.umad_sm.manager import Hooks, UmadManager, port_timeout_ms
 from softib.sm.config import SmConfig
 from softib.sm.dry_run import AttributeChange
+from softib.sm.ha.election import SmState
 from softib.sm.managers.mkeys import MKeys
-from softib.sm.state import SmState
 
 __all__ = ["Job", "Plan", "Until", "default_lids", "dry_run", "managing", "serve"]
 

@@ -22,7 +22,7 @@ from softib.routing.adaptive import AdaptivePorts, adaptive_ports, could_deadloc
 from softib.routing.engine import Routing
 from softib.routing.graph import SwitchGraph
 from softib.sm.database import Database
-from softib.sm.options.ar import ArConfig
+from softib.sm.options.softib_options import ArConfig
 from softib.sm.tables.table_store import TableStore
 
 __all__ = ["ArManager", "ArStore"]

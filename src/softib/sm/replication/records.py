@@ -17,17 +17,23 @@ import numpy as np
 from softib.iba.constants import GUID_BLOCK, LID_MCAST_MAX, LID_MCAST_MIN, LID_UCAST_MAX
 from softib.iba.sa import ServiceRecord
 from softib.sm.config import SmConfig
-from softib.sm.health.absent_ends import EndLocations
 from softib.sm.journal import Kind, alias_key, group_key, member_key, service_key
 from softib.sm.managers.lid_mgr import Lids
 from softib.sm.managers.mcast_mgr import Group, McastManager, Member
 from softib.sm.managers.partitions import Partition
+from softib.sm.managers.ucast_cache import EndLocations
 from softib.sm.notices import Subscription, Subscriptions
-from softib.sm.replication import partition_text
-from softib.sm.replication.path_records import SlPieces, absent, read_absent, read_sls
+from softib.sm.replication.long_records import (
+    SlPieces,
+    absent,
+    partition_pieces,
+    read_absent,
+    read_partitions,
+    read_sls,
+)
 from softib.sm.sa.alias_guids import AliasGuids
-from softib.sm.sa.records.mcmember import Multicast
-from softib.sm.sa.records.service import HEAD, NEVER_PS, PS_PER_S, Services
+from softib.sm.sa.mcmember_record import Multicast
+from softib.sm.sa.service_record import HEAD, NEVER_PS, PS_PER_S, Services
 from softib.sm.stores import Stores
 from softib.sm.tables.sl_history import GivenSls
 
@@ -95,7 +101,7 @@ class Source:
         root = bytes((Kind.ROOT,))
         out |= {root + g.to_bytes(8, "big"): b"" for g in self.stores.lft.roots}
         if self.config.partitions is not None:
-            out |= _numbered(Kind.PARTITIONS, partition_text.pieces(self.config.partitions))
+            out |= _numbered(Kind.PARTITIONS, partition_pieces(self.config.partitions))
         out |= _numbered(Kind.SLS, self.sl_pieces.of(self.stores.lft.sls))
         away = bytes((Kind.ABSENT,))
         out |= {away + g.to_bytes(8, "big"): where for g, where in absent(self.stores.lft.locations, here)}
@@ -196,7 +202,7 @@ def copied(records: dict[bytes, tuple[bytes, int]]) -> Copied:
             state, proxy = MEMBER.unpack(value)
             by_mgid[key[1:17]].members[int.from_bytes(key[17:], "big")] = Member(state, bool(proxy))
     out.groups = list(by_mgid.values())
-    out.partitions = partition_text.read([pieces[i] for i in sorted(pieces)])
+    out.partitions = read_partitions([pieces[i] for i in sorted(pieces)])
     out.sls, out.absent = read_sls([sls[i] for i in sorted(sls)]), read_absent(away)
     return out
 

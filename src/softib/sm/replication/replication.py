@@ -16,12 +16,10 @@ from softib.iba.replication import RECORD_OCTETS, RECORDS_AT, RECORDS_ATTR, STAT
 from softib.iba.smp import PortInfo
 from softib.mad.batch import MadBatch
 from softib.mad.transactor import NEVER_PS, Completed, Transactor
+from softib.sm.ha.election import SmState
 from softib.sm.journal import Journal
-from softib.sm.replication.messages import Record, head_of, reply, request
 from softib.sm.replication.records import Copied, Source
-from softib.sm.replication.replica import Replica
-from softib.sm.replication.sender import Sender
-from softib.sm.state import SmState
+from softib.sm.replication.transfer import Record, Replica, Sender, head_of, reply, request
 
 __all__ = ["Replication"]
 

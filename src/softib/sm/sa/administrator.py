@@ -16,15 +16,14 @@ from softib.iba.sa import (
     SaStatus,
 )
 from softib.mad.batch import MadBatch
-from softib.sm.inventory import Need
 from softib.sm.notices import Subscriptions
 from softib.sm.sa.fair_queue import FairQueue
-from softib.sm.sa.message import RESPONSE, fill, fill_table, reply_to
+from softib.sm.sa.inventory import Need
+from softib.sm.sa.mcmember_record import Multicast
+from softib.sm.sa.message import RESPONSE, Answer, Request, fill, fill_table, reply_to
 from softib.sm.sa.methods import DGID_AT, MULTICAST_PREFIX, answer_of
-from softib.sm.sa.records.mcmember import Multicast
-from softib.sm.sa.records.path import BIT
-from softib.sm.sa.records.service import Services
-from softib.sm.sa.request import Answer, Request
+from softib.sm.sa.path_record import BIT
+from softib.sm.sa.service_record import Services
 from softib.sm.sa.state import SaState
 
 __all__ = ["Administrator"]

@@ -20,7 +20,7 @@ from softib.iba.sa import InformInfo, Selector, ServiceRecord
 from softib.sm.managers.mcast_mgr import Group, Member
 from softib.sm.notices import Subscription
 from softib.sm.replication.records import Copied
-from softib.sm.sa.records.service import FOR_EVER, HEAD, NEVER_PS, PS_PER_S
+from softib.sm.sa.service_record import FOR_EVER, HEAD, NEVER_PS, PS_PER_S
 from softib.sm.sa_manager import SaManager
 
 __all__ = ["dump", "read_dump"]

@@ -11,15 +11,14 @@ from __future__ import annotations
 import numpy as np
 
 from softib.mad.smp_requests import RequestQueue
-from softib.sm.ha.election import SmControl
-from softib.sm.ha.mastership import SWEEPS_IN
+from softib.sm.ha.election import SmControl, SmEvent, SmState
+from softib.sm.ha.handover import SWEEPS_IN
 from softib.sm.managers.router_mgr import TAG_BLOCKS
-from softib.sm.managers.vport_mgr import VPORT_ATTRIBUTES, changed_nodes, look_for_changes
 from softib.sm.responder import Responder
-from softib.sm.state import SmEvent, SmState
 from softib.sm.sweep.light_sweep import LightSweep
 from softib.sm.sweep.phases import PHASES
 from softib.sm.sweep.runner import SweepRunner
+from softib.sm.vports.vport_mgr import VPORT_ATTRIBUTES, changed_nodes, look_for_changes
 
 __all__ = ["BetweenSweeps"]
 

@@ -16,13 +16,12 @@ from softib.mad.gmp_requests import kind_of
 from softib.mad.smp_requests import RequestQueue
 from softib.routing.engine import Routing
 from softib.routing.graph import SwitchGraph
+from softib.sm.aggregation.aggregation_mgr import AggregationManager
 from softib.sm.config import SmConfig
 from softib.sm.database import Database
-from softib.sm.managers.aggregation_mgr import AggregationManager
 from softib.sm.managers.ar_mgr import ArManager
 from softib.sm.managers.congestion_mgr import queue_congestion
-from softib.sm.managers.link_extensions import LinkExtensions
-from softib.sm.managers.link_policy import LinkPolicyManager
+from softib.sm.managers.link_policy import LinkExtensions, LinkPolicyManager
 from softib.sm.managers.pkey_mgr import PkeyManager
 from softib.sm.managers.qos_mgr import QosManager, needs_qos
 from softib.sm.options.qos import QosConfig

@@ -18,11 +18,10 @@ from softib.iba.smp import SMInfo, SwitchInfo
 from softib.mad.smp_requests import RequestQueue
 from softib.sm.database import Database
 from softib.sm.ha.election import Election, SmControl
-from softib.sm.inventory import Inventory, Need
-from softib.sm.managers.alias_mgr import queue_aliases
-from softib.sm.managers.mcast_fdb_top import queue_tops
 from softib.sm.managers.mcast_mgr import McastManager
-from softib.sm.sa.alias_guids import AliasGuids
+from softib.sm.managers.switch_info import queue_tops
+from softib.sm.sa.alias_guids import AliasGuids, queue_aliases
+from softib.sm.sa.inventory import Inventory, Need
 from softib.sm.sa.subnet import Subnet
 
 __all__ = ["LightSweep"]

@@ -18,14 +18,13 @@ from softib.routing.graph import SwitchGraph
 from softib.sm.config import SmConfig
 from softib.sm.database import Database
 from softib.sm.ha.election import Election
-from softib.sm.health.flapping import fallen_links
+from softib.sm.health.isolation import fallen_links
 from softib.sm.managers import lid_mgr, link_mgr, ucast_mgr
-from softib.sm.managers.mcast_fdb_top import queue_tops
 from softib.sm.managers.mcast_mgr import McastManager
 from softib.sm.managers.mkeys import hidden
+from softib.sm.managers.partitions import Members
 from softib.sm.managers.pkey_mgr import members_of
-from softib.sm.managers.vport_mgr import VPortManager
-from softib.sm.sa.members import Members
+from softib.sm.managers.switch_info import queue_tops
 from softib.sm.sa.subnet import Subnet
 from softib.sm.stores import Stores
 from softib.sm.sweep.answers import SweepAnswers
@@ -39,6 +38,7 @@ from softib.sm.sweep.report import SHOWN, SweepReport
 from softib.sm.sweep.wrong_answers import changed_devices, changed_neighbours
 from softib.sm.tables.lft_order import LftUpdate
 from softib.sm.tables.lft_plan import plan_change
+from softib.sm.vports.vport_mgr import VPortManager
 
 __all__ = ["Sweep"]
 

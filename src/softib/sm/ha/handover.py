@@ -1,5 +1,5 @@
-"""Which of several managers has the subnet: this one's state, what others tell it to do, and what
-it inherits (IBA 14.4.1)."""
+"""Mastership of a subnet: this manager's state, Set(SMInfo) of other managers, and what is handed over
+and inherited (IBA 14.4.1)."""
 
 from __future__ import annotations
 
@@ -11,16 +11,14 @@ import numpy as np
 from softib.iba.smp import PortInfo, SMInfo
 from softib.mad.transactor import NEVER_PS
 from softib.sm.config import SmConfig
-from softib.sm.ha.election import EVENT_OF, Election, SmControl
-from softib.sm.health.babbling import BabblingPorts
-from softib.sm.health.flapping import FlappingPorts
+from softib.sm.ha.election import EVENT_OF, Election, SmControl, SmEvent, SmState, next_state
+from softib.sm.health.isolation import BabblingPorts, FlappingPorts
 from softib.sm.health.silent import SilentPorts
 from softib.sm.managers.lid_mgr import Lids
+from softib.sm.managers.partitions import Members
 from softib.sm.replication.replication import Replication
-from softib.sm.sa.members import Members
 from softib.sm.sa.subnet import Subnet
 from softib.sm.sa_manager import SaManager
-from softib.sm.state import SmEvent, SmState, next_state
 from softib.sm.stores import Stores
 from softib.sm.sweep.schedule import Schedule
 

@@ -16,7 +16,7 @@ import numpy as np
 from softib.iba.sa import PathRecord as R
 from softib.iba.sa import SaStatus, Selector, mask_of
 from softib.sm.managers.mcast_mgr import Group
-from softib.sm.sa.members import Members
+from softib.sm.managers.partitions import Members
 from softib.sm.sa.path_kernels import Hops, PathFields, walk, write_paths
 from softib.sm.sa.path_policy import NONE, PathPolicy
 from softib.sm.sa.subnet import RATE_OF_RANK, RATE_RANK, Subnet

@@ -6,8 +6,8 @@ import numpy as np
 
 from softib.iba.sa import MultiPathRecord as R
 from softib.iba.sa import PathRecord, SaStatus, mask_of
-from softib.sm.sa.records.path import Paths
-from softib.sm.sa.request import Answer, Request
+from softib.sm.sa.message import Answer, Request
+from softib.sm.sa.path_record import Paths
 from softib.sm.sa.subnet import Subnet
 
 __all__ = ["multi_path"]

@@ -7,9 +7,8 @@ import numpy as np
 from softib.iba.sa import SaStatus, mask_of
 from softib.iba.sa import ServiceRecord as R
 from softib.sm.journal import Journal, service_key
-from softib.sm.sa.match import matching
-from softib.sm.sa.members import Members
-from softib.sm.sa.request import Answer, Request
+from softib.sm.managers.partitions import Members
+from softib.sm.sa.message import Answer, Request, matching
 from softib.sm.sa.subnet import Subnet
 
 __all__ = ["Services"]

@@ -21,8 +21,8 @@ from softib.ragged import spread
 from softib.sm.config import SmConfig
 from softib.sm.database import Database
 from softib.sm.managers.pkey_mgr import arranged, states
-from softib.sm.managers.vport_table import VPortTable
 from softib.sm.sweep.report import SweepReport
+from softib.sm.vports.vport_table import VPortTable
 
 __all__ = ["VPORT_ATTRIBUTES", "VPortManager", "changed_nodes", "look_for_changes"]
 

@@ -8,17 +8,21 @@ neither a LID nor a GUID of its own.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from softib.iba.constants import LID_UCAST_MAX
+from softib.iba.constants import LFT_NO_ROUTE, LID_UCAST_MAX
 from softib.iba.vports import VNodeInfo, VPortInfo
 
 if TYPE_CHECKING:
+    from softib.routing.engine import Routing
+    from softib.routing.graph import SwitchGraph
     from softib.sm.database import Database
 
-__all__ = ["VPortTable"]
+__all__ = ["VPortTable", "with_vports"]
+
 
 _COLUMNS = {
     "owner": (np.uint64, ()),
@@ -155,3 +159,41 @@ class VPortTable:
         named = VPortInfo.lid_by_vport_index.get(self.info).tolist()
         other = np.array([by_place.get((o, i), 0) for o, i in zip(self.owner.tolist(), named, strict=True)], np.int64)
         return np.where(ports < 0, 0, np.where(self.lid > 0, self.lid, np.where(other > 0, other, base)))
+
+
+def with_vports(db: Database, graph: SwitchGraph, routing: Routing) -> tuple[SwitchGraph, Routing]:
+    """Return graph and tables with an end, a column of the table and SLs for each LID of a virtual
+    port: those of the LID of its port, whatever the engine, so that what is proven of the tables
+    holds."""
+    vports = db.vports
+    ports = vports.ports(db)
+    rows = np.flatnonzero((vports.lid > 0) & (ports >= 0))
+    base = db.port_lid[ports[rows]]
+    if not len(rows) or not len(graph.end_lid):
+        return graph, routing
+    end = np.minimum(np.searchsorted(graph.end_lid, base), len(graph.end_lid) - 1)
+    routed = graph.end_lid[end] == base
+    rows, base, end = rows[routed], base[routed], end[routed]
+    lid = np.concatenate([graph.end_lid, vports.lid[rows]])
+    order = np.argsort(lid, kind="stable")
+    source = np.concatenate([np.arange(len(graph.end_lid)), end])[order]
+    joined = lambda held, theirs: np.concatenate([held, np.asarray(theirs, held.dtype)])[order]
+    nobody = np.zeros(len(rows), bool)
+    wide = replace(
+        graph,
+        end_lid=lid[order],
+        end_lmc=joined(graph.end_lmc, nobody),
+        end_switch=graph.end_switch[source],
+        end_port=graph.end_port[source],
+        end_is_switch=graph.end_is_switch[source],
+        end_guid=joined(graph.end_guid, vports.guid[rows]),
+        end_node=graph.end_node[source],
+        end_portnum=graph.end_portnum[source],
+        end_is_compute=joined(graph.end_is_compute, nobody),
+        max_lid=max(graph.max_lid, int(vports.lid[rows].max(initial=0))),
+    )
+    lft = np.full((len(routing.lft), wide.lft_size), LFT_NO_ROUTE, np.uint8)
+    lft[:, : routing.lft.shape[1]] = routing.lft
+    lft[:, vports.lid[rows]] = routing.lft[:, base]
+    path_sl = None if routing.path_sl is None else np.ascontiguousarray(routing.path_sl[:, source])
+    return wide, replace(routing, lft=lft, path_sl=path_sl)

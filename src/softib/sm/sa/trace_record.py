@@ -12,8 +12,8 @@ import numpy as np
 from softib.iba.constants import LFT_NO_ROUTE
 from softib.iba.sa import PathRecord, SaStatus
 from softib.iba.sa import TraceRecord as R
-from softib.sm.sa.records.path import ANY, Paths
-from softib.sm.sa.request import Answer, Request
+from softib.sm.sa.message import Answer, Request
+from softib.sm.sa.path_record import ANY, Paths
 from softib.sm.sa.subnet import Subnet
 
 __all__ = ["trace"]

@@ -10,7 +10,7 @@ from softib.iba.sa import InformInfo as I
 from softib.iba.sa import InformInfoRecord as R
 from softib.iba.sa import SaStatus
 from softib.sm.notices import Subscription, Subscriptions
-from softib.sm.sa.request import Answer, Request
+from softib.sm.sa.message import Answer, Request
 from softib.sm.sa.subnet import Subnet
 
 __all__ = ["subscribe", "table"]

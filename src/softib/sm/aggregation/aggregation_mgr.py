@@ -9,13 +9,12 @@ alone. The class is addressed by LID, so it comes last in a sweep.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from softib.errors import InputError
 from softib.iba.constants import DEFAULT_PKEY, Method, MgmtClass, NodeType
 from softib.iba.devices import is_aggregation_node
 from softib.iba.sharp import (
@@ -23,7 +22,6 @@ from softib.iba.sharp import (
     ENABLED,
     LATENCY,
     SHARP_CLASS_VERSION,
-    SHARP_TREES,
     STREAMING,
     ANInfo,
     QPAllocation,
@@ -36,55 +34,11 @@ from softib.mad.gmp_requests import GMP_DATA, GmpRequests
 from softib.mad.smp_requests import RequestQueue
 from softib.routing.engine import Routing
 from softib.routing.graph import SwitchGraph
+from softib.sm.aggregation.aggregation_trees import NOT_IN, AggregationTree, Job, build_tree, job_tree, roots_of
 from softib.sm.database import Database
-from softib.sm.managers.aggregation_trees import NOT_IN, AggregationTree, Job, build_tree, job_tree, roots_of
+from softib.sm.options.softib_options import AggregationConfig
 
-__all__ = ["AGGREGATION_OPTIONS", "AggregationConfig", "AggregationManager", "aggregation_config", "check_aggregation"]
-
-
-@dataclass(frozen=True)
-class AggregationConfig:
-    """``trees`` for small operations and ``streaming_trees`` for large ones, as far as the nodes
-    hold them."""
-
-    trees: int = 1
-    streaming_trees: int = 1
-
-
-def _count(least: int) -> Callable[[str], int]:
-    def read(text: str) -> int:
-        value = int(text, 0)
-        if not least <= value < SHARP_TREES:
-            raise ValueError
-        return value
-
-    read.__doc__ = f"a number from {least} to {SHARP_TREES - 1}"
-    return read
-
-
-AGGREGATION_OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
-    "aggregation_trees": ("aggregation_trees", _count(1)),
-    "aggregation_streaming_trees": ("aggregation_streaming_trees", _count(0)),
-}
-"""Name → (the same, what reads its value)."""
-
-
-def aggregation_config(found: Mapping[str, Any]) -> AggregationConfig | None:
-    """What options say; None without ``aggregation``. Raises :class:`InputError` for an option that
-    would have no effect."""
-    stated = {name: found[name] for name in AGGREGATION_OPTIONS if name in found}
-    if not found.get("aggregation"):
-        if stated:
-            raise InputError(f"{sorted(stated)[0]} has no effect without aggregation TRUE")
-        return None
-    return AggregationConfig(stated.get("aggregation_trees", 1), stated.get("aggregation_streaming_trees", 1))
-
-
-def check_aggregation(section: Mapping[str, Any]) -> None:
-    """Raise :class:`InputError` for an option of a fabric.yaml without ``aggregation: true``."""
-    for key in section:
-        if key in AGGREGATION_OPTIONS and not section.get("aggregation"):
-            raise InputError(f"sm.{key}: has no effect without aggregation: true")
+__all__ = ["AggregationManager"]
 
 
 @dataclass
@@ -256,7 +210,7 @@ class AggregationManager:
 
     def job(self, host_switch: np.ndarray, streaming: bool = False) -> Job | None:
         """A tree for hosts on switches of the graph, None where none fits
-        (:func:`~softib.sm.managers.aggregation_trees.job_tree`)."""
+        (:func:`~softib.sm.aggregation.aggregation_trees.job_tree`)."""
         return job_tree(self.tree_list, self.switch_of, host_switch, self.load, streaming)
 
     # -- requests --

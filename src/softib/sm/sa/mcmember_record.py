@@ -9,9 +9,8 @@ from softib.iba.sa import JoinState, SaStatus, Selector, mask_of
 from softib.iba.sa import MCMemberRecord as R
 from softib.sm.journal import Kind
 from softib.sm.managers.mcast_mgr import Group, McastManager, Member, has_full
-from softib.sm.sa.match import matching
-from softib.sm.sa.members import Members
-from softib.sm.sa.request import Answer, Request
+from softib.sm.managers.partitions import Members
+from softib.sm.sa.message import Answer, Request, matching
 from softib.sm.sa.subnet import RATE_OF_RANK, RATE_RANK, Subnet
 
 __all__ = ["Multicast", "group_record"]

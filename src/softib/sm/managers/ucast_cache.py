@@ -1,8 +1,8 @@
-"""Hosts that are away keep their place in the tables, as OpenSM's unicast cache does: a host that
-leaves or restarts changes no other's route.
+"""The unicast cache: hosts that are away keep their place in the tables, as with OpenSM's
+``use_ucast_cache``, so a host that leaves or restarts changes no other's route.
 
-Engines spread LIDs over ports in turn, so one LID less moves others by the thousand. As long as
-nothing else is plugged into the port of the switch where the host was, and nobody else has its
+Engines spread LIDs over ports in turn, so one LID fewer moves others by the thousand. As long as
+nothing else is plugged into the port of the switch where the host was, and no other port has its
 LIDs, it is routed as if it were there; what is sent to it is dropped at that port, which is down.
 """
 
