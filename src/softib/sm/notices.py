@@ -15,7 +15,7 @@ from softib.iba.constants import GSI_QP, MgmtClass
 from softib.iba.notice import Notice, TrapGid
 from softib.iba.sa import SA_DATA, InformInfo, SaAttr, SaHeader, SaMethod, SaNotice
 from softib.mad.batch import MadBatch
-from softib.sm.journal import Journal, subscription_key
+from softib.sm.journal import Journal, Kind, record_key
 
 __all__ = ["Subscriptions", "gid_notice", "report"]
 
@@ -37,7 +37,8 @@ class Subscription:
     @property
     def key(self) -> bytes:
         """Its name in the journal."""
-        return subscription_key(self.gid, self.lid, self.qp, self.inform)
+        where = self.lid.to_bytes(2, "big"), self.qp.to_bytes(4, "big")
+        return record_key(Kind.SUBSCRIPTION, *self.gid, *where, self.inform)
 
 
 class Subscriptions:

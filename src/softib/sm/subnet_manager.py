@@ -68,15 +68,15 @@ class SubnetManager:
         self.lids: Lids = {}
         self.mkeys = self._stores.mkeys
         self.mkeys.configure(config.mkey, config.mkey_lookup)
-        records = Source(sa.multicast, sa.services, sa.subscriptions, self.lids, self._stores, config, sa.sa.aliases)
-        self.replication = Replication(records, sa.journal)
+        records = Source(sa.multicast, sa.services, sa.subscriptions, self.lids, self._stores, sa.sa.aliases)
+        self.replication = Replication(records, sa.journal, config)
         self.silent = SilentPorts(config.window, config.timeout_ps, config.retries)
         self.schedule = Schedule()
         holdings = Holdings(sa, self.replication, self.silent, self._stores, self.lids)
         self._flapping = holdings.flapping
         self._phase = Phase()
         self._runner = SweepRunner(self.transactor, self._phase)
-        self._mastership = Mastership(self.election, holdings, self.schedule, self._runner.give_up)
+        self._mastership = Mastership(self.election, holdings, self.schedule, self._runner.give_up, config)
         self._runner.connect(self._mastership)
         self._responder = Responder(self._mastership, lambda: self.transactor.sent)
         self._between = BetweenSweeps(self._runner, self._responder)

@@ -53,19 +53,12 @@ class Mastership:
     has: Holdings
     schedule: Schedule
     give_up: Callable[[], None]
+    config: SmConfig
+    """The manager's settings; those of a master before add to them."""
     state: SmState = SmState.DISCOVERING
     heir: int = -1
     waits: int = 0
     controls_due: list[tuple[int, SmControl]] = field(default_factory=list)
-
-    @property
-    def config(self) -> SmConfig:
-        """The manager's settings: those of a master before add to them."""
-        return self.has.replication.source.config
-
-    @config.setter
-    def config(self, config: SmConfig) -> None:
-        self.has.replication.source.config = config
 
     @property
     def ready(self) -> bool:
@@ -89,7 +82,7 @@ class Mastership:
         self.has.sa_manager.open(subnet, members)
         replication = self.has.replication
         replication.lead()
-        replication.swept(subnet.end_guid)
+        replication.swept(subnet.end_guid, self.config.partitions)
         self.heir = heir = self.election.heir(local_guid)
         if heir >= 0:
             replication.offer(now_ps, self.election.guid_of(heir), int(subnet.db.port_lid[heir]))

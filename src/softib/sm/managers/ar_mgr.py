@@ -173,8 +173,7 @@ class ArManager:
         for mask, number in self.store.numbers[int(self.graph.switch_guid[s])].items():
             masks64[number] = np.frombuffer(mask, ">u8")[::-1]
         bit = np.uint64(1) << (port % 64).astype(np.uint64)
-        found: np.ndarray = (masks64[group, port // 64] & bit) > 0
-        return found
+        return (masks64[group, port // 64] & bit) > 0
 
     def _switch_of_lid(self) -> np.ndarray:
         """int32[LIDs, a whole number of blocks]: switch that a LID hangs on, -1 for none."""

@@ -134,10 +134,7 @@ def _agreed(ours: np.ndarray, theirs: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 def _speed(base: np.ndarray, ext: np.ndarray, ext2: np.ndarray) -> np.ndarray:
     """One number a speed: the larger the faster."""
-    value: np.ndarray = np.where(
-        ext2 > 0, ext2.astype(np.int64) << 16, np.where(ext > 0, ext.astype(np.int64) << 8, base)
-    )
-    return value
+    return np.where(ext2 > 0, ext2.astype(np.int64) << 16, np.where(ext > 0, ext.astype(np.int64) << 8, base))
 
 
 def ports_of(db: Database, rows: np.ndarray, rule: LinkRule) -> np.ndarray:

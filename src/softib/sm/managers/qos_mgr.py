@@ -68,10 +68,7 @@ class QosManager:
         enhanced = SwitchInfo.enhanced_port0.get(db.switch_info)[db.port_node] > 0
         kind = np.where(node_type == NodeType.ROUTER, KINDS.index("rtr"), KINDS.index("ca"))
         switch0 = np.where(enhanced, KINDS.index("sw0"), -1)
-        out: np.ndarray = np.where(
-            node_type == NodeType.SWITCH, np.where(db.port_num > 0, KINDS.index("swe"), switch0), kind
-        )
-        return out
+        return np.where(node_type == NodeType.SWITCH, np.where(db.port_num > 0, KINDS.index("swe"), switch0), kind)
 
     def set_high_limit(self, wanted: np.ndarray) -> None:
         """VLHighLimit of every port that shall have one (IBA 7.6.9.2.1); a port of one data VL

@@ -105,8 +105,7 @@ def _taken(graph: SwitchGraph, locations: EndLocations) -> np.ndarray:
     np.add.at(used, np.minimum(graph.end_lid.astype(np.int64) + (1 << graph.end_lmc.astype(np.int64)), 1 << 16), -1)
     count = np.concatenate([[0], np.cumsum(np.cumsum(used) > 0)])
     first = locations.lid.astype(np.int64)
-    taken: np.ndarray = count[np.minimum(first + (1 << locations.lmc.astype(np.int64)), 1 << 16)] > count[first]
-    return taken
+    return count[np.minimum(first + (1 << locations.lmc.astype(np.int64)), 1 << 16)] > count[first]
 
 
 def _inserted(graph: SwitchGraph, away: EndLocations, switch: np.ndarray) -> SwitchGraph:

@@ -3,6 +3,8 @@ never an exception."""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from softib.iba.constants import MadStatus
@@ -26,12 +28,19 @@ from softib.sm.sa.path_record import BIT
 from softib.sm.sa.service_record import Services
 from softib.sm.sa.state import SaState
 
-__all__ = ["Administrator"]
+__all__ = ["Administrator", "Deferred"]
 
 H = SaHeader
 A, M, E = SaAttr, SaMethod, SaStatus
 SA_CLASS_VERSION = 2
 STATUS = H.status.byte
+
+
+class Deferred(NamedTuple):
+    """A question (a batch of one), and the tables that must be read before it can be answered."""
+
+    need: Need
+    request: MadBatch
 
 
 class Administrator(SaState):
@@ -40,7 +49,7 @@ class Administrator(SaState):
     def __init__(self, sa_key: int, multicast: Multicast, subscriptions: Subscriptions, services: Services):
         super().__init__(sa_key, multicast, subscriptions, services)
         self.queue = FairQueue()
-        self.deferred: list[tuple[Need, MadBatch]] = []
+        self.deferred: list[Deferred] = []
         """Questions of the last batch that need tables of devices."""
 
     # -- batches --
@@ -51,9 +60,9 @@ class Administrator(SaState):
         if len(requests) == 1 and self.one_path and (reply := self.one_path.reply(requests, self.sa_key)) is not None:
             return reply
         key = H.sm_key.get(requests.mad)
-        known = (key == 0) | (key == np.uint64(self.sa_key))
-        if not known.all():
-            requests = requests[known]
+        fits = (key == 0) | (key == np.uint64(self.sa_key))
+        if not fits.all():
+            requests = requests[fits]
         if not len(requests):
             return MadBatch.zeros(0)
         if self.subnet is None:
@@ -66,7 +75,7 @@ class Administrator(SaState):
         for i in np.flatnonzero(todo).tolist():
             answer = self._one(requests, i, now_ps)
             if answer.wait is not None:
-                self.deferred.append((answer.wait, requests[i : i + 1]))
+                self.deferred.append(Deferred(answer.wait, requests[i : i + 1]))
                 answered[i] = False
                 continue
             long = self._write(answer, int(requests.mad[i, METHOD_AT]), reply.mad[i])
@@ -158,18 +167,14 @@ class Administrator(SaState):
         """Put an answer into its MAD; returns the whole message where it is longer."""
         if answer.status or answer.records is None:
             fill(out, answer.status)
-        elif method in (M.GET, M.SET, M.DELETE):
-            self._single(answer.records, out)
-        else:
+        elif method not in (M.GET, M.SET, M.DELETE):
             self.queue.learned(int(H.attr_id.get(out)), len(answer.records))
             return fill_table(out, answer.records)
-        return None
-
-    def _single(self, records: np.ndarray, out: np.ndarray) -> None:
-        if len(records) == 1:
-            fill(out, 0, records[0])
+        elif len(answer.records) == 1:
+            fill(out, 0, answer.records[0])
         else:
-            fill(out, E.TOO_MANY_RECORDS if len(records) else E.NO_RECORDS)
+            fill(out, E.TOO_MANY_RECORDS if len(answer.records) else E.NO_RECORDS)
+        return None
 
 
 ASKING = (M.GET, M.GET_TABLE, M.GET_MULTI)

@@ -15,7 +15,7 @@ from softib.iba.sa import GUIDInfoRecord as R
 from softib.iba.sa import SaMethod, SaStatus, mask_of
 from softib.iba.smp import PortInfo
 from softib.mad.smp_requests import RequestQueue
-from softib.sm.journal import Journal, alias_key
+from softib.sm.journal import Journal, Kind, record_key
 from softib.sm.sa.message import Answer, Request
 from softib.sm.sa.subnet import Subnet
 
@@ -68,7 +68,7 @@ class AliasGuids:
                 continue  # the answer shows what the entry holds
             self._enter(guid, table, entry, wanted)
         self.changed[guid, block] = None
-        self.journal.note(alias_key(guid, block))
+        self.journal.note(record_key(Kind.ALIAS, guid, bytes((block,))))
         for i, name in enumerate(NAMES):
             R.fields[name].set(record, int(table[block * GUID_BLOCK + i]))
         return Answer(records=record[None])
@@ -137,7 +137,7 @@ class AliasGuids:
         """Ports that left have none."""
         for guid in guids & self.tables.keys():
             for block in range(len(self.tables[guid]) // GUID_BLOCK):
-                self.journal.note(alias_key(guid, block))
+                self.journal.note(record_key(Kind.ALIAS, guid, bytes((block,))))
             for alias in self.tables.pop(guid)[1:].tolist():
                 self.owners.pop(alias, None)
 

@@ -79,8 +79,7 @@ class Inventory:
     @property
     def table(self) -> np.ndarray:
         """Records of what was read."""
-        records: np.ndarray = self._records[self._have]
-        return records
+        return self._records[self._have]
 
     def _pkeys(self, ports: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         db = self.subnet.db
@@ -125,5 +124,4 @@ def pkey_blocks(db: Database, ports: np.ndarray) -> np.ndarray:
     partition_cap = NodeInfo.partition_cap.get(db.node_info[node])
     enforced = SwitchInfo.partition_enforcement_cap.get(db.switch_info[node])
     cap = np.where(db.external[ports], enforced, partition_cap).astype(np.int64)
-    blocks: np.ndarray = -(-cap // PKEY_BLOCK)
-    return blocks
+    return -(-cap // PKEY_BLOCK)

@@ -175,7 +175,6 @@ def _equal(record: type[Structure], name: str, table: np.ndarray, query: np.ndar
     bits, offset = (f.bits, f.offset + int(element) * f.bits) if element else (f.width, f.offset)
     if offset % 8 == 0 and bits % 8 == 0:
         octets = slice(offset // 8, (offset + bits) // 8)
-        same: np.ndarray = (table[:, octets] == query[octets]).all(axis=1)
-        return same
+        return (table[:, octets] == query[octets]).all(axis=1)
     values = f.get(table) == f.get(query)
     return values.all(axis=1) if values.ndim > 1 else np.asarray(values)

@@ -6,7 +6,7 @@ import numpy as np
 
 from softib.iba.sa import SaStatus, mask_of
 from softib.iba.sa import ServiceRecord as R
-from softib.sm.journal import Journal, service_key
+from softib.sm.journal import Journal, Kind, record_key
 from softib.sm.managers.partitions import Members
 from softib.sm.sa.message import Answer, Request, matching
 from softib.sm.sa.subnet import Subnet
@@ -63,7 +63,7 @@ class Services:
         lease = int(R.service_lease.get(record)) if r.comp_mask & LEASE else FOR_EVER
         R.service_lease.set(record, lease)
         self.records[name] = record, NEVER_PS if lease == FOR_EVER else r.now_ps + lease * PS_PER_S, r.lid
-        self.journal.note(service_key(name))
+        self.journal.note(record_key(Kind.SERVICE, name))
         return Answer(records=_keyless(record))
 
     def delete(self, r: Request) -> Answer:
@@ -75,8 +75,7 @@ class Services:
             return Answer(SaStatus.NO_RECORDS)
         if not self._may(old, r.data, r):
             return Answer(SaStatus.REQ_INVALID)
-        del self.records[r.data[:HEAD].tobytes()]
-        self.journal.note(service_key(r.data[:HEAD].tobytes()))
+        self._remove(r.data[:HEAD].tobytes())
         return Answer(records=_keyless(old[0]))
 
     def list(self, r: Request) -> Answer:
@@ -96,13 +95,15 @@ class Services:
         """Remove the services of ports that left."""
         left = [k for k, (record, *_) in self.records.items() if int(R.service_gid.get(record)[1]) in guids]
         for name in left:
-            del self.records[name]
-            self.journal.note(service_key(name))
+            self._remove(name)
 
     def _expire(self, now_ps: int) -> None:
         for name in [n for n, (_, ends_ps, _) in self.records.items() if ends_ps <= now_ps]:
-            del self.records[name]
-            self.journal.note(service_key(name))
+            self._remove(name)
+
+    def _remove(self, name: bytes) -> None:
+        del self.records[name]
+        self.journal.note(record_key(Kind.SERVICE, name))
 
 
 def _keyless(record: np.ndarray) -> np.ndarray:

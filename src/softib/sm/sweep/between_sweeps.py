@@ -88,7 +88,7 @@ class BetweenSweeps:
         if task == "sync":
             self._check_master_lid = False
             if m.state == SmState.STANDBY:
-                self.has.replication.asks(now_ps)
+                self.has.replication.asks(now_ps, m.config.polling_timeout_ps)
         if task == "isolate":
             self.has.flapping.queue(db, queue, now_ps)
             return
