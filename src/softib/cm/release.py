@@ -1,5 +1,6 @@
-"""Release of connections (IBA 12.9.9): DREQ, DREP and the time for which packets of a dead
-connection may still travel.
+"""The end of a connection or of an attempt: REJ (IBA 12.6.7: refusals, withdrawn requests, attempts
+that are given up), DREQ and DREP (IBA 12.9.9), and the time for which packets of a dead connection
+may still travel.
 
 A DREQ stays behind the data that was sent before it: as long as the program that it is for has
 completions of the connection to take, it waits (:mod:`softib.live.rdma_cm.unread_completions`), at
@@ -9,20 +10,28 @@ most ``Timing.unread_ms``.
 from __future__ import annotations
 
 import errno
+from typing import NamedTuple
 
-from softib.cm.connections import MS_PS, Connections, HeldDreq, Message, Timer, code_ms
+from softib.cm.connections import MS_PS, Connections, HeldDreq, Message, Timer, code_ms, stray
 from softib.cm.endpoint import Endpoint, Event, ack_timeout
-from softib.iba.cm import CmAttr
+from softib.cm.messages import Received, rej_fields
+from softib.iba.cm import CmAttr, RejectReason
 from softib.iba.mad_codec import cm_mad
 
 __all__ = [
+    "Rejection",
     "answer_dreq",
     "answer_stray_dreq",
     "dreq_is_held",
     "dreq_must_wait",
     "enter_timewait",
+    "give_up",
     "has_unread",
     "hold_dreq",
+    "refuse_service_id",
+    "refuse_transport",
+    "reject_rep",
+    "reject_req",
     "release_unanswered",
     "schedule_check",
     "send_drep",
@@ -32,8 +41,69 @@ __all__ = [
     "take_dreq",
     "take_held_dreq",
     "take_held_dreq_at_end",
+    "take_rej",
     "timewait_over",
+    "withdraw_rep",
+    "withdraw_req",
 ]
+
+
+class Rejection(NamedTuple):
+    """The reason and private data of a program's REJ; by default those that the kernel sends for a
+    program that destroys its id or dies."""
+
+    reason: int = RejectReason.CONSUMER_DEFINED
+    private_data: bytes = b""
+
+
+def _send_rej(cm: Connections, e: Endpoint, rejected: Received, rejection: Rejection) -> None:
+    fields = rej_fields(e, rejected, rejection.reason, rejection.private_data, cm.node_guid(e.port))
+    cm.post(e, cm_mad(CmAttr.REJ, e.comm_id, **fields))
+
+
+def reject_req(cm: Connections, e: Endpoint, rejection: Rejection | None) -> None:
+    """The program refuses a request, or its id is destroyed."""
+    _send_rej(cm, e, Received.REQ, rejection or Rejection())
+
+
+def reject_rep(cm: Connections, e: Endpoint, rejection: Rejection | None) -> None:
+    """The program refuses the answer to its request, or its id is destroyed."""
+    _send_rej(cm, e, Received.REP, rejection or Rejection())
+
+
+def withdraw_rep(cm: Connections, e: Endpoint, rejection: Rejection | None) -> None:
+    """The program takes back what it sent, before the peer answered."""
+    _send_rej(cm, e, Received.NONE, rejection or Rejection())
+
+
+def withdraw_req(cm: Connections, e: Endpoint, rejection: Rejection | None) -> None:
+    """As :func:`withdraw_rep`; where the id is destroyed, with the reason "timeout" and the
+    NodeGUID: the peer has not sent its comm ID yet."""
+    _send_rej(cm, e, Received.NONE, rejection or Rejection(RejectReason.TIMEOUT))
+
+
+def give_up(cm: Connections, e: Endpoint, _: object) -> None:
+    """No answer after all retries (IBA 12.9.8: REJ, reason "timeout")."""
+    _send_rej(cm, e, Received.NONE, Rejection(RejectReason.TIMEOUT))
+    cm.report(e, Event.UNREACHABLE, -errno.ETIMEDOUT, {})
+
+
+def refuse_service_id(cm: Connections, e: Endpoint, m: Message) -> None:
+    """No listener."""
+    _send_rej(cm, stray(m), Received.REQ, Rejection(RejectReason.INVALID_SERVICE_ID))
+
+
+def refuse_transport(cm: Connections, listener: Endpoint, m: Message) -> None:
+    """Another type of QP listens."""
+    _send_rej(cm, stray(m), Received.REQ, Rejection(RejectReason.INVALID_TRANSPORT))
+
+
+def take_rej(cm: Connections, e: Endpoint, m: Message) -> None:
+    """The peer refused, withdrew or gave up. A request that its program has not accepted ends
+    silently."""
+    if e.events_enabled:
+        cm.report(e, Event.REJECTED, m.fields["reason"], m.fields)
+
 
 CHECK_MS = 1
 """How often it is checked whether the program has taken its completions."""

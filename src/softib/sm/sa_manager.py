@@ -19,12 +19,12 @@ from softib.sm.journal import Journal
 from softib.sm.managers.link_mgr import fewest_data_vls
 from softib.sm.managers.mcast_mgr import Group, McastManager, has_full
 from softib.sm.managers.partitions import Members
-from softib.sm.notices import Subscription, Subscriptions, gid_notice, report
 from softib.sm.sa.administrator import Administrator, Deferred
 from softib.sm.sa.inventory import Need
 from softib.sm.sa.mcmember_record import Multicast, broadcast_mgid
 from softib.sm.sa.service_record import Services
 from softib.sm.sa.subnet import Subnet
+from softib.sm.sa.subscriptions import Subscription, Subscriptions, gid_notice, report
 
 __all__ = ["SaManager", "SaRecords"]
 
@@ -220,7 +220,7 @@ class SaManager:
 
     def was_read(self, need: Need, table: np.ndarray) -> None:
         """The tables are here: answer the requests that wait for them."""
-        self.sa.learn(need, table)
+        self.sa.read[need] = table
         ready = [w for w in self.waiting if w.need == need]
         self.waiting = [w for w in self.waiting if w.need != need]
         for w in ready:

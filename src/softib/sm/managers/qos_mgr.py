@@ -20,7 +20,7 @@ from softib.routing.engine import Routing
 from softib.routing.graph import SwitchGraph
 from softib.sm.database import Database
 from softib.sm.options.qos import DROP, KINDS, QosConfig, QosTables
-from softib.sm.tables.table_store import TableStore
+from softib.sm.stores import TableStore
 
 __all__ = ["QosManager", "needs_qos"]
 

@@ -21,7 +21,6 @@ from softib.sm.managers.lid_mgr import Lids
 from softib.sm.managers.mcast_mgr import Group, McastManager, Member
 from softib.sm.managers.partitions import Partition
 from softib.sm.managers.ucast_cache import EndLocations
-from softib.sm.notices import Subscription, Subscriptions
 from softib.sm.replication.long_records import (
     SlPieces,
     absent,
@@ -33,6 +32,7 @@ from softib.sm.replication.long_records import (
 from softib.sm.sa.alias_guids import AliasGuids
 from softib.sm.sa.mcmember_record import Multicast
 from softib.sm.sa.service_record import HEAD, NEVER_PS, PS_PER_S, Services
+from softib.sm.sa.subscriptions import Subscription, Subscriptions
 from softib.sm.sa_manager import SaRecords
 from softib.sm.stores import Stores
 from softib.sm.tables.sl_history import GivenSls

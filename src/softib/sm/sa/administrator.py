@@ -3,6 +3,7 @@ never an exception."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -18,15 +19,19 @@ from softib.iba.sa import (
     SaStatus,
 )
 from softib.mad.batch import MadBatch
-from softib.sm.notices import Subscriptions
+from softib.sm.managers.partitions import Members
+from softib.sm.sa.alias_guids import AliasGuids
 from softib.sm.sa.fair_queue import FairQueue
 from softib.sm.sa.inventory import Need
 from softib.sm.sa.mcmember_record import Multicast
 from softib.sm.sa.message import RESPONSE, Answer, Request, fill, fill_table, reply_to
 from softib.sm.sa.methods import DGID_AT, MULTICAST_PREFIX, answer_of
-from softib.sm.sa.path_record import BIT
+from softib.sm.sa.one_path import OnePath
+from softib.sm.sa.path_record import BIT, Paths
 from softib.sm.sa.service_record import Services
-from softib.sm.sa.state import SaState
+from softib.sm.sa.subnet import Subnet
+from softib.sm.sa.subscriptions import Subscriptions
+from softib.sm.sa.views import Views
 
 __all__ = ["Administrator", "Deferred"]
 
@@ -43,14 +48,59 @@ class Deferred(NamedTuple):
     request: MadBatch
 
 
-class Administrator(SaState):
-    """Answers for the subnet that :meth:`refresh` got last; before the first one requests get BUSY."""
+class Administrator:
+    """Answers for the subnet that :meth:`refresh` got last (``subnet``); before the first one
+    requests get BUSY.
+
+    ``sm_info`` (returns uint8[64]) and ``other_managers`` (port of the database → SMInfo) are the
+    content of SMInfoRecord. ``tables`` are records by attribute that hold until the next sweep,
+    ``read`` those that devices answered.
+    """
 
     def __init__(self, sa_key: int, multicast: Multicast, subscriptions: Subscriptions, services: Services):
-        super().__init__(sa_key, multicast, subscriptions, services)
+        self.sa_key = sa_key
+        self.multicast, self.subscriptions, self.services = multicast, subscriptions, services
+        self.aliases = AliasGuids()
         self.queue = FairQueue()
         self.deferred: list[Deferred] = []
         """Questions of the last batch that need tables of devices."""
+        self.subnet: Subnet | None = None
+        self.members = Members.everybody(0)
+        self.paths: Paths | None = None
+        self.one_path: OnePath | None = None
+        self.views: Views | None = None
+        self.sm_info: Callable[[], np.ndarray] = lambda: np.zeros(64, np.uint8)
+        self.other_managers: dict[int, np.ndarray] = {}
+        self.tables: dict[int, np.ndarray] = {}
+        self.read: dict[Need, np.ndarray] = {}
+
+    # -- the subnet --
+
+    def close(self) -> None:
+        """Nobody's administrator."""
+        self.subnet = self.paths = self.one_path = self.views = None
+        self.members = Members.everybody(0)
+
+    def refresh(self, subnet: Subnet, members: Members) -> None:
+        """A sweep ended: from now on this is the subnet."""
+        self.subnet, self.members = subnet, members
+        self.paths = Paths(subnet, members)
+        self.views = Views(subnet, members)
+        self.one_path = OnePath(subnet, members, self.views.open)
+        self.renamed()
+        self.tables.clear()
+        self.read.clear()
+
+    def renamed(self) -> None:
+        """Alias GUIDs are others than before."""
+        self.administered.alias_guid, self.administered.alias_owner = self.aliases.columns()
+        self.tables.pop(int(SaAttr.GUID_INFO_RECORD), None)
+
+    @property
+    def administered(self) -> Subnet:
+        """``subnet``, where there is one."""
+        assert self.subnet is not None
+        return self.subnet
 
     # -- batches --
 

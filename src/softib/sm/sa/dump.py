@@ -18,8 +18,8 @@ from softib.errors import InputError
 from softib.iba.constants import LID_MCAST_MAX, LID_MCAST_MIN
 from softib.iba.sa import InformInfo, Selector, ServiceRecord
 from softib.sm.managers.mcast_mgr import Group, Member
-from softib.sm.notices import Subscription
 from softib.sm.sa.service_record import FOR_EVER, HEAD, NEVER_PS, PS_PER_S
+from softib.sm.sa.subscriptions import Subscription
 from softib.sm.sa_manager import SaManager, SaRecords
 
 __all__ = ["dump", "read_dump"]

@@ -7,6 +7,7 @@ their own in ``_METHODS``.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,14 +22,16 @@ from softib.iba.sa import (
     SaMethod,
     SaStatus,
 )
-from softib.sm.sa import inform_info
 from softib.sm.sa.inventory import READ_FROM_DEVICES, Need
 from softib.sm.sa.message import Answer, Request, matching, selected_components
 from softib.sm.sa.multipath_record import multi_path
 from softib.sm.sa.path_record import ANY, BIT, NUMB_PATH_DEFAULT, path_to_group
 from softib.sm.sa.record_tables import KINDS, MATCH_BITS, Kind, bits_match
-from softib.sm.sa.state import SaState
+from softib.sm.sa.subscriptions import subscribe
 from softib.sm.sa.trace_record import trace
+
+if TYPE_CHECKING:
+    from softib.sm.sa.administrator import Administrator
 
 __all__ = ["DGID_AT", "MULTICAST_PREFIX", "answer_of"]
 
@@ -47,7 +50,7 @@ RESP_TIME = 0x10
 QKEY = 0x80010000
 
 
-def answer_of(a: SaState, r: Request) -> Answer:
+def answer_of(a: Administrator, r: Request) -> Answer:
     """Return the records, the status, or what must be read first, for one request."""
     if r.attr in READ_FROM_DEVICES:
         return _from_devices(a, r)
@@ -59,7 +62,7 @@ def answer_of(a: SaState, r: Request) -> Answer:
     return _from_table(a, kind, r)
 
 
-def _from_table(a: SaState, kind: Kind, r: Request) -> Answer:
+def _from_table(a: Administrator, kind: Kind, r: Request) -> Answer:
     table = a.tables.get(r.attr) if kind.lasting else None
     if table is None:
         table = kind.table(a)
@@ -76,7 +79,7 @@ def _from_table(a: SaState, kind: Kind, r: Request) -> Answer:
     return Answer(records=records)
 
 
-def _from_devices(a: SaState, r: Request) -> Answer:
+def _from_devices(a: Administrator, r: Request) -> Answer:
     if r.method not in (M.GET, M.GET_TABLE):
         return Answer(MadStatus.BAD_ATTRIBUTE)
     if r.attr == A.PKEY_RECORD and not r.trusted:
@@ -102,7 +105,7 @@ def _from_devices(a: SaState, r: Request) -> Answer:
     return Answer(records=table[rows])
 
 
-def _class_port_info(a: SaState, r: Request) -> Answer:
+def _class_port_info(a: Administrator, r: Request) -> Answer:
     """ClassPortInfo (IBA 13.4.8.1, 15.2.5.1); nothing is redirected."""
     info = ClassPortInfo.pack(
         base_version=1,
@@ -117,24 +120,24 @@ def _class_port_info(a: SaState, r: Request) -> Answer:
     return Answer(records=info[None])
 
 
-def _multi_path(a: SaState, r: Request) -> Answer:
+def _multi_path(a: Administrator, r: Request) -> Answer:
     assert a.paths is not None
     return multi_path(a.administered, a.paths, r)
 
 
-def _subscribe(a: SaState, r: Request) -> Answer:
+def _subscribe(a: Administrator, r: Request) -> Answer:
     sees = None if a.views is None or a.views.open or r.end < 0 else a.views.ends(r.end)
-    return inform_info.subscribe(a.administered, a.subscriptions, r, sees)
+    return subscribe(a.administered, a.subscriptions, r, sees)
 
 
-def _trace(a: SaState, r: Request) -> Answer:
+def _trace(a: Administrator, r: Request) -> Answer:
     assert a.paths is not None and a.views is not None
     answer, path = trace(a.administered, a.paths, r)
     hidden = len(path) and not r.trusted and not len(a.views.filtered(A.PATH_RECORD, path, r.end))
     return Answer(E.NO_RECORDS) if hidden else answer
 
 
-def _path(a: SaState, r: Request) -> Answer:
+def _path(a: Administrator, r: Request) -> Answer:
     assert a.paths is not None
     if np.uint64(r.comp_mask) & BIT["dgid"] and r.data[DGID_AT] == MULTICAST_PREFIX:
         return _path_to_group(a, r)
@@ -152,7 +155,7 @@ def _path(a: SaState, r: Request) -> Answer:
     return Answer(E.NO_RESOURCES) if records is None else Answer(records=records)
 
 
-def _path_to_group(a: SaState, r: Request) -> Answer:
+def _path_to_group(a: Administrator, r: Request) -> Answer:
     """A path to a multicast GID: the group's MLID and levels."""
     assert a.paths is not None
     group = a.multicast.groups.groups.get(r.data[DGID_AT : DGID_AT + 16].tobytes())
@@ -165,13 +168,13 @@ def _path_to_group(a: SaState, r: Request) -> Answer:
     return Answer(records=path_to_group(a.administered, group, int(source[0]))[None])
 
 
-def _change_aliases(a: SaState, r: Request) -> Answer:
+def _change_aliases(a: Administrator, r: Request) -> Answer:
     answer = a.aliases.change(a.administered, r)
     a.renamed()
     return answer
 
 
-_METHODS: dict[tuple[int, int], Callable[[SaState, Request], Answer]] = {
+_METHODS: dict[tuple[int, int], Callable[[Administrator, Request], Answer]] = {
     (A.CLASS_PORT_INFO, M.GET): _class_port_info,
     (A.PATH_RECORD, M.GET): _path,
     (A.PATH_RECORD, M.GET_TABLE): _path,

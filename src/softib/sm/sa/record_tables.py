@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,8 +26,10 @@ from softib.iba.sa import (
 from softib.iba.smp import PortInfo
 from softib.iba.structure import Structure
 from softib.ragged import spread
-from softib.sm.sa import inform_info
-from softib.sm.sa.state import SaState
+from softib.sm.sa.subscriptions import inform_table
+
+if TYPE_CHECKING:
+    from softib.sm.sa.administrator import Administrator
 
 __all__ = ["KINDS", "Kind", "bits_match"]
 
@@ -42,12 +45,12 @@ class Kind:
     (``hidden``)."""
 
     record: type[Structure]
-    table: Callable[[SaState], np.ndarray]
+    table: Callable[[Administrator], np.ndarray]
     lasting: bool = True
     hidden: tuple[str, ...] = ()
 
 
-def _nodes(a: SaState) -> np.ndarray:
+def _nodes(a: Administrator) -> np.ndarray:
     """NodeRecord (15.2.5.2), one for each end port, ascending by LID. PortGUID and LocalPortNum are
     those of the end port."""
     subnet = a.administered
@@ -67,7 +70,7 @@ def _nodes(a: SaState) -> np.ndarray:
     return out
 
 
-def _ports(a: SaState) -> np.ndarray:
+def _ports(a: Administrator) -> np.ndarray:
     """PortInfoRecord (15.2.5.3) of each port whose PortInfo is known, ascending by LID and portnum.
     All ports of a switch have the LID of its port 0."""
     subnet = a.administered
@@ -79,7 +82,7 @@ def _ports(a: SaState) -> np.ndarray:
     return out
 
 
-def _switches(a: SaState) -> np.ndarray:
+def _switches(a: Administrator) -> np.ndarray:
     """SwitchInfoRecord (15.2.5.5), ascending by LID."""
     subnet = a.administered
     rows = subnet.switch_rows
@@ -89,7 +92,7 @@ def _switches(a: SaState) -> np.ndarray:
     return out
 
 
-def _lfts(a: SaState) -> np.ndarray:
+def _lfts(a: Administrator) -> np.ndarray:
     """LinearForwardingTableRecord (15.2.5.6) as written to the switches, ascending by LID and
     block; blocks up to LinearFDBTop."""
     subnet = a.administered
@@ -102,7 +105,7 @@ def _lfts(a: SaState) -> np.ndarray:
     return out
 
 
-def _mfts(a: SaState) -> np.ndarray:
+def _mfts(a: Administrator) -> np.ndarray:
     """MulticastForwardingTableRecord (15.2.5.8) as written to the switches, ascending by LID, block
     and position; blocks in which a switch forwards nothing are left out."""
     subnet, out = a.administered, []
@@ -116,7 +119,7 @@ def _mfts(a: SaState) -> np.ndarray:
     return np.concatenate(out) if out else MFTRecord.zeros(0)
 
 
-def _managers(a: SaState) -> np.ndarray:
+def _managers(a: Administrator) -> np.ndarray:
     """SMInfoRecord (15.2.5.10): this manager first, then those that answered it. The SM_Key is left
     out."""
     subnet = a.administered
@@ -128,7 +131,7 @@ def _managers(a: SaState) -> np.ndarray:
     return out
 
 
-def _links(a: SaState) -> np.ndarray:
+def _links(a: Administrator) -> np.ndarray:
     """LinkRecord (15.2.5.13): every cable once in each direction, ascending by LID and portnum of
     this end."""
     db, lid = a.administered.db, a.administered.lid_of_port
@@ -139,7 +142,7 @@ def _links(a: SaState) -> np.ndarray:
     return LinkRecord.pack(from_lid=lid[rows], from_port=db.port_num[rows], to_port=db.port_num[peer], to_lid=lid[peer])
 
 
-def _guids(a: SaState) -> np.ndarray:
+def _guids(a: Administrator) -> np.ndarray:
     """GUIDInfoRecord (15.2.5.18), as many blocks of an end port as its GUIDCap needs, ascending by
     LID and block. Entry 0 of block 0 is the PortGUID, the others are alias GUIDs."""
     subnet = a.administered
@@ -163,7 +166,7 @@ KINDS: dict[int, Kind] = {
     SaAttr.LFT_RECORD: Kind(LFTRecord, _lfts),
     SaAttr.MFT_RECORD: Kind(MFTRecord, _mfts, lasting=False),
     SaAttr.SM_INFO_RECORD: Kind(SMInfoRecord, _managers, lasting=False),
-    SaAttr.INFORM_INFO_RECORD: Kind(InformInfoRecord, lambda a: inform_info.table(a.subscriptions), lasting=False),
+    SaAttr.INFORM_INFO_RECORD: Kind(InformInfoRecord, lambda a: inform_table(a.subscriptions), lasting=False),
     SaAttr.LINK_RECORD: Kind(LinkRecord, _links),
     SaAttr.GUID_INFO_RECORD: Kind(GUIDInfoRecord, _guids),
 }

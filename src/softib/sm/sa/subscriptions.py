@@ -11,13 +11,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from softib.iba.constants import GSI_QP, MgmtClass
+from softib.iba.constants import GSI_QP, LID_UCAST_MAX, MgmtClass
 from softib.iba.notice import Notice, TrapGid
-from softib.iba.sa import SA_DATA, InformInfo, SaAttr, SaHeader, SaMethod, SaNotice
+from softib.iba.sa import SA_DATA, InformInfo, InformInfoRecord, SaAttr, SaHeader, SaMethod, SaNotice, SaStatus
 from softib.mad.batch import MadBatch
 from softib.sm.journal import Journal, Kind, record_key
+from softib.sm.sa.message import Answer, Request
+from softib.sm.sa.subnet import Subnet
 
-__all__ = ["Subscriptions", "gid_notice", "report"]
+__all__ = ["Subscriptions", "gid_notice", "inform_table", "report", "subscribe"]
 
 ALL, ALL_TYPES = 0xFFFF, 0xFFFFFF
 CLASS_MANAGER = 4
@@ -138,3 +140,71 @@ def report(notice: np.ndarray, issuer: tuple[int, int], to: list[Subscription]) 
         notice=notice, issuer_gid=np.array(issuer, np.uint64)
     )
     return batch
+
+
+SECURITY_TRAPS = range(256, 260)
+ALL_LIDS, MULTICAST = 0xFFFF, 0xFF
+INFORM_AT = InformInfoRecord.fields["gid"].byte
+
+
+def subscribe(subnet: Subnet, subscriptions: Subscriptions, r: Request, sees: np.ndarray | None = None) -> Answer:
+    """Set(InformInfo): the requester wants reports, or no longer; they go to the QP that asked.
+
+    Security traps only to the trusted (IBA 14.2.5.1, they tell keys). ``sees`` bool[ends]: whom the
+    requester sees (None: everybody); a GID or a range of LIDs with anybody else is refused, as
+    OpenSM refuses it.
+    """
+    inform = r.data[: InformInfo.size].copy()
+    wants, qpn = int(InformInfo.subscribe.get(inform)), int(InformInfo.qpn.get(inform))
+    if r.end < 0 or wants > 1:
+        return Answer(SaStatus.REQ_INVALID)
+    if not r.trusted and not _may_hear(subnet, inform, r.end, sees):
+        return Answer(SaStatus.REQ_INVALID)
+    if (
+        int(InformInfo.is_generic.get(inform))
+        and int(InformInfo.trap_number.get(inform)) in SECURITY_TRAPS
+        and not r.trusted
+    ):
+        return Answer(SaStatus.REQ_DENIED)
+    qp = r.qp if wants or not qpn else qpn
+    key = inform.copy()
+    InformInfo.subscribe.set(key, 1)
+    InformInfo.qpn.set(key, qp)
+    gid = (subnet.config.subnet_prefix, int(subnet.end_guid[r.end]))
+    one = Subscription(gid, r.lid, qp, key.tobytes())
+    if wants:
+        subscriptions.add(one)
+    elif not subscriptions.remove(one):
+        return Answer(SaStatus.REQ_INVALID)
+    return Answer(records=np.concatenate([inform, np.zeros(4, np.uint8)])[None])
+
+
+def _may_hear(subnet: Subnet, inform: np.ndarray, end: int, sees: np.ndarray | None) -> bool:
+    """Is the issuer that it names, or each in its range of LIDs, a port that the requester sees?
+    LID 0xffff means all: the reports are what is seen."""
+    gid = np.asarray(InformInfo.gid.get(inform), np.uint64)
+    if gid.any():
+        if int(gid[0]) >> 56 == MULTICAST:
+            return True  # of traps 66 and 67: the group
+        issuers = subnet.ends_of_gid(gid[None])
+        return sees is None or bool(sees[issuers[issuers >= 0]].all())  # nobody's: who waits for it hears when it comes
+    begin, last = int(InformInfo.lid_range_begin.get(inform)), int(InformInfo.lid_range_end.get(inform))
+    if begin in (0, ALL_LIDS):
+        return True
+    if max(begin, last) > LID_UCAST_MAX:
+        return False
+    issuers = np.unique(subnet.end_of_lid[begin : max(begin, last) + 1])
+    issuers = issuers[issuers >= 0]
+    return sees is None or bool(sees[issuers].all())
+
+
+def inform_table(subscriptions: Subscriptions) -> np.ndarray:
+    """uint8[subscriptions, 64]; ``enum`` counts the subscriptions of one subscriber from 0."""
+    out = InformInfoRecord.zeros(len(subscriptions.all))
+    seen: dict[tuple[int, int], int] = {}
+    for row, s in zip(out, subscriptions.all, strict=True):
+        InformInfoRecord.subscriber_gid.set(row, np.array(s.gid, np.uint64))
+        InformInfoRecord.enum.set(row, seen.get(s.gid, 0))
+        seen[s.gid] = seen.get(s.gid, 0) + 1
+        row[INFORM_AT : INFORM_AT + InformInfo.size] = np.frombuffer(s.inform, np.uint8)
+    return out
