@@ -21,7 +21,7 @@ from softib.sm.database import Database
 from softib.sm.sa.inventory import pkey_blocks
 from softib.sm.sweep.discovery import Discovery
 from softib.sm.sweep.report import SweepReport
-from softib.sm.sweep.sorted_answers import by_attribute
+from softib.sm.sweep.request_window import by_attribute
 
 __all__ = ["Progress", "Subnet", "read_nodes", "read_subnet"]
 

@@ -27,6 +27,13 @@ from softib.sm.options.link import ALL_EXT, ALL_SPEEDS, ALL_WIDTHS, EXT_NONE, FD
 __all__ = ["EXTENSIONS", "HeldExtensions", "LinkExtensions", "LinkPolicyManager", "ports_of"]
 
 P = PortInfo
+COMPONENTS = {
+    "width": (P.link_width_enabled, P.link_width_supported, ALL_WIDTHS),
+    "speed": (P.link_speed_enabled, P.link_speed_supported, ALL_SPEEDS),
+    "ext": (P.link_speed_ext_enabled, P.link_speed_ext_supported, ALL_EXT),
+    "ext2": (P.link_speed_ext2_enabled, P.link_speed_ext2_supported, 7),
+}
+"""Component of a rule → the fields of PortInfo, and the value that stands for all that is supported."""
 
 
 class LinkPolicyManager:
@@ -37,31 +44,18 @@ class LinkPolicyManager:
         self.db, self.trained = db, trained
         self.notes: list[str] = []
         self.rows = linked(db)
-        info = db.port_info
-        self.wanted = {
-            "width": P.link_width_enabled.get(info).copy(),
-            "speed": P.link_speed_enabled.get(info).copy(),
-            "ext": P.link_speed_ext_enabled.get(info).copy(),
-            "ext2": P.link_speed_ext2_enabled.get(info).copy(),
-        }
+        self.wanted = {name: enabled.get(db.port_info).copy() for name, (enabled, _, _) in COMPONENTS.items()}
         for rule in policy.rules:
             self._apply(rule)
 
     def _apply(self, rule: LinkRule) -> None:
         info, rows = self.db.port_info, ports_of(self.db, self.rows, rule)
-        supported = {
-            "width": P.link_width_supported.get(info[rows]),
-            "speed": P.link_speed_supported.get(info[rows]),
-            "ext": P.link_speed_ext_supported.get(info[rows]),
-            "ext2": P.link_speed_ext2_supported.get(info[rows]),
-        }
-        everything = {"width": ALL_WIDTHS, "speed": ALL_SPEEDS, "ext": ALL_EXT, "ext2": 7}
-        for component, can in supported.items():
-            value = getattr(rule, component)
+        for component, (_, supported, everything) in COMPONENTS.items():
+            can, value = supported.get(info[rows]), getattr(rule, component)
             if component == "ext" and value == EXT_NONE:
                 self.wanted[component][rows] = np.where(can > 0, EXT_NONE, self.wanted[component][rows])
             elif value:
-                bits = can if value == everything[component] else can & value
+                bits = can if value == everything else can & value
                 # Where a port can do nothing of it, the component stays: 0 would mean no change to the device, too.
                 self.wanted[component][rows] = np.where(bits > 0, bits, self.wanted[component][rows])
 
@@ -69,18 +63,12 @@ class LinkPolicyManager:
         """Put a Set(PortInfo) for each port whose Enabled components are not as wanted. Tags are
         ports."""
         held = self.db.port_info[self.rows]
-        fields = {
-            "width": P.link_width_enabled,
-            "speed": P.link_speed_enabled,
-            "ext": P.link_speed_ext_enabled,
-            "ext2": P.link_speed_ext2_enabled,
-        }
         change = np.zeros(len(self.rows), bool)
-        for name, field in fields.items():
+        for name, (field, _, _) in COMPONENTS.items():
             change |= field.get(held) != self.wanted[name][self.rows]
         rows = self.rows[change]
         image = unchanged(self.db.port_info[rows])
-        for name, field in fields.items():
+        for name, (field, _, _) in COMPONENTS.items():
             field.set(image, self.wanted[name][rows])
         queue.set(SmpAttr.PORT_INFO, self.db.port_route[rows], rows, self.db.port_modifier(rows), image)
 
@@ -140,13 +128,13 @@ def _speed(base: np.ndarray, ext: np.ndarray, ext2: np.ndarray) -> np.ndarray:
 def ports_of(db: Database, rows: np.ndarray, rule: LinkRule) -> np.ndarray:
     """Those of ports ``rows`` that the rule is about."""
     owners = np.unique(db.port_node[rows])
-    fits = [n for n in owners.tolist() if _names(db, n, rule.node)] if rule.node != "*" else owners.tolist()
+    fits = [
+        n
+        for n in owners.tolist()
+        if fnmatchcase(db.name(n), rule.node) or rule.node.lower() == f"{int(db.node_guid[n]):#018x}"
+    ]
     rows = rows[np.isin(db.port_node[rows], fits)]
     return rows[np.isin(db.port_num[rows], sorted(rule.portnums))] if rule.portnums else rows
-
-
-def _names(db: Database, node: int, pattern: str) -> bool:
-    return fnmatchcase(db.name(node), pattern) or pattern.lower() == f"{int(db.node_guid[node]):#018x}"
 
 
 EXTENDED, FEC = int(SmpAttr.MLNX_EXT_PORT_INFO), int(SmpAttr.PORT_INFO_EXT)

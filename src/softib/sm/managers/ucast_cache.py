@@ -79,7 +79,7 @@ def with_absent(graph: SwitchGraph, before: EndLocations) -> tuple[SwitchGraph, 
     at = np.minimum(np.searchsorted(graph.switch_guid[by_guid], away.switch_guid), graph.n_switches - 1)
     switch = by_guid[at]
     there = graph.switch_guid[switch] == away.switch_guid
-    full = np.concatenate([_key(graph.end_switch, graph.end_port), _key(_owner(graph), graph.out_port)])
+    full = np.concatenate([_key(graph.end_switch, graph.end_port), _key(graph.link_switch, graph.out_port)])
     occupied = there & np.isin(_key(switch, away.port), full)
     rows = np.flatnonzero(there & ~occupied)
     _, first = np.unique(
@@ -92,10 +92,6 @@ def with_absent(graph: SwitchGraph, before: EndLocations) -> tuple[SwitchGraph, 
 
 def _key(switch: np.ndarray, port: np.ndarray) -> np.ndarray:
     return switch.astype(np.int64) << 8 | port
-
-
-def _owner(graph: SwitchGraph) -> np.ndarray:
-    return graph.link_switch
 
 
 def _taken(graph: SwitchGraph, locations: EndLocations) -> np.ndarray:

@@ -5,7 +5,7 @@ What a key says has its effect, or it is an error: nothing is passed over.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -62,6 +62,13 @@ NEEDS: tuple[tuple[Collection[str], tuple[str, ...], str], ...] = (
     (("aggregation_trees", "aggregation_streaming_trees"), ("aggregation",), "aggregation: true"),
 )
 """Keys, the policies of which one must be on for them to have an effect, and how to say so."""
+FILES: dict[str, tuple[str, Callable[[str, str], Any]]] = {
+    "partitions": ("partitions", lambda text, path: tuple(parse_partitions(text, path))),
+    "qos_policy_file": ("qos_policy", parse_policy),
+    "prefix_routes_file": ("prefix_routes", parse_prefix_routes),
+    "link_policy_file": ("link_policy", parse_link_policy),
+}
+"""Options that name a file → the field that its reader fills."""
 ONLY_WITH = {
     "torus_config": ("torus-2QoS",),
     "lfts_file": ("file",),
@@ -108,16 +115,9 @@ def settings_of(section: Mapping[str, Any]) -> dict[str, Any]:
         if section.get(key) is not None:
             ours = OPTIONS[key][0] if key in MKEY else key
             found[ours] = read_value(key, str(section[key]), f"sm.{key}")
-    if section.get("partitions"):
-        found["partitions"] = tuple(parse_partitions(_text(section["partitions"]), section["partitions"]))
-    if section.get("qos_policy_file"):
-        found["qos_policy"] = parse_policy(_text(section["qos_policy_file"]), section["qos_policy_file"])
-    if section.get("prefix_routes_file"):
-        path = section["prefix_routes_file"]
-        found["prefix_routes"] = parse_prefix_routes(_text(path), path)
-    if section.get("link_policy_file"):
-        path = section["link_policy_file"]
-        found["link_policy"] = parse_link_policy(_text(path), path)
+    for key, (field, parse) in FILES.items():
+        if section.get(key):
+            found[field] = parse(_text(section[key]), section[key])
     options = route_options(section)
     if options != RouteOptions():
         found["options"] = options

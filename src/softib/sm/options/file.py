@@ -15,8 +15,8 @@ from softib.errors import InputError
 from softib.routing.engine import ENGINES
 from softib.sm.options.congestion import CC_OPTIONS
 from softib.sm.options.link import LINK_OPTIONS
-from softib.sm.options.opensm_conf import Stated, as_opensm_reads, shown
-from softib.sm.options.opensm_defaults import DEFAULTS, Value, not_carried
+from softib.sm.options.opensm_conf import as_opensm_reads, shown
+from softib.sm.options.opensm_defaults import Value, not_carried
 from softib.sm.options.qos import QOS_OPTIONS
 from softib.sm.options.softib_options import SOFTIB_OPTIONS
 from softib.sm.options.values import number, plain_text, truth
@@ -171,8 +171,9 @@ def read_options(text: str, name: str = "opensm.conf") -> tuple[dict[str, Any], 
             else {}
         )
         notes += [f"{name}:{stated.lines['routing_engine']}: routing_engine: {note}" for note in more]
+    lost = [key for key in stated.changed if key not in OPTIONS]
     return found, notes + [
-        f"{name}: {note}" for note in not_carried(_left(stated), [u for u in stated.unknown if u not in OPTIONS])
+        f"{name}: {note}" for note in not_carried(lost, [u for u in stated.unknown if u not in OPTIONS])
     ]
 
 
@@ -192,10 +193,6 @@ def _lists(text: str) -> list[tuple[int, str, str]]:
     """(line, name, value) of :data:`SL_LISTS`."""
     rows = [(n, line.split("#")[0].split(None, 1)) for n, line in enumerate(text.split("\n"), 1)]
     return [(n, fields[0], fields[1].strip()) for n, fields in rows if len(fields) == 2 and fields[0] in SL_LISTS]
-
-
-def _left(stated: Stated) -> list[str]:
-    return [name for name in stated.changed if name not in OPTIONS and name in DEFAULTS]
 
 
 def read_value(key: str, text: str, where: str) -> Any:

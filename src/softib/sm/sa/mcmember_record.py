@@ -21,6 +21,7 @@ JOIN = mask_of(R, "mgid", "port_gid", "join_state")
 CREATE = mask_of(R, "port_gid", "join_state", "qkey", "pkey", "sl", "flow_label", "tclass")
 """What creating a group needs (IBA o15-0.1.2)."""
 BIT = {name: mask_of(R, name) for name in R.fields if not name.startswith("_")}
+LEVELS = BIT["mtu"] | BIT["rate"] | BIT["packet_life_time"]
 FIXED = ("qkey", "pkey", "sl", "flow_label", "hop_limit", "tclass", "mlid", "scope")
 """Components that, when given, must be the group's."""
 SA_SIGNATURE = b"\xa0\x1b"
@@ -80,10 +81,10 @@ class Multicast:
         if not members.has(port, pkey & 0x7FFF) or (r.end >= 0 and not members.has(r.end, pkey & 0x7FFF)):
             return Answer(E.REQ_INVALID)
         if group is None:
-            made = self._create(subnet, r, port, mgid, state)
-            if isinstance(made, int):
-                return Answer(made)
-            group = made
+            new = self._create(subnet, r, port, mgid, state)
+            if isinstance(new, int):
+                return Answer(new)
+            group = new
         elif not self._fits(subnet, r, port, group):
             return Answer(E.REQ_INVALID)
         guid = int(subnet.end_guid[port])
@@ -169,15 +170,9 @@ class Multicast:
         row = subnet.end_port[port]
         if int(subnet.mtu[row]) < group.mtu or int(subnet.rate_rank[row]) < int(RATE_RANK[group.rate]):
             return False
-        have = {"mtu": group.mtu, "rate": int(RATE_RANK[group.rate]), "packet_life_time": group.packet_life_time}
-        for name, value in have.items():
-            if r.comp_mask & BIT[name] and r.comp_mask & BIT[f"{name}_selector"]:
-                wanted, selector = int(R.fields[name].get(r.data)), int(R.fields[f"{name}_selector"].get(r.data))
-                wanted = int(RATE_RANK[wanted]) if name == "rate" else wanted
-                fine = (value > wanted, value < wanted, value == wanted, True)[selector]
-                if not fine:
-                    return False
-        return True
+        if not r.comp_mask & LEVELS:
+            return True
+        return bool(self._levels_match(group_record(group)[None], r, Selector.LARGEST)[0])
 
     # -- leaving --
 
@@ -224,10 +219,12 @@ class Multicast:
                 rows.append(group_record(group))
         table = np.stack(rows) if rows else R.zeros(0)
         selectors = frozenset(n for n in BIT if n.endswith("_selector")) | {"mtu", "rate", "packet_life_time"}
-        found = table[matching(R, table, r.comp_mask, r.data[: R.size], selectors)]
-        return Answer(records=found[self._levels_match(found, r)])
+        groups = table[matching(R, table, r.comp_mask, r.data[: R.size], selectors)]
+        return Answer(records=groups[self._levels_match(groups, r, Selector.EXACTLY)])
 
-    def _levels_match(self, table: np.ndarray, r: Request) -> np.ndarray:
+    def _levels_match(self, table: np.ndarray, r: Request, unstated: Selector) -> np.ndarray:
+        """bool[n]: groups (uint8[n, 56]) whose MTU, rate and lifetime are as requested; ``unstated``
+        is the selector of a level that comes without one."""
         keep = np.ones(len(table), bool)
         for name in ("mtu", "rate", "packet_life_time"):
             if not r.comp_mask & BIT[name]:
@@ -235,7 +232,8 @@ class Multicast:
             have, wanted = R.fields[name].get(table), R.fields[name].get(r.data)
             if name == "rate":
                 have, wanted = RATE_RANK[have], RATE_RANK[wanted]
-            selector = int(R.fields[f"{name}_selector"].get(r.data)) if r.comp_mask & BIT[f"{name}_selector"] else 2
+            stated = r.comp_mask & BIT[f"{name}_selector"]
+            selector = int(R.fields[f"{name}_selector"].get(r.data)) if stated else int(unstated)
             keep &= (have > wanted, have < wanted, have == wanted, np.ones(len(table), bool))[selector]
         return keep
 

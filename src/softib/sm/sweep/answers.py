@@ -12,11 +12,10 @@ from softib.iba.smp import PortInfo
 from softib.mad.gmp_requests import kind_of
 from softib.sm.managers.link_policy import EXTENSIONS
 from softib.sm.managers.router_mgr import ROUTER_ATTRIBUTES, TAG_BLOCKS
-from softib.sm.sweep.capacities import refused_blocks
 from softib.sm.sweep.features import GMP_PHASES
 from softib.sm.sweep.phases import READING_PHASES
 from softib.sm.sweep.report import attribute_name
-from softib.sm.sweep.wrong_answers import wrong_lids, wrong_tops
+from softib.sm.sweep.wrong_answers import refused_blocks, wrong_lids, wrong_tops
 from softib.sm.vports.vport_mgr import VPORT_ATTRIBUTES
 
 if TYPE_CHECKING:

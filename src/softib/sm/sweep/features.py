@@ -24,10 +24,10 @@ from softib.sm.managers.congestion_mgr import queue_congestion
 from softib.sm.managers.link_policy import LinkExtensions, LinkPolicyManager
 from softib.sm.managers.pkey_mgr import PkeyManager
 from softib.sm.managers.qos_mgr import QosManager, needs_qos
+from softib.sm.managers.sl2vl import sl_troubles
 from softib.sm.options.qos import QosConfig
 from softib.sm.stores import Stores
 from softib.sm.sweep.report import SweepReport, attribute_name
-from softib.sm.tables.sl_check import sl_troubles
 
 __all__ = ["GMP_PHASES", "Features"]
 

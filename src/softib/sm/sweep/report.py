@@ -58,7 +58,7 @@ class SweepReport:
     locked: list[int] = field(default_factory=list)
     phase_s: dict[str, float] = field(default_factory=dict)
     sls: list[Any] = field(default_factory=list)
-    """:class:`~softib.sm.tables.sl_check.SlTrouble` of SLs in use that a port drops or starves."""
+    """:class:`~softib.sm.managers.sl2vl.SlTrouble` of SLs in use that a port drops or starves."""
     tables_change: str = "unchanged"
     """Can a credit loop arise while forwarding tables change?
     :attr:`softib.sm.tables.lft_plan.LftPlan.state`."""

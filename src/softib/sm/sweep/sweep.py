@@ -28,14 +28,19 @@ from softib.sm.managers.switch_info import queue_tops
 from softib.sm.sa.subnet import Subnet
 from softib.sm.stores import Stores
 from softib.sm.sweep.answers import SweepAnswers
-from softib.sm.sweep.capacities import changed_capacities, leave_out_short
 from softib.sm.sweep.discovery import Discovery
 from softib.sm.sweep.features import Features
-from softib.sm.sweep.other_masters import named_masters, returned
 from softib.sm.sweep.read_back import ReadBack
 from softib.sm.sweep.rediscovery import Rediscovery, Resume
 from softib.sm.sweep.report import SHOWN, SweepReport
-from softib.sm.sweep.wrong_answers import changed_devices, changed_neighbours
+from softib.sm.sweep.wrong_answers import (
+    changed_capacities,
+    changed_devices,
+    changed_neighbours,
+    leave_out_short,
+    named_masters,
+    returned,
+)
 from softib.sm.tables.lft_order import LftUpdate
 from softib.sm.tables.lft_plan import plan_change
 from softib.sm.vports.vport_mgr import VPortManager

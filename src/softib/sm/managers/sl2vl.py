@@ -1,21 +1,50 @@
-"""Which SLs a subnet uses, and where a packet of one would be dropped or starve: VL 15, a VL that
-does not operate, or one without weight in either VL arbitration table (IBA 7.6.6, 7.6.9)."""
+"""SLtoVL mapping (IBA 7.6.6, 14.2.5.8): the VLs of a mapping, the SLs that a subnet uses, and where a
+packet of one would be dropped or starve: VL 15, a VL that does not operate, or one without weight
+in either VL arbitration table (IBA 7.6.9)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from softib.iba.smp import PortInfo
 from softib.sm.config import SmConfig
 from softib.sm.database import Database
-from softib.sm.managers.qos_mgr import QosManager
 from softib.sm.options.qos import DROP, KINDS
 
-__all__ = ["SlTrouble", "sl_troubles", "sls_in_use"]
+if TYPE_CHECKING:
+    from softib.routing.engine import Routing
+    from softib.sm.managers.qos_mgr import QosManager
+
+__all__ = ["SlTrouble", "cut_to", "engine_map", "image_of_vls", "sl_troubles", "sls_in_use"]
 
 NO_PATH = 255
+
+
+def image_of_vls(vls: np.ndarray) -> np.ndarray:
+    """uint8[..., 16] VLs by SL as SLtoVLMappingTable (uint8[..., 8])."""
+    return np.asarray(vls[..., 0::2] << 4 | vls[..., 1::2]).astype(np.uint8)
+
+
+def cut_to(vls: np.ndarray, operational: np.ndarray | int) -> np.ndarray:
+    """VLs as a link of OperationalVLs code ``operational`` has them: the low bits, and 15, which
+    drops (OpenSM does the same)."""
+    mask = (1 << (np.asarray(operational, np.int64) - 1)) - 1
+    return np.where(vls == DROP, DROP, vls & mask)
+
+
+def engine_map(routing: Routing, s: int, inputs: int) -> np.ndarray | None:
+    """uint8[inputs, outputs, 16] as the engine wants it of switch ``s`` of the graph, None where it
+    wants nothing."""
+    if routing.sl2vl is None or s < 0:
+        return None
+    table = np.asarray(routing.sl2vl)
+    table = table.reshape(-1, 1, 1, 16) if table.ndim < 4 else table
+    mine = table[s % table.shape[0]]
+    shape = (max(inputs, mine.shape[0]), max(inputs, mine.shape[1]), 16)
+    return np.broadcast_to(mine, shape)[:inputs, :inputs]
 
 
 @dataclass(frozen=True)
