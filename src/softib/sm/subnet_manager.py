@@ -24,7 +24,7 @@ from softib.mad.batch import MadBatch
 from softib.mad.transactor import NEVER_PS, Transactor
 from softib.routing.engine import Routing
 from softib.routing.graph import SwitchGraph
-from softib.sm.aggregation.aggregation_mgr import AggregationManager
+from softib.sm.aggregation.aggregation_mgr import AggregationManager, AggregationPhases
 from softib.sm.config import SmConfig
 from softib.sm.database import Database
 from softib.sm.ha.election import Election, SmState, priority_changed
@@ -197,7 +197,8 @@ class SubnetManager:
     @property
     def aggregation(self) -> AggregationManager | None:
         """Gives jobs trees; None where the configuration asks for none."""
-        return self._runner.sweep.features.aggregation
+        extension = self._runner.sweep.extension_of("sharp_trees")
+        return extension.manager if isinstance(extension, AggregationPhases) else None
 
     @property
     def settled(self) -> bool:

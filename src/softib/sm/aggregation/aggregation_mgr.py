@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,15 +30,20 @@ from softib.iba.sharp import (
     TreeConfig,
 )
 from softib.iba.smp import PortInfo
-from softib.mad.gmp_requests import GMP_DATA, GmpRequests
+from softib.mad.gmp_requests import GMP_DATA, GmpRequests, kind_of
 from softib.mad.smp_requests import RequestQueue
 from softib.routing.engine import Routing
 from softib.routing.graph import SwitchGraph
 from softib.sm.aggregation.aggregation_trees import NOT_IN, AggregationTree, Job, build_tree, job_tree, roots_of
 from softib.sm.database import Database
 from softib.sm.options.softib_options import AggregationConfig
+from softib.sm.sweep.phases import GMP_PHASES, SweepExtension
+from softib.sm.sweep.report import attribute_name
 
-__all__ = ["AggregationManager"]
+if TYPE_CHECKING:
+    from softib.sm.sweep.sweep import Sweep
+
+__all__ = ["AggregationManager", "AggregationPhases"]
 
 
 @dataclass
@@ -294,3 +299,43 @@ LATENCY_PAYLOAD, STREAMING_PAYLOAD = 256, 1 << 24
 BUFFERS = 1 << 20
 """Quota of a tree: small operations of up to 256 octets, many at a time, or streams of up to 16
 MiB, two at a time (softib's own figures)."""
+
+
+class AggregationPhases(SweepExtension):
+    """The manager's phases in a sweep; ``manager``: None where the configuration asks for none."""
+
+    def __init__(self, sweep: Sweep):
+        super().__init__(sweep)
+        self.manager: AggregationManager | None = None
+        self.enter = {
+            "sharp_info": self._ask,
+            "sharp_qps": self._queue_qps,
+            "sharp_edges": lambda: self.manager.queue_edges(self.queue) if self.manager else None,
+            "sharp_trees": lambda: self.manager.queue_trees(self.queue) if self.manager else None,
+        }
+
+    def _ask(self) -> None:
+        sweep = self.sweep
+        if self.config.aggregation is not None:
+            assert sweep.graph is not None and sweep.routing is not None
+            held = sweep.stores.aggregation
+            self.manager = AggregationManager(self.db, sweep.graph, sweep.routing, self.config.aggregation, held)
+            self.manager.ask(self.queue, sweep.stores.aggregation_caps, sweep.fresh)
+
+    def _queue_qps(self) -> None:
+        if self.manager is not None:
+            self.manager.queue_qps(self.queue, self.sweep.fresh)
+            self.report.notes += self.manager.notes
+
+    def heard(self, phase: str, attr: int, tags: np.ndarray, data: np.ndarray) -> None:
+        """ANInfo of nodes; answers to Sets say nothing."""
+        if phase == "sharp_info" and self.manager is not None:
+            self.manager.heard(tags, data, self.sweep.stores.aggregation_caps)
+
+    def lost(self, phase: str, attr: int, tags: np.ndarray, why: str) -> None:
+        """The report names the nodes; what they hold is unknown."""
+        assert self.manager is not None
+        name = attribute_name(kind_of(GMP_PHASES[phase], attr & 0xFFFF))
+        for node in self.manager.lost(tags).tolist():
+            self.sweep.stores.congestion.forget(int(self.db.node_guid[node]))
+            self.report.mute_nodes.append((node, name, why))

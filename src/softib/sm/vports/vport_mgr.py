@@ -9,7 +9,7 @@ anew.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,11 +18,13 @@ from softib.iba.smp import PortInfo
 from softib.iba.vports import VPORT_PKEYS, VPORT_STATES, VirtualizationInfo, VPortInfo, VPortState, vport_modifier
 from softib.mad.smp_requests import RequestQueue
 from softib.ragged import spread
-from softib.sm.config import SmConfig
 from softib.sm.database import Database
 from softib.sm.managers.pkey_mgr import arranged, states
-from softib.sm.sweep.report import SweepReport
+from softib.sm.sweep.phases import SweepExtension
 from softib.sm.vports.vport_table import VPortTable
+
+if TYPE_CHECKING:
+    from softib.sm.sweep.sweep import Sweep
 
 __all__ = ["VPORT_ATTRIBUTES", "VPortManager", "changed_nodes", "look_for_changes"]
 
@@ -64,27 +66,20 @@ def changed_nodes(db: Database, tags: np.ndarray, data: np.ndarray) -> set[int]:
     return set(db.node_guid[db.port_node[changed]].tolist())
 
 
-class VPortManager:
-    """One sweep's work on ``db.vports``. ``known``: GUIDs whose clients registered (None:
-    nobody's); ``suspects``: NodeGUIDs that an incremental sweep asks, None in a whole one."""
+class VPortManager(SweepExtension):
+    """One sweep's work on ``db.vports``."""
 
-    def __init__(
-        self,
-        db: Database,
-        queue: RequestQueue,
-        config: SmConfig,
-        report: SweepReport,
-        known: np.ndarray | None = None,
-        suspects: set[int] | None = None,
-    ):
-        self.db, self.queue, self.config, self.report, self.suspects = db, queue, config, report, suspects
-        self.known = np.zeros(0, np.uint64) if known is None else known
+    def __init__(self, sweep: Sweep):
+        super().__init__(sweep)
+        self.suspects = sweep.suspects
+        self.known = np.zeros(0, np.uint64) if sweep.known is None else sweep.known
+        """GUIDs whose clients registered."""
         self._queried = np.zeros(0, np.int64)
         self._states: dict[int, np.ndarray] = {}
         self._tops: dict[int, int] = {}
         self._silent: set[int] = set()
         self._pkeys: dict[int, np.ndarray] = {}
-        self.enter: dict[str, Callable[[], None]] = {
+        self.enter = {
             "vports": self._ask,
             "vport_clear": self._clear,
             "vport_states": self._ask_states,
@@ -188,9 +183,10 @@ class VPortManager:
         table.keep(good & ~bad)
         self._silent.clear()
 
-    def assign(self, lids: dict[int, tuple[int, int]] | None) -> None:
-        """LIDs, when ports have theirs."""
+    def lids_given(self) -> None:
+        """Ports have their LIDs: give virtual ports theirs."""
         self.discovered()
+        lids = self.sweep.lids
         if short := self.table.assign(self.db, {} if lids is None else lids):
             self.report.notes.append(f"{short} virtual ports require LIDs, and none are left")
 
@@ -214,7 +210,7 @@ class VPortManager:
         self.queue.get(PKEYS, self.db.port_route[port], row * BLOCKS + block, vport_modifier(index, block))
 
     def _set_up(self) -> None:
-        _db, table = self.db, self.table
+        table = self.table
         rows, ports = self._rows()
         self._set_pkeys()
         new = ~np.isin(table.guid[rows], self.known) & (table.index[rows] > 0) & (not self.config.no_clients_rereg)
