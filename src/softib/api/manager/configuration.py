@@ -112,7 +112,7 @@ def _partitions(name: str, text: str) -> ConfigCheck:
 
 def _options(name: str, text: str) -> ConfigCheck:
     from softib.live.internal_sm.settings import ManagerSettings
-    from softib.sm.options.engines import unknown_to_opensm
+    from softib.sm.options.file import unknown_to_opensm
     from softib.sm.options.opensm_conf import as_opensm_reads
     from softib.sm.options.opensm_defaults import DEFAULTS
 
