@@ -27,13 +27,13 @@ def _by_comm_id(cm: Connections, m: Message) -> Endpoint | None:
 
 
 def _of_req(cm: Connections, m: Message) -> Endpoint | None:
-    known = cm.by_peer.get((m.fields["local_ca_guid"], m.fields["local_comm_id"]))
-    return known or cm.find_listener(m.port, m.service_id)
+    e = cm.by_peer.get((m.fields["local_ca_guid"], m.fields["local_comm_id"]))
+    return e or cm.find_listener(m.port, m.service_id)
 
 
 def _of_sidr_req(cm: Connections, m: Message) -> Endpoint | None:
-    known = cm.by_peer.get((-m.slid, m.fields["request_id"]))
-    return known or cm.find_listener(m.port, m.service_id)
+    e = cm.by_peer.get((-m.slid, m.fields["request_id"]))
+    return e or cm.find_listener(m.port, m.service_id)
 
 
 def _of_rej(cm: Connections, m: Message) -> Endpoint | None:
@@ -150,6 +150,6 @@ class CommunicationManager:
             self._dispatch(Message(port, slid, *parsed))
 
     def _dispatch(self, m: Message) -> None:
-        what, find = RECEIVERS[CmAttr(m.head.attr)]
+        trigger, find = RECEIVERS[CmAttr(m.head.attr)]
         e = find(self.connections, m)
-        fire(self.connections, stray(m) if e is None else e, what, m)
+        fire(self.connections, stray(m) if e is None else e, trigger, m)

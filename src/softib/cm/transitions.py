@@ -182,9 +182,9 @@ TRANSITIONS: dict[tuple[State, Input], tuple[Transition, ...]] = {
 """Rows by (state, input)."""
 
 
-def fire(cm: Connections, e: Endpoint, what: Input, arg: Any = None) -> None:
-    """``what`` happens to ``e``. ``arg`` is the message, what the program passes, or None."""
-    for row in TRANSITIONS.get((e.state, what), ()):
+def fire(cm: Connections, e: Endpoint, trigger: Input, arg: Any = None) -> None:
+    """``trigger`` happens to ``e``. ``arg`` is the message, what the program passes, or None."""
+    for row in TRANSITIONS.get((e.state, trigger), ()):
         if row.when is None or row.when(cm, e, arg):
             break
     else:
@@ -194,4 +194,4 @@ def fire(cm: Connections, e: Endpoint, what: Input, arg: Any = None) -> None:
     e.state = row.next
     child = row.action(cm, e, arg)
     if child is not None:
-        fire(cm, child, what, arg)
+        fire(cm, child, trigger, arg)

@@ -59,7 +59,7 @@ class AttributeChange:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, as ``softib sm run --dry-run --json`` prints them."""
-        rows = [{"what": what, "now": now, "then": then} for what, now, then in self.rows]
+        rows = [{"what": field, "now": now, "then": then} for field, now, then in self.rows]
         return {
             "node": self.name,
             "node_guid": f"{self.guid:#018x}",
@@ -127,15 +127,15 @@ class DryRun:
     def changes(self, db: Database) -> list[AttributeChange]:
         """What would be different, by node (in the order of names), attribute and block or port."""
         where = _nodes_by_path(db)
-        found = []
+        changes = []
         for (path, attr, modifier), now in self._held.items():
             node = where.get(path, -1)
             rows = _differences(attr, modifier, now, self._then[path, attr, modifier])
             if rows:
                 guid = int(db.node_guid[node]) if node >= 0 else 0
                 name = db.name(node) if node >= 0 else "?"
-                found.append(AttributeChange(node, guid, name, _name(attr), modifier, rows))
-        return sorted(found, key=lambda c: (c.name, c.guid, c.attr, c.modifier))
+                changes.append(AttributeChange(node, guid, name, _name(attr), modifier, rows))
+        return sorted(changes, key=lambda c: (c.name, c.guid, c.attr, c.modifier))
 
 
 def _tid(mad: np.ndarray) -> int:

@@ -103,16 +103,16 @@ class SaManager:
     def open(self, subnet: Subnet, members: Members) -> None:
         """A sweep ended. What left the subnet is forgotten, and subscribers get GID In Service and
         Out of Service notices."""
-        known, first = self.known, self.subnet is None
+        registered, first = self.known, self.subnet is None
         if first:
             self._partition_groups(subnet)
         self.sa.refresh(subnet, members)
         self._restored = None
-        if known is None:
+        if registered is None:
             return
         if first:
             self._end_deserted(self.groups.groups.values())
-        old, new = set(known.tolist()), set(subnet.end_guid.tolist())
+        old, new = set(registered.tolist()), set(subnet.end_guid.tolist())
         for guid in sorted(new - old):
             self._report_gid(IN_SERVICE, (self.config.subnet_prefix, guid))
         left = old - new

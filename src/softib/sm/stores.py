@@ -59,7 +59,7 @@ class TableStore:
             for (guid, number, attr, modifier), image in self.held.items():
                 if (guid, attr) in self._touched:
                     images.setdefault((guid, attr), []).append((number, modifier, image))
-            self._digests |= {place: _digest(found) for place, found in images.items()}
+            self._digests |= {place: _digest(attributes) for place, attributes in images.items()}
             self._touched.clear()
         return self._digests
 
@@ -96,11 +96,11 @@ class TableStore:
         of_device: dict[int, list[int]] = {}
         for row, guid in zip(rows.tolist(), db.node_guid[db.port_node[ports[rows]]].tolist(), strict=True):
             of_device.setdefault(guid, []).append(row)
-        for guid, mine in of_device.items():
-            image = {(int(db.port_num[ports[i]]), int(modifier[i])): data[i].tobytes() for i in mine}
+        for guid, own_rows in of_device.items():
+            image = {(int(db.port_num[ports[i]]), int(modifier[i])): data[i].tobytes() for i in own_rows}
             digest = _digest([(*place, what) for place, what in image.items()])
             if digest == self.copied[guid, attr]:
-                out[mine] = True
+                out[own_rows] = True
                 self.held |= {(guid, number, attr, m): what for (number, m), what in image.items()}
                 self._digests[guid, attr] = digest
         self.copied = {place: digest for place, digest in self.copied.items() if place[1] != attr}

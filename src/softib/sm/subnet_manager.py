@@ -137,9 +137,9 @@ class SubnetManager:
         """
         self._now_ps = now_ps
         inbox, replies = self._responder.take(now_ps, inbox, self.database)
-        inbox, found = self.silent.answers(now_ps, inbox)
-        if found and self.state == SmState.MASTER:
-            self.schedule.suspect(found)
+        inbox, answering = self.silent.answers(now_ps, inbox)
+        if answering and self.state == SmState.MASTER:
+            self.schedule.suspect(answering)
         self.transactor.receive(now_ps, inbox)
         try:
             self._take()
@@ -156,13 +156,13 @@ class SubnetManager:
         elif not self.phase:
             deadline_ps = min(deadline_ps, self.schedule.due_ps(self.state, self.config, self.replication.due_ps))
             deadline_ps = min(deadline_ps, self._flapping.due_ps())
-        more, sa_ps = self.sa_manager.send(now_ps)
+        late, sa_ps = self.sa_manager.send(now_ps)
         query, silent_ps = None, NEVER_PS
         if self.silent.ports and not self.phase and self.state == SmState.MASTER:
             query, silent_ps = self.silent.send(self.database, self.mkeys, now_ps)
         copies, copy_ps = self.replication.send(now_ps, self.state)
         trap = self._priority_trap() if self._announces_priority else None
-        full = [b for b in (copies, *replies, more, outbox, query, trap) if b is not None and len(b)]
+        full = [b for b in (copies, *replies, late, outbox, query, trap) if b is not None and len(b)]
         return (MadBatch.concat(full) if full else outbox), min(deadline_ps, sa_ps, silent_ps, copy_ps)
 
     def postpone(self, by_ps: int) -> None:

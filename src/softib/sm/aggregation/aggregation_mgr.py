@@ -88,24 +88,25 @@ class AggregationManager:
 
     # -- what nodes can --
 
-    def ask(self, queue: RequestQueue, known: dict[int, np.ndarray], fresh: np.ndarray) -> None:
-        """Get(ANInfo) of the nodes that are not ``known`` (NodeGUID → answer, of sweeps before), or
-        whose port came up anew (``fresh`` bool[ports]). Tags are rows of ``nodes``."""
+    def ask(self, queue: RequestQueue, held_caps: dict[int, np.ndarray], fresh: np.ndarray) -> None:
+        """Queue Get(ANInfo) of the nodes that ``held_caps`` (NodeGUID → answer in an earlier sweep)
+        does not have, or whose port came up again (``fresh`` bool[ports]). Tags are rows of
+        ``nodes``."""
         if not len(self.nodes):
             self.notes.append("aggregation: the subnet has no aggregation node")
-        answers = [known.get(guid) for guid in self.db.node_guid[self.nodes].tolist()]
+        answers = [held_caps.get(guid) for guid in self.db.node_guid[self.nodes].tolist()]
         wanted = [row for row, answer in enumerate(answers) if answer is None or fresh[self.port[row]]]
         for row, answer in enumerate(answers):
             if answer is not None:
                 self.caps[row] = answer
         self._put(queue, Method.GET, ANInfo.attr, np.array(wanted, np.int64), 0, None)
 
-    def heard(self, tags: np.ndarray, data: np.ndarray, known: dict[int, np.ndarray]) -> None:
-        """ANInfo of nodes; ``known`` learns of it."""
+    def heard(self, tags: np.ndarray, data: np.ndarray, held_caps: dict[int, np.ndarray]) -> None:
+        """Take ANInfo of nodes, and enter it into ``held_caps``."""
         self.caps[tags] = np.stack(
             [f.get(data) for f in (ANInfo.tree_cap, ANInfo.streaming_tree_cap, ANInfo.child_cap)], axis=1
         )
-        known.update(zip(self.db.node_guid[self.nodes[tags]].tolist(), self.caps[tags], strict=True))
+        held_caps.update(zip(self.db.node_guid[self.nodes[tags]].tolist(), self.caps[tags], strict=True))
 
     # -- trees --
 
@@ -129,9 +130,9 @@ class AggregationManager:
             self.tree_list.append(self._without_crowds(AggregationTree(tree, streaming, int(rows[root]), parent)))
         self._make_parts()
 
-    def _most(self, wanted: int, room: int, what: str) -> int:
+    def _most(self, wanted: int, room: int, kind: str) -> int:
         if wanted > room:
-            self.notes.append(f"aggregation: {wanted} {what} are wanted, every node holds {room}")
+            self.notes.append(f"aggregation: {wanted} {kind} are wanted, every node holds {room}")
         return min(wanted, max(room, 0))
 
     def _without_crowds(self, tree: AggregationTree) -> AggregationTree:

@@ -58,9 +58,9 @@ class ArManager:
         rows = np.flatnonzero(np.isin(device, list(AR_SWITCHES)))
         if not len(rows):
             self.notes.append("adaptive routing: no switch here can (Switch-IB 2 and later)")
-        known = np.array([self.store.caps.get(guid, -1) for guid in self.graph.switch_guid[rows].tolist()], np.int64)
-        self.caps[rows] = np.maximum(known, 0)
-        rows = rows[known < 0]
+        caps = np.array([self.store.caps.get(guid, -1) for guid in self.graph.switch_guid[rows].tolist()], np.int64)
+        self.caps[rows] = np.maximum(caps, 0)
+        rows = rows[caps < 0]
         queue.get(INFO, self._route(rows), rows.astype(np.int64))
 
     def _possible(self) -> bool:

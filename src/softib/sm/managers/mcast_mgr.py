@@ -225,7 +225,7 @@ class McastManager:
             return
         rows = -(-(mlids[-1] - LID_MCAST_MIN + 1) // MFT_BLOCK) * MFT_BLOCK
         guids = graph.switch_guid.tolist()
-        known = np.array([g in self._written for g in guids])
+        trusted = np.array([g in self._written for g in guids])
         written = self._tables(guids, rows)
         wanted = written.copy()
         for mlid in mlids:
@@ -234,7 +234,7 @@ class McastManager:
         blocks = wanted.shape[1] // MFT_BLOCK
         shape = (graph.n_switches, blocks, MFT_BLOCK, POSITIONS)
         # What an unknown switch holds is another manager's: every block with an MLID of ours is written.
-        differ = (wanted != written).reshape(shape).any(axis=2) | ~known[:, None, None]
+        differ = (wanted != written).reshape(shape).any(axis=2) | ~trusted[:, None, None]
         switch, block, position = np.nonzero(differ)
         positions = -(-(graph.switch_nports[switch].astype(np.int64) + 1) // MFT_PORTS)
         keep = position < positions
@@ -252,10 +252,10 @@ class McastManager:
             self._written[guid] = wanted[i]
 
     def _tables(self, guids: list[int], rows: int) -> np.ndarray:
-        known = [self._written.get(g) for g in guids]
-        rows = max([rows, *(len(k) for k in known if k is not None)])
+        tables = [self._written.get(g) for g in guids]
+        rows = max([rows, *(len(k) for k in tables if k is not None)])
         out = np.zeros((len(guids), rows, POSITIONS), np.uint16)
-        for i, table in enumerate(known):
+        for i, table in enumerate(tables):
             if table is not None:
                 out[i, : len(table)] = table
         return out

@@ -89,8 +89,8 @@ class MKeys:
     def next_key(self, tried: list[int]) -> int | None:
         """What to try after these (0: the configured key) in vain: the configured key, then those
         that most ports hold. None: nothing is left."""
-        known = Counter(key for key in self.held.values() if key)
-        keys = [0, *sorted(known, key=lambda key: (-known[key], key))]
+        uses = Counter(key for key in self.held.values() if key)
+        keys = [0, *sorted(uses, key=lambda key: (-uses[key], key))]
         done = {key or self.default for key in tried}
         left = [key for key in keys if (key or self.default) not in done]
         return left[0] if left and len(tried) < TRIED else None

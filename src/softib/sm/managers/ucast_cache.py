@@ -63,8 +63,8 @@ class EndLocations:
         """These rows."""
         return EndLocations(**{name: getattr(self, name)[rows] for name in _COLUMNS})
 
-    def __add__(self, more: EndLocations) -> EndLocations:
-        return EndLocations(**{name: np.concatenate([getattr(self, name), getattr(more, name)]) for name in _COLUMNS})
+    def __add__(self, other: EndLocations) -> EndLocations:
+        return EndLocations(**{name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in _COLUMNS})
 
 
 def with_absent(graph: SwitchGraph, before: EndLocations) -> tuple[SwitchGraph, EndLocations]:
@@ -108,7 +108,7 @@ def _inserted(graph: SwitchGraph, away: EndLocations, switch: np.ndarray) -> Swi
     lid = np.concatenate([graph.end_lid, away.lid])
     order = np.argsort(lid, kind="stable")
     n = len(away.guid)
-    joined = lambda held, more: np.concatenate([held, np.asarray(more, held.dtype)])[order]
+    joined = lambda held, theirs: np.concatenate([held, np.asarray(theirs, held.dtype)])[order]
     top = int((away.lid.astype(np.int64) + (1 << away.lmc.astype(np.int64)) - 1).max(initial=0))
     return replace(
         graph,

@@ -64,13 +64,13 @@ def _table(text: str) -> tuple[int, ...]:
 
 def _by_sl(bits: int) -> Callable[[str], dict[int, int]]:
     def read(text: str) -> dict[int, int]:
-        found = {}
+        values = {}
         for pair in text.split(","):
             sl, value = (int(word, 0) for word in pair.split())
             if not (0 <= sl < 16 and 0 <= value < 1 << bits):
                 raise ValueError
-            found[sl] = value
-        return found
+            values[sl] = value
+        return values
 
     read.__doc__ = f"SL and value, such as 0 {(1 << bits) - 1} (several: with commas)"
     return read
@@ -107,29 +107,29 @@ CC_OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
 """OpenSM's name → (the same, what reads its value)."""
 
 
-def congestion_config(found: Mapping[str, Any]) -> CongestionConfig | None:
+def congestion_config(fields: Mapping[str, Any]) -> CongestionConfig | None:
     """What options say (names as in CC_OPTIONS, and ``congestion_control``); None where that is not
     set."""
-    if not found.get("congestion_control"):
+    if not fields.get("congestion_control"):
         return None
     switch = {
-        field: np.frombuffer(found[SW + name], np.uint8) if isinstance(found[SW + name], bytes) else found[SW + name]
+        field: np.frombuffer(fields[SW + name], np.uint8) if isinstance(fields[SW + name], bytes) else fields[SW + name]
         for name, (field, _) in _SWITCH.items()
-        if SW + name in found
+        if SW + name in fields
     }
     entries = CACongestionEntry.zeros(16)
     for name in _ENTRY:
-        for sl, value in found.get(CA + name, {}).items():
+        for sl, value in fields.get(CA + name, {}).items():
             CACongestionEntry.fields[name].set(entries, value, [sl])
     ca = CACongestionSetting.pack(
-        **{name: found[CA + name] for name in _CA_PORT if CA + name in found}, entries=entries.ravel()
+        **{name: fields[CA + name] for name in _CA_PORT if CA + name in fields}, entries=entries.ravel()
     )
     return CongestionConfig(
         SwitchCongestionSetting.pack(**switch).tobytes(),
         ca.tobytes(),
-        _blocks(found.get("cc_cct", ())),
-        found.get("cc_key", 0),
-        found.get("cc_max_outstanding_mads", MAX_OUTSTANDING),
+        _blocks(fields.get("cc_cct", ())),
+        fields.get("cc_key", 0),
+        fields.get("cc_max_outstanding_mads", MAX_OUTSTANDING),
     )
 
 

@@ -112,8 +112,8 @@ def _read(kind: str, text: str) -> tuple[Value, bool]:
 
 def _leading_int(text: str) -> int:
     """As strtol reads it into an int: what follows the digits is ignored, 0 where there are none."""
-    found = next((n for end in range(len(text), 0, -1) if (n := number(text[:end])) is not None), 0)
-    value = min(max(found, -(1 << 63)), (1 << 63) - 1) & 0xFFFFFFFF
+    parsed = next((n for end in range(len(text), 0, -1) if (n := number(text[:end])) is not None), 0)
+    value = min(max(parsed, -(1 << 63)), (1 << 63) - 1) & 0xFFFFFFFF
     return value - (1 << 32) if value > INT_MAX else value
 
 

@@ -238,6 +238,6 @@ def not_carried(changed: list[str], unknown: list[str]) -> list[str]:
     ]
     names = list(dict.fromkeys(name[:40] for name in unknown))
     if names:
-        more = f" and {len(names) - NAMED} more ('softib sm check-config' has all)" if len(names) > NAMED else ""
-        lines.append(f"neither softib nor OpenSM 3.3.23 has an option {', '.join(names[:NAMED])}{more}")
+        rest = f" and {len(names) - NAMED} more ('softib sm check-config' has all)" if len(names) > NAMED else ""
+        lines.append(f"neither softib nor OpenSM 3.3.23 has an option {', '.join(names[:NAMED])}{rest}")
     return lines

@@ -190,10 +190,10 @@ class _Reader:
         raise _Drop("no P_Key is free")
 
     def _flag(
-        self, new: _Definition, codes: dict[str, int], flag: str, text: str | None, known: tuple[str, ...]
+        self, new: _Definition, codes: dict[str, int], flag: str, text: str | None, names: tuple[str, ...]
     ) -> None:
         """A flag of a partition or a group: which OpenSM means, and what it makes of the value."""
-        name = flag if flag == "indx0" and known is FLAGS else next((k for k in known if k.startswith(flag)), "")
+        name = flag if flag == "indx0" and names is FLAGS else next((k for k in names if k.startswith(flag)), "")
         if name == "indx0" or (not flag and text is None):
             return
         value, rest = strtoul(text or "")
@@ -225,17 +225,17 @@ class _Reader:
 
     def _codes(self, codes: dict[str, int], group: str) -> bool:
         """MTU and rate of a group; False: OpenSM does not make it."""
-        made = True
+        makes = True
         for name, (_, least, most) in CODES.items():
             value, code = codes[name], codes[name] & 0x3F
             if value & LOWEST:
                 self.remark(f"{name}={value} is no code; OpenSM makes {group} with the lowest {name} of all ports")
             elif not least <= code <= most:
-                made = False
+                makes = False
                 self.remark(f"{name}={value} is no code; OpenSM does not make {group} (codes are {least} to {most})")
             elif value != code:
                 self.remark(f"{name}={value} is no code; OpenSM makes {group} with {code}")
-        return made
+        return makes
 
     def _members(self, at: int) -> int:
         """Ports, and groups, which end with their line."""
@@ -265,8 +265,8 @@ class _Reader:
             self.remark(f"member {_quoted(name)}: OpenSM takes {keyword}{self._going_on()}")
         if self.definition:
             self.peopled.add(self.definition.pkey)
-        known = flag is None or any(m.startswith(flag) for m in MEMBERSHIPS) or "limited".startswith(flag.lower())
-        if not known:
+        fits = flag is None or any(m.startswith(flag) for m in MEMBERSHIPS) or "limited".startswith(flag.lower())
+        if not fits:
             self.remark(f"{_quoted(name)}={_quoted(flag)} is no membership; OpenSM takes limited")
 
     def _group(self, at: int, text: str) -> int:
@@ -299,8 +299,8 @@ class _Reader:
                 self.remark(f"mgid {text}: no IPoIB group (flag ipoib) in its scope; OpenSM does not make it")
                 return at
         if self._codes(codes, f"group {text}") and mgid[1] & 15 not in _scopes(codes):
-            made = ", ".join(f"ff{mgid[1] >> 4:x}{scope:x}" for scope in _scopes(codes))
-            self.remark(f"mgid {text}: OpenSM makes it in the scope of the flag scope ({made}…), by default 2")
+            scopes = ", ".join(f"ff{mgid[1] >> 4:x}{scope:x}" for scope in _scopes(codes))
+            self.remark(f"mgid {text}: OpenSM makes it in the scope of the flag scope ({scopes}…), by default 2")
         return at
 
 

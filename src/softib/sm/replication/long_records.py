@@ -51,10 +51,10 @@ def cut(octets: bytes) -> list[bytes]:
     return [whole[i : i + PIECE] for i in range(0, len(whole), PIECE)]
 
 
-def joined(found: list[bytes]) -> bytes | None:
+def joined(pieces: list[bytes]) -> bytes | None:
     """What :func:`cut` cut, of all pieces in order; None where there are none, or where one is
     missing or damaged."""
-    whole = b"".join(found)
+    whole = b"".join(pieces)
     if len(whole) < WHOLE_HEAD.size:
         return None
     length, crc = WHOLE_HEAD.unpack_from(whole)
@@ -171,10 +171,10 @@ def partition_pieces(partitions: Iterable[Partition]) -> list[bytes]:
     return cut(json.dumps(plain, separators=(",", ":")).encode())
 
 
-def read_partitions(found: list[bytes]) -> tuple[Partition, ...] | None:
+def read_partitions(pieces: list[bytes]) -> tuple[Partition, ...] | None:
     """Partitions of all pieces in order; None where there are none, or where one is missing or
     damaged."""
-    text = joined(found)
+    text = joined(pieces)
     if text is None:
         return None
     try:

@@ -59,13 +59,15 @@ class Administrator:
 
     def __init__(self, sa_key: int, multicast: Multicast, subscriptions: Subscriptions, services: Services):
         self.sa_key = sa_key
-        self.multicast, self.subscriptions, self.services = multicast, subscriptions, services
-        self.aliases = AliasGuids()
+        self.multicast: Multicast = multicast
+        self.subscriptions: Subscriptions = subscriptions
+        self.services: Services = services
+        self.aliases: AliasGuids = AliasGuids()
         self.queue = FairQueue()
         self.deferred: list[Deferred] = []
         """Questions of the last batch that need tables of devices."""
         self.subnet: Subnet | None = None
-        self.members = Members.everybody(0)
+        self.members: Members = Members.everybody(0)
         self.paths: Paths | None = None
         self.one_path: OnePath | None = None
         self.views: Views | None = None
@@ -162,11 +164,11 @@ class Administrator:
         source, target, status = self.paths.ends(q, mask)
         status[~self._sees(requests, rows, source, target) & (status == 0)] = E.NO_RECORDS
         good = np.flatnonzero(status == 0)
-        records, found = self.paths.gets(q[good], mask[good], source[good], target[good])
-        status[good[~found]] = E.NO_RECORDS
+        records, there = self.paths.gets(q[good], mask[good], source[good], target[good])
+        status[good[~there]] = E.NO_RECORDS
         out[rows, STATUS], out[rows, STATUS + 1] = status >> 8, status & 255
-        done = rows[good[found]]
-        out[done, SA_DATA : SA_DATA + 64] = records[found]
+        done = rows[good[there]]
+        out[done, SA_DATA : SA_DATA + 64] = records[there]
         out[done, H.attr_offset.byte + 1] = PathRecord.size // 8
         return rows
 

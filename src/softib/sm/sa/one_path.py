@@ -139,8 +139,8 @@ class OnePath:
             if end < 0:
                 return -1
         if mask & lid_bit:
-            found: int = self._ends[0][lid]
-            end = found if not mask & gid_bit or found == end else -1
+            owner: int = self._ends[0][lid]
+            end = owner if not mask & gid_bit or owner == end else -1
         return end
 
     def _partition(self, source: int, target: int, wanted: int) -> tuple[int, int] | None:

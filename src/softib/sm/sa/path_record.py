@@ -82,20 +82,20 @@ class Paths:
         end = np.full(len(q), ANY)
         if by_gid.any():
             gid = R.fields[gid_name].get(q[by_gid])
-            found = self.subnet.ends_of_gid(gid)
+            ends = self.subnet.ends_of_gid(gid)
             if gid_name == "dgid" and (away := self.subnet.is_off_subnet(gid)).any():
-                found[away] = self.subnet.routers_of_gid(gid[away])
-            end[by_gid] = found
-            status[np.flatnonzero(by_gid)[found < 0]] = SaStatus.REQ_INVALID_GID
+                ends[away] = self.subnet.routers_of_gid(gid[away])
+            end[by_gid] = ends
+            status[np.flatnonzero(by_gid)[ends < 0]] = SaStatus.REQ_INVALID_GID
         if by_lid.any():
             rows = np.flatnonzero(by_lid)
-            found = self.subnet.end_of_lid[R.fields[lid_name].get(q[rows])].astype(np.int64)
-            status[rows[(found < 0) & (status[rows] == 0)]] = SaStatus.NO_RECORDS
-            same = (end[rows] == found) | (
-                self.subnet.end_lid[end[rows]] == self.subnet.end_lid[found]
+            ends = self.subnet.end_of_lid[R.fields[lid_name].get(q[rows])].astype(np.int64)
+            status[rows[(ends < 0) & (status[rows] == 0)]] = SaStatus.NO_RECORDS
+            same = (end[rows] == ends) | (
+                self.subnet.end_lid[end[rows]] == self.subnet.end_lid[ends]
             )  # virtual ports share LIDs
             status[rows[by_gid[rows] & ~same & (status[rows] == 0)]] = SaStatus.REQ_INVALID
-            end[rows] = np.where(by_gid[rows] & same, end[rows], found)
+            end[rows] = np.where(by_gid[rows] & same, end[rows], ends)
         return end
 
     # -- answers --
@@ -106,9 +106,9 @@ class Paths:
         """The best path of each pair (all given): (records uint8[n, 64], bool[n] where there is
         one)."""
         records, owner = self.between(q, mask, source, target, np.ones(len(q), np.int64))
-        out, found = np.zeros((len(q), R.size), np.uint8), np.zeros(len(q), bool)
-        out[owner], found[owner] = records, True
-        return out, found
+        out, there = np.zeros((len(q), R.size), np.uint8), np.zeros(len(q), bool)
+        out[owner], there[owner] = records, True
+        return out, there
 
     def table(self, q: np.ndarray, mask: np.ndarray, source: int, target: int, most: int) -> np.ndarray | None:
         """All paths that one question (uint8[1, 64], uint64[1]) means, at most ``most`` of a pair;
@@ -238,10 +238,10 @@ class Paths:
             return self.members.common(source, target, wanted)
         pkey, sl = np.full(len(source), -1), np.zeros(len(source), np.uint8)
         for number in np.unique(level).tolist():
-            mine, rows = np.flatnonzero(level == number), self.policy.partitions_of_level[number]
+            pairs, rows = np.flatnonzero(level == number), self.policy.partitions_of_level[number]
             m = self.members
             allowed = Members(m.pkey[rows], m.state[rows], m.sl[rows])
-            pkey[mine], sl[mine] = allowed.common(source[mine], target[mine], wanted[mine])
+            pkey[pairs], sl[pairs] = allowed.common(source[pairs], target[pairs], wanted[pairs])
         return pkey, sl
 
     def _sl(

@@ -86,10 +86,10 @@ class Services:
             row[:] = record
             if ends_ps != NEVER_PS:
                 R.service_lease.set(row, -(-(ends_ps - r.now_ps) // PS_PER_S))
-        found = table[matching(R, table, r.comp_mask & ~LEASE, r.data[: R.size])]
+        records = table[matching(R, table, r.comp_mask & ~LEASE, r.data[: R.size])]
         if not r.trusted:
-            R.service_key.set(found, np.zeros((len(found), 2), np.uint64))
-        return Answer(records=found)
+            R.service_key.set(records, np.zeros((len(records), 2), np.uint64))
+        return Answer(records=records)
 
     def remove_ports(self, guids: set[int]) -> None:
         """Remove the services of ports that left."""

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 
 import numpy as np
@@ -51,7 +52,7 @@ RATE_GBPS = {
 24: Linux ``ib_verbs.h``). A larger code need not be a faster rate."""
 
 
-def _by_code(size: int, values: dict[int, float]) -> np.ndarray:
+def _by_code(size: int, values: Mapping[int, float]) -> np.ndarray:
     table = np.zeros(size)
     table[list(values)] = list(values.values())
     return table

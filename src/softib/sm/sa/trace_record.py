@@ -32,8 +32,8 @@ def trace(subnet: Subnet, paths: Paths, r: Request) -> tuple[Answer, np.ndarray]
         return Answer(int(status[0])), nobody
     if ANY in (source[0], target[0]):
         return Answer(SaStatus.REQ_INSUFFICIENT_COMPONENTS), nobody
-    records, found = paths.gets(q, mask, source, target)
-    if not found[0]:
+    records, there = paths.gets(q, mask, source, target)
+    if not there[0]:
         return Answer(SaStatus.NO_RECORDS), nobody
     hops = _hops(
         subnet, int(subnet.end_port[source[0]]), int(subnet.end_port[target[0]]), int(PathRecord.dlid.get(records)[0])

@@ -48,9 +48,9 @@ class Views:
 
     def pairs(self, end: np.ndarray, other: np.ndarray) -> np.ndarray:
         """bool[n]: does each requester see the other end?"""
-        known = (end >= 0) & (other >= 0)
+        both = (end >= 0) & (other >= 0)
         shared = self.members.common(np.maximum(end, 0), np.maximum(other, 0), np.full(len(end), -1))[0] >= 0
-        return known & (shared | (end == other))
+        return both & (shared | (end == other))
 
     def filtered(self, attr: int, records: np.ndarray, end: int) -> np.ndarray:
         """The records (uint8[n, size]) of an attribute that the requester ``end`` sees."""

@@ -223,9 +223,9 @@ class Discovery:
     def _ports_due(self, switches: np.ndarray) -> None:
         """Ask for the external ports of ``switches``, as soon as port 0 of each says how
         (:meth:`Database.port_modifier`)."""
-        known = self.db.has_port_info[self.db.node_base[switches]]
-        self._ask_ports(switches[known])
-        self._waiting.update(switches[~known].tolist())
+        ready = self.db.has_port_info[self.db.node_base[switches]]
+        self._ask_ports(switches[ready])
+        self._waiting.update(switches[~ready].tolist())
 
     def _port0_known(self, tags: np.ndarray) -> None:
         """The answers, or losses, of ports ``tags`` are here."""
@@ -243,8 +243,8 @@ class Discovery:
         ports = db.node_base[switches][row] + portnum + 1
         self.queue.get(SmpAttr.PORT_INFO, db.port_route[ports], ports, db.port_modifier(ports))
 
-    def _count_lids(self, more: int) -> None:
-        self._lids += more
+    def _count_lids(self, count: int) -> None:
+        self._lids += count
         if self._lids > LID_UCAST_MAX:
             raise LimitError(
                 f"this subnet needs at least {self._lids:,} LIDs with LMC {self.config.lmc}; a subnet has"

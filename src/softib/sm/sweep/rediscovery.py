@@ -52,8 +52,8 @@ class Rediscovery(Discovery):
         super().__init__(db, queue, report, config, managed=db.node_guid.copy())
         self.distrusted = False
         self._forget_mute()
-        found = (db.node_of(guid) for guid in sorted(suspects))
-        self._left = {node: True for node in found if node >= 0}
+        nodes = (db.node_of(guid) for guid in sorted(suspects))
+        self._left = {node: True for node in nodes if node >= 0}
         """Nodes to be asked (an ordered set)."""
         unread = db.external & ~db.has_port_info
         self._left |= dict.fromkeys(np.unique(db.port_node[unread]).tolist(), True)
@@ -103,8 +103,8 @@ class Rediscovery(Discovery):
         db.port_info[ends], db.port_guid[ends], db.port_route[ends] = 0, 0, -1
         db.port_lid[ends] = db.port_lmc[ends] = 0
 
-    def _count_lids(self, more: int) -> None:
-        self._lids += more
+    def _count_lids(self, count: int) -> None:
+        self._lids += count
         self.distrusted |= self._lids > LID_UCAST_MAX  # ports that left are counted, too: a whole discovery decides
 
     # -- who is asked next --
@@ -144,12 +144,12 @@ class Rediscovery(Discovery):
     def _unproved(self, node: int) -> int:
         """The port nearest to the manager of the route to ``node`` that is not proved; PROVED, or
         UNREACHABLE where no cable leads there."""
-        found, owner = PROVED, self.db.port_node
+        nearest, owner = PROVED, self.db.port_node
         while (port := int(self._via[node]) if node < len(self._via) else -1) >= 0:
             if port not in self._proved:
-                found = port
+                nearest = port
             node = int(owner[port])
-        return found if port == -2 else UNREACHABLE
+        return nearest if port == -2 else UNREACHABLE
 
     def _ask(self, nodes: np.ndarray) -> None:
         db = self.db

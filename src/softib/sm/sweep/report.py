@@ -118,8 +118,8 @@ class SweepReport:
                 for port in self.locked
             ],
         )
-        named = [(db.node_of(guid), guid, what) for guid, what in dict.fromkeys(self.wrong_answers)]
-        _some(lines, [f"{_where(db, n) if n >= 0 else f'{guid:#018x}'}: {what}" for n, guid, what in named])
+        named = [(db.node_of(guid), guid, text) for guid, text in dict.fromkeys(self.wrong_answers)]
+        _some(lines, [f"{_where(db, n) if n >= 0 else f'{guid:#018x}'}: {text}" for n, guid, text in named])
         _some(lines, [f"{db.port_name(port)}: cabled, but not ACTIVE" for port in self.not_active])
         lines += [f"{n} times {kind} was refused" for kind, n in sorted(self.refused.items())]
         self.problems = lines
@@ -152,10 +152,10 @@ def attribute_name(kind: int) -> str:
     return GMP_NAMES.get(kind, f"{MgmtClass(kind >> 16).name} {kind & 0xFFFF:#04x}")
 
 
-def _some(lines: list[str], more: list[str]) -> None:
-    lines += more[:SHOWN]
-    if len(more) > SHOWN:
-        lines.append(f"… and {len(more) - SHOWN} more of this kind")
+def _some(lines: list[str], new: list[str]) -> None:
+    lines += new[:SHOWN]
+    if len(new) > SHOWN:
+        lines.append(f"… and {len(new) - SHOWN} more of this kind")
 
 
 def _where(db: Database, node: int) -> str:

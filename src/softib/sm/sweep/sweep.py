@@ -220,8 +220,8 @@ class Sweep:
 
     def _reregister(self) -> np.ndarray:
         """bool[ports]: ports whose clients shall subscribe and join anew."""
-        known = np.zeros(0, np.uint64) if self.known is None else self.known
-        new: np.ndarray = ~np.isin(self.database.port_guid, known)
+        registered = np.zeros(0, np.uint64) if self.known is None else self.known
+        new: np.ndarray = ~np.isin(self.database.port_guid, registered)
         return new & (not self.config.no_clients_rereg)
 
     def _route(self) -> None:

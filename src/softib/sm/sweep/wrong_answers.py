@@ -50,20 +50,20 @@ def leave_out_short(db: Database, store: LftStore) -> list[tuple[int, str]]:
     lines, out = [], np.zeros(db.n_nodes, bool)
     for i in short.tolist():
         node, guid = int(nodes[i]), guids[i]
-        what = (
+        text = (
             f"says that its forwarding table has {counted(int(stated[i]), 'entry')}, where LIDs up to {top} are in use"
         )
         if refused[i] <= top:
-            what = (
+            text = (
                 f"refused entries of its forwarding table from LID {int(refused[i])} on, where LIDs up to {top} are "
                 f"in use"
             )
         held = store.tables.get(guid, (0, None))[0]
         local = node in local_nodes
         if local or (refused[i] > top and held >= top):
-            lines.append((guid, what + ("; it is the manager's own" if local else "; it held as many before")))
+            lines.append((guid, text + ("; it is the manager's own" if local else "; it held as many before")))
         else:
-            lines.append((guid, what + ": it is left out, and what hangs on it alone"))
+            lines.append((guid, text + ": it is left out, and what hangs on it alone"))
             out[node] = True
     if out.any():
         db.node_ok[out] = False

@@ -94,5 +94,5 @@ def _rows(guids: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, np.ndarray]
     """Rows of ``guids`` that are in ``known``, and where."""
     order = np.argsort(known, kind="stable")
     at = np.minimum(np.searchsorted(known[order], guids), len(known) - 1)
-    found = np.flatnonzero(known[order[at]] == guids)
-    return found, order[at[found]]
+    rows = np.flatnonzero(known[order[at]] == guids)
+    return rows, order[at[rows]]

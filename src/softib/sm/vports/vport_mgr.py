@@ -106,8 +106,8 @@ class VPortManager(SweepExtension):
         db, table = self.db, self.table
         ports = may_have(db)
         here = set(db.port_guid[ports].tolist())
-        known = table.heads.keys() | set(table.owner.tolist())
-        table.forget(known - here)
+        before = table.heads.keys() | set(table.owner.tolist())
+        table.forget(before - here)
         if self.suspects is not None:
             suspect = np.isin(db.node_guid[db.port_node[ports]], np.array(sorted(self.suspects), np.uint64))
             fresh = db.port_state()[ports] != PortState.ACTIVE
@@ -156,12 +156,12 @@ class VPortManager(SweepExtension):
 
     def _ask_infos(self) -> None:
         db, table = self.db, self.table
-        found = []
+        in_use = []
         for tag, image in sorted(self._states.items()):
             on, first = tag // BLOCKS, tag % BLOCKS * VPORT_STATES
             up = np.flatnonzero(VPortState.vport_state.get(image) >= PortState.INIT) + first
-            found += [(on, int(i)) for i in up if i <= self._top(on)]
-        port, index = np.array(found, np.int64).reshape(-1, 2).T
+            in_use += [(on, int(i)) for i in up if i <= self._top(on)]
+        port, index = np.array(in_use, np.int64).reshape(-1, 2).T
         rows = table.add(db.port_guid[port], index)
         for attr in (INFO, VNODE):
             self.queue.get(attr, db.port_route[port], rows, index)
