@@ -41,6 +41,12 @@ from softib.cli.output import Compiling, print_document, print_line, print_notic
     show_default=True,
     help="Of the history, and of what is down; 0: for ever.",
 )
+@click.option(
+    "--to",
+    multiple=True,
+    metavar="NAME=TARGET",
+    help="Hand every round to an installed package's exporter too; repeatable.",
+)
 @click.option("--expect", metavar="FILE", help="A plan or a discovery: its devices and cables must be there.")
 @click.option(
     "--once", is_flag=True, help="Print the metrics of one second, or of files, and leave (for a textfile collector)."
@@ -57,6 +63,7 @@ def command(
     in_flight: int,
     history: str | None,
     keep_days: float,
+    to: tuple[str, ...],
     expect: str | None,
     once: bool,
     fabric: str | None,
@@ -111,6 +118,7 @@ def command(
         history=history,
         keep_days=keep_days,
         in_flight=in_flight,
+        to=to,
         notice=print_notice,
     )
     with exporter:

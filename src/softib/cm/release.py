@@ -3,7 +3,7 @@ that are given up), DREQ and DREP (IBA 12.9.9), and the time for which packets o
 may still travel.
 
 A DREQ stays behind the data that was sent before it: as long as the program that it is for has
-completions of the connection to take, it waits (:mod:`softib.live.rdma_cm.unread_completions`), at
+completions of the connection to take, it waits (:mod:`softib.live.verbs.shared_heap`), at
 most ``Timing.unread_ms``.
 """
 

@@ -12,7 +12,7 @@ import numpy as np
 from softib.diags.observations import Observations, ObservedPorts
 from softib.errors import UnreadableFile
 from softib.monitor.history import History
-from softib.monitor.series import interval_at
+from softib.monitor.intervals import interval_at
 from softib.web.collector import JUDGED_S, ROWS
 from softib.web.past_maps import PastMaps
 from softib.web.rates import Sample, sample_of

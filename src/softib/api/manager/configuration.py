@@ -39,7 +39,7 @@ class ConfigCheck(Suggests):
 
     def to_json(self) -> dict[str, Any]:
         """As ``softib sm check-config --json`` prints it (docs/schemas/sm-config.schema.json)."""
-        from softib.render.documents import document
+        from softib.result import document
 
         return document(
             "sm-config",

@@ -15,10 +15,10 @@ from softib.source import warn
 
 if TYPE_CHECKING:
     from softib.live.umad_client.devices import UmadDevice
-    from softib.live.umad_sm.live_master import Master
     from softib.live.umad_sm.manager import Hooks
     from softib.live.umad_sm.manager import UmadManager as Loop
     from softib.live.umad_sm.session import Job
+    from softib.live.umad_sm.wire import Master
     from softib.sm.dry_run import AttributeChange
     from softib.sm.sweep.report import SweepReport
 
@@ -181,7 +181,7 @@ class UmadManager(Suggests):
 
     def to_json(self) -> dict[str, Any]:
         """Its last sweep, as ``softib sm run --json`` prints it (docs/schemas/sm-run.schema.json)."""
-        from softib.render.documents import document
+        from softib.result import document
         from softib.sm.sweep.report import SweepReport
 
         report = SweepReport() if self._running is None else self._running.sm.report
@@ -263,7 +263,7 @@ class PlannedChanges(Suggests, Sequence["AttributeChange"]):
 
     def to_json(self) -> dict[str, Any]:
         """As ``softib sm run --dry-run --json`` prints it (docs/schemas/sm-run.schema.json)."""
-        from softib.render.documents import document
+        from softib.result import document
 
         changes = [c.to_json() for c in self._found]
         return document("sm-run", port=self.port, master=self.master, changes=changes, sweep=self._report.as_dict())

@@ -18,8 +18,8 @@ def explain_path(instance: Instance, a: str, b: str) -> Explanation:
     from softib.analysis.path_explanation import explain
     from softib.errors import PeerError
     from softib.fabric.node_finder import NodeFinder
-    from softib.live.control.client import ask
-    from softib.live.sa_client.one_path import path_sl
+    from softib.live.control import ask
+    from softib.live.sa_client import path_sl
     from softib.live.snapshot import read
 
     fabric = read(instance).fabric

@@ -158,7 +158,7 @@ class RunningFabric(Suggests):
 
     def down(self) -> None:
         """Stop it. Programs on it see their next send fail."""
-        from softib.live.control.client import stop
+        from softib.live.control import stop
 
         stop(self._instance)
 
@@ -169,7 +169,7 @@ class RunningFabric(Suggests):
         return find(self.name)
 
     def _ask(self, op: str, **more: Any) -> dict[str, Any]:
-        from softib.live.control.client import ask
+        from softib.live.control import ask
 
         return ask(self._instance, op, **more)
 

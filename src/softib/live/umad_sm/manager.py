@@ -17,8 +17,7 @@ from softib.errors import PeerError, SoftibError
 from softib.iba.constants import PortState
 from softib.input_files import FILE_LIMIT, read_text
 from softib.live.clock import clock_ps
-from softib.live.internal_sm.guid2lid import read_lids, write_lids
-from softib.live.internal_sm.kept_keys import read_keys, write_keys
+from softib.live.internal_sm.guid2lid import read_keys, read_lids, write_keys, write_lids
 from softib.live.umad_client.devices import UmadDevice, port_state
 from softib.live.umad_sm.wire import MadWire, Pacing
 from softib.mad.batch import MadBatch

@@ -136,9 +136,10 @@ def start_update(
 
 def queue_round(db: Database, queue: RequestQueue, graph: SwitchGraph, update: LftUpdate) -> None:
     """Put the Sets of the next round. Tags are ``switch * blocks + block``, switch as in the graph."""
-    which, image = update.next_round()
+    which = update.next_round()
+    switch, block = np.divmod(which, update.blocks)
     route_of = db.port_route[db.node_base[graph.switch_node]]
-    queue.set(SmpAttr.LFT, route_of[which // update.blocks], which, which % update.blocks, image)
+    queue.set(SmpAttr.LFT, route_of[switch], which, block, update.images, data_row=which)
 
 
 def queue_tops(db: Database, queue: RequestQueue, graph: SwitchGraph, life_time: int) -> None:

@@ -135,8 +135,8 @@ class Features:
 
     def _ask_ar(self) -> None:
         assert self.graph is not None and self.routing is not None
-        for node in self.reset.tolist():
-            self.stores.ar.forget(int(self.database.node_guid[node]))
+        for guid in self.database.node_guid[self.reset].tolist():
+            self.stores.ar.forget(guid)
         if self.config.ar is not None or self.stores.ar.numbers:
             self._ar = ArManager(self.database, self.graph, self.routing, self.config.ar, self.stores.ar)
             self._ar.ask(self.queue)

@@ -251,8 +251,8 @@ class Sweep:
         self._back = back
         for guid in restarted:
             self.store.refused.pop(guid, None)
-        for node in self._reset.tolist():
-            self.groups.forget_switch(int(db.node_guid[node]))
+        for guid in db.node_guid[self._reset].tolist():
+            self.groups.forget_switch(guid)
         self.features.routed(self.graph, self.routing, self._reset, self.fresh)
 
     def _raise(self, ports: np.ndarray, state: PortState) -> None:
