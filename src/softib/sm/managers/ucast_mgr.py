@@ -1,8 +1,5 @@
 """Unicast forwarding: a graph from the database, an engine, and the table blocks that changed (IBA
 14.2.5.10).
-
-Blocks are written before LinearFDBTop rises over them, so that a switch never looks up what was not
-written.
 """
 
 from __future__ import annotations
@@ -25,7 +22,7 @@ from softib.sm.tables.lft_order import LftUpdate
 from softib.sm.tables.sl_history import SlHistory
 from softib.sm.vports.vport_table import with_vports
 
-__all__ = ["LftStore", "graph_from", "queue_round", "queue_tops", "route_subnet", "start_update"]
+__all__ = ["LftStore", "graph_from", "queue_round", "route_subnet", "start_update"]
 
 
 class LftStore:
@@ -140,16 +137,3 @@ def queue_round(db: Database, queue: RequestQueue, graph: SwitchGraph, update: L
     switch, block = np.divmod(which, update.blocks)
     route_of = db.port_route[db.node_base[graph.switch_node]]
     queue.set(SmpAttr.LFT, route_of[switch], which, block, update.images, data_row=which)
-
-
-def queue_tops(db: Database, queue: RequestQueue, graph: SwitchGraph, life_time: int) -> None:
-    """Put a Set(SwitchInfo) where LinearFDBTop or LifeTimeValue is not as wanted, or
-    PortStateChange waits to be cleared."""
-    nodes = graph.switch_node
-    old = db.switch_info[nodes]
-    wanted = old.copy()
-    SwitchInfo.linear_fdb_top.set(wanted, graph.max_lid)
-    SwitchInfo.life_time_value.set(wanted, life_time)
-    change = (wanted != old).any(axis=1) | (SwitchInfo.port_state_change.get(old) > 0)
-    rows = np.flatnonzero(change)
-    queue.set(SmpAttr.SWITCH_INFO, db.port_route[db.node_base[nodes[rows]]], nodes[rows], 0, wanted[rows])

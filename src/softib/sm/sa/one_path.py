@@ -18,9 +18,9 @@ from softib.iba.constants import MgmtClass
 from softib.iba.mad_offsets import ATTR_AT
 from softib.iba.sa import SA_DATA, PathRecord, SaAttr, SaHeader, SaMethod, mask_of
 from softib.mad.batch import MadBatch
+from softib.sm.kernels import walk
 from softib.sm.managers.partitions import BASE, FULL, FULL_BIT, Members
 from softib.sm.sa.message import short_reply
-from softib.sm.sa.path_kernels import walk
 from softib.sm.sa.path_record import hops_table
 from softib.sm.sa.subnet import LINK_LOCAL, RATE_OF_RANK, Subnet
 

@@ -15,9 +15,9 @@ import numpy as np
 
 from softib.iba.sa import PathRecord as R
 from softib.iba.sa import SaStatus, Selector, mask_of
+from softib.sm.kernels import Hops, PathFields, walk, write_paths
 from softib.sm.managers.mcast_mgr import Group
 from softib.sm.managers.partitions import Members
-from softib.sm.sa.path_kernels import Hops, PathFields, walk, write_paths
 from softib.sm.sa.path_policy import NONE, PathPolicy
 from softib.sm.sa.subnet import RATE_OF_RANK, RATE_RANK, Subnet
 
@@ -296,7 +296,7 @@ def _offsets(sources: int, targets: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def hops_table(s: Subnet) -> Any:
-    """What :func:`~softib.sm.sa.path_kernels.walk` follows."""
+    """What :func:`~softib.sm.kernels.walk` follows."""
     db = s.db
     return Hops(
         s.routing.lft, s.switch_of_node, db.node_base, db.node_nports, db.port_node, db.port_peer, s.mtu, s.rate_rank

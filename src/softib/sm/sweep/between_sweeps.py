@@ -23,7 +23,7 @@ from softib.sm.database import Database
 from softib.sm.ha.election import SmControl, SmEvent, SmState
 from softib.sm.ha.handover import SWEEPS_IN
 from softib.sm.managers.router_mgr import TAG_BLOCKS
-from softib.sm.managers.switch_info import queue_tops
+from softib.sm.managers.switch_info import queue_mft_tops
 from softib.sm.responder import Responder
 from softib.sm.sa.alias_guids import queue_aliases
 from softib.sm.sa.inventory import Inventory
@@ -219,7 +219,7 @@ class BetweenSweeps:
     def _program_groups(self, queue: RequestQueue) -> None:
         groups = self.has.sa_manager.groups
         groups.queue_blocks(self._subnet, queue, everything=False)
-        queue_tops(self._subnet, queue, groups.highest, self.mastership.config.use_mfttop)
+        queue_mft_tops(self._subnet, queue, groups.highest, self.mastership.config.use_mfttop)
 
     def _lose_groups(self, tags: np.ndarray) -> None:
         for guid in np.unique(self._db.node_guid[tags]).tolist():

@@ -25,7 +25,7 @@ from softib.sm.managers.mcast_mgr import McastManager
 from softib.sm.managers.mkeys import hidden
 from softib.sm.managers.partitions import Members
 from softib.sm.managers.pkey_mgr import members_of
-from softib.sm.managers.switch_info import queue_tops
+from softib.sm.managers.switch_info import queue_lft_tops, queue_mft_tops
 from softib.sm.sa.subnet import Subnet
 from softib.sm.stores import Stores
 from softib.sm.sweep.answers import SweepAnswers
@@ -300,7 +300,7 @@ class Sweep:
     def _tops(self) -> None:
         assert self.graph is not None
         self._changed_switches = self.graph.switch_node[link_mgr.changed(self.database, self.graph.switch_node)]
-        ucast_mgr.queue_tops(self.database, self.queue, self.graph, self.config.packet_life_time)
+        queue_lft_tops(self.database, self.queue, self.graph, self.config.packet_life_time)
 
     def _multicast(self) -> None:
         assert self.subnet is not None
@@ -309,7 +309,7 @@ class Sweep:
     def _multicast_tops(self) -> None:
         assert self.subnet is not None
         self.report.notes += [self.groups.note] if self.groups.note else []
-        queue_tops(self.subnet, self.queue, self.groups.highest, self.config.use_mfttop)
+        queue_mft_tops(self.subnet, self.queue, self.groups.highest, self.config.use_mfttop)
 
     def _ports(self) -> None:
         for ports, inbound, outbound in self.features.enforcing:

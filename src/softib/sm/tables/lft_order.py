@@ -22,7 +22,7 @@ import numpy as np
 
 from softib.iba.constants import LFT_BLOCK, LFT_NO_ROUTE
 from softib.routing.graph import SwitchGraph
-from softib.sm.tables.lft_order_kernels import rounds
+from softib.sm.kernels import rounds
 
 __all__ = ["LftUpdate"]
 
