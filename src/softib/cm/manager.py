@@ -73,11 +73,8 @@ class CommunicationManager:
 
     def __init__(self, connections: Connections):
         self.connections = connections
-
-    @property
-    def outbox(self) -> deque[OutgoingMad]:
+        self.outbox: deque[OutgoingMad] = connections.outbox
         """MADs to send, the first in front."""
-        return self.connections.outbox
 
     # -- what programs do --
 

@@ -11,10 +11,10 @@ from softib.errors import InputError
 from softib.iba.constants import DEFAULT_GID_PREFIX
 from softib.mad.transactor import RETRIES, TIMEOUT_PS, WINDOW
 from softib.routing.engine import DEFAULT_ENGINE, WITHOUT_LANES, RouteOptions, chain
+from softib.sm.managers.congestion_mgr import CC_OPTIONS, CongestionConfig, congestion_config
 from softib.sm.managers.partitions import DEFAULT_PARTITIONS, Partition
 from softib.sm.managers.qos_policy import QosPolicy
 from softib.sm.managers.router_mgr import PrefixRoute
-from softib.sm.options.congestion import CC_OPTIONS, CongestionConfig, congestion_config
 from softib.sm.options.link import LINK_OPTIONS, LinkPolicy, link_policy
 from softib.sm.options.qos import QOS_OPTIONS, QosConfig, qos_config
 from softib.sm.options.softib_options import (

@@ -14,10 +14,10 @@ from softib.errors import InputError
 from softib.input_files import FILE_LIMIT, read_text
 from softib.routing.chains.chain_policy import ChainPolicy, PortGroup, parse_chain, parse_groups
 from softib.routing.engine import RouteOptions
+from softib.sm.managers.congestion_mgr import CC_OPTIONS
 from softib.sm.managers.partitions import parse_partitions
 from softib.sm.managers.qos_policy import parse_policy
 from softib.sm.managers.router_mgr import parse_prefix_routes
-from softib.sm.options.congestion import CC_OPTIONS
 from softib.sm.options.file import OPTIONS, read_options, read_value
 from softib.sm.options.link import LINK_OPTIONS, parse_link_policy
 from softib.sm.options.qos import QOS_OPTIONS

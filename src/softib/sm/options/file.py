@@ -13,7 +13,7 @@ from typing import Any
 
 from softib.errors import InputError
 from softib.routing.engine import ENGINES
-from softib.sm.options.congestion import CC_OPTIONS
+from softib.sm.managers.congestion_mgr import CC_OPTIONS
 from softib.sm.options.link import LINK_OPTIONS
 from softib.sm.options.opensm_conf import as_opensm_reads, shown
 from softib.sm.options.opensm_defaults import Value, not_carried

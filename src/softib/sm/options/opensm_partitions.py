@@ -12,11 +12,11 @@ import ipaddress
 from dataclasses import dataclass, field
 
 from softib.foreign_text import shown
+from softib.sm.managers.partitions import DEFAULT_BASE, IP_SIGNATURES, KEYWORDS
 from softib.sm.options.opensm_line import MOST_OCTETS, LineBuffer, strtoul
 
 __all__ = ["PartitionRemark", "PartitionsRead", "as_opensm_reads_partitions"]
 
-KEYWORDS = ("ALL", "ALL_CAS", "ALL_SWITCHES", "ALL_ROUTERS", "SELF")
 MEMBERSHIPS = ("full", "both", "limited")
 FLAGS = ("mtu", "rate", "scope", "Q_Key", "TClass", "sl", "FlowLabel", "ipoib", "defmember")
 """In the order in which OpenSM compares a word, or the beginning of one, with them."""
@@ -32,8 +32,6 @@ UNWRITTEN = (
 )
 LINK_LOCAL = 2
 """The scope of a group without the flag."""
-IP_SIGNATURES = (b"\x40\x1b", b"\x60\x1b")
-DEFAULT_BASE = 0x7FFF
 
 
 @dataclass(frozen=True)

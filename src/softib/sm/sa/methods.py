@@ -24,11 +24,10 @@ from softib.iba.sa import (
 )
 from softib.sm.sa.inventory import READ_FROM_DEVICES, Need
 from softib.sm.sa.message import Answer, Request, matching, selected_components
-from softib.sm.sa.multipath_record import multi_path
+from softib.sm.sa.multipath_and_trace import multi_path, trace
 from softib.sm.sa.path_record import ANY, BIT, NUMB_PATH_DEFAULT, path_to_group
 from softib.sm.sa.record_tables import KINDS, MATCH_BITS, Kind, bits_match
 from softib.sm.sa.subscriptions import subscribe
-from softib.sm.sa.trace_record import trace
 
 if TYPE_CHECKING:
     from softib.sm.sa.administrator import Administrator

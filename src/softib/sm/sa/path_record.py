@@ -32,27 +32,7 @@ NUMB_PATH_DEFAULT = 127
 LOOPBACK_LIFE = 0
 HOP_LIMIT_MAX = 255
 """HopLimit of a path to another subnet (OpenSM's IB_HOPLIMIT_MAX)."""
-BIT = {
-    n: np.uint64(mask_of(R, n))
-    for n in (
-        "service_id",
-        "dgid",
-        "sgid",
-        "dlid",
-        "slid",
-        "tclass",
-        "flow_label",
-        "hop_limit",
-        "numb_path",
-        "pkey",
-        "qos_class",
-        "sl",
-        "mtu",
-        "rate",
-        "packet_life_time",
-    )
-}
-BIT |= {f"{n}_selector": np.uint64(mask_of(R, f"{n}_selector")) for n in ("mtu", "rate", "packet_life_time")}
+BIT = {name: np.uint64(mask_of(R, name)) for name in R.fields if not name.startswith("_")}
 ECHOED = ("service_id", "tclass", "flow_label", "qos_class")
 """Components that a question may fix and that say nothing about the path: the answer repeats them.
 """

@@ -6,6 +6,7 @@ import numpy as np
 
 from softib.iba.sa import SaStatus, mask_of
 from softib.iba.sa import ServiceRecord as R
+from softib.mad.transactor import NEVER_PS
 from softib.sm.journal import Journal, Kind, record_key
 from softib.sm.managers.partitions import Members
 from softib.sm.sa.message import Answer, Request, matching
@@ -16,7 +17,6 @@ __all__ = ["Services"]
 IDENTITY = mask_of(R, "service_id")
 KEY, LEASE = mask_of(R, "service_key"), mask_of(R, "service_lease")
 FOR_EVER = 0xFFFFFFFF
-NEVER_PS = 1 << 62
 PS_PER_S = 10**12
 MOST = 100_000
 """Records that are kept at most: a client in a loop shall not fill the memory."""

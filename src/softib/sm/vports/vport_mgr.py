@@ -21,7 +21,6 @@ from softib.ragged import spread
 from softib.sm.database import Database
 from softib.sm.managers.pkey_mgr import arranged, states
 from softib.sm.sweep.phases import SweepExtension
-from softib.sm.vports.vport_table import VPortTable
 
 if TYPE_CHECKING:
     from softib.sm.sweep.sweep import Sweep
@@ -71,7 +70,7 @@ class VPortManager(SweepExtension):
 
     def __init__(self, sweep: Sweep):
         super().__init__(sweep)
-        self.suspects = sweep.suspects
+        self.table, self.suspects = sweep.database.vports, sweep.suspects
         self.known = np.zeros(0, np.uint64) if sweep.known is None else sweep.known
         """GUIDs whose clients registered."""
         self._queried = np.zeros(0, np.int64)
@@ -89,11 +88,6 @@ class VPortManager(SweepExtension):
             "vport_arm": self._arm,
             "vport_activate": self._activate,
         }
-
-    @property
-    def table(self) -> VPortTable:
-        """The rows."""
-        return self.db.vports
 
     @property
     def idle(self) -> bool:
