@@ -1,4 +1,4 @@
-"""How connections come about (IBA 12.9.7): REQ, REP and RTU, at both ends.
+"""Establishment of connections (IBA 12.9.7): REQ, REP and RTU, at both ends.
 
 A message that is not answered in time is sent again (IBA 12.9.8); an MRA asks the sender for
 patience (IBA 12.6.6).

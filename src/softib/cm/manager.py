@@ -123,11 +123,11 @@ class CommunicationManager:
         self.connections.timers.now_ps = now_ps
 
     def deadline_ps(self) -> int | None:
-        """When :meth:`tick` has something to do; None: no timer runs."""
+        """Return when :meth:`tick` has something to do; None: no timer runs."""
         return self.connections.timers.deadline_ps()
 
     def tick(self, now_ps: int) -> None:
-        """What was not answered is sent again, or given up."""
+        """Send unanswered messages again, or give them up."""
         cm = self.connections
         cm.timers.now_ps = now_ps
         while (due := cm.timers.pop()) is not None:

@@ -2,7 +2,7 @@
 
 A row: in this state, on this input, where its guard holds, the action runs and the endpoint is in
 the next state. Of rows with the same state and input the first whose guard holds counts. What no
-row names changes nothing and is answered by nobody: a program's command in the wrong state, and a
+row names changes nothing and gets no answer: a program's command in the wrong state, and a
 message that is not expected there, which IBA 12.9.8 drops (LAP and APR always: there are no
 alternate paths here).
 
@@ -25,7 +25,7 @@ __all__ = ["ROWS", "TRANSITIONS", "Input", "Transition", "fire"]
 
 
 class Input(IntEnum):
-    """What can happen to an endpoint: a message, a command of its program, the end of a time."""
+    """Events of an endpoint: a message, a command of its program, the end of a time."""
 
     REQ = auto()
     MRA = auto()
@@ -74,7 +74,7 @@ def nothing(cm: Connections, e: Endpoint, _: object) -> None:
 
 S, I = State, Input  # noqa: E741
 DATA_FIRST, EARLY = "softib.cm.release", "softib.cm.connect"
-"""Where this CM does otherwise than Linux, and why."""
+"""Modules with the reasons for which softib's CM differs from Linux."""
 ROWS: tuple[Transition, ...] = tuple(
     Transition(state, what, action, then, when, rule)  # type: ignore[arg-type]
     for state, what, when, action, then, rule in (
@@ -167,7 +167,7 @@ ROWS: tuple[Transition, ...] = tuple(
         (S.SIDR_REQ_RCVD, I.REJECT, None, sidr.reject_sidr_req, S.SIDR_DONE, "IBA 12.11.2, status 2"),
         (S.SIDR_REQ_RCVD, I.DESTROY, None, sidr.reject_sidr_req, S.IDLE, "cm_destroy_id: status 2"),
         (S.SIDR_DONE, I.SIDR_REQ, None, sidr.resend_sidr_rep, S.SIDR_DONE, "IBA 12.11"),
-        # an id that nobody waits for
+        # an id that no peer waits for
         *(
             (s, I.DESTROY, None, nothing, S.IDLE, "cm_destroy_id")
             for s in (S.IDLE, S.LISTEN, S.DREQ_SENT, S.TIMEWAIT, S.SIDR_REQ_SENT, S.SIDR_DONE)

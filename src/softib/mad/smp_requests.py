@@ -66,7 +66,7 @@ class Routes:
         return self._mkey[: self.n]
 
     def set_mkey(self, rows: np.ndarray, keys: np.ndarray) -> None:
-        """What ``rows`` lead to holds ``keys`` (uint64)."""
+        """Set the M_Keys (uint64) of the ports that ``rows`` lead to."""
         self._mkey[rows] = keys
         self.keyed |= bool(np.any(keys))
 

@@ -1,5 +1,5 @@
-"""The subnet manager's database: the columns of a fabric, learned by MADs alone and grown as answers
-arrive.
+"""The subnet manager's database: the columns of a fabric, learned by MADs alone and grown as
+answers arrive.
 
 ``node``, ``portnum``, ``port`` (a row: ``node_base + portnum``) mean what they mean in a fabric;
 rows are in the order of discovery. A switch has rows for ports 0…NumPorts, a CA for 1…NumPorts.

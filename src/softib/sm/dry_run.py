@@ -1,5 +1,5 @@
-"""What a manager would change, found out without changing it: every Set goes out as the Get of the
-same attribute.
+"""Dry run: the changes that a manager would make, without making them. Every Set goes out as the
+Get of the same attribute.
 
 The answer says what the device holds; the manager gets back what it wanted to set, as if it had
 been set, and goes on. So a whole sweep runs, and the differences are collected on the way. Nothing
@@ -125,7 +125,7 @@ class DryRun:
         return inbox
 
     def changes(self, db: Database) -> list[AttributeChange]:
-        """What would be different, by node (in the order of names), attribute and block or port."""
+        """Return the differences, by node (in the order of names), attribute and block or port."""
         where = _nodes_by_path(db)
         changes = []
         for (path, attr, modifier), now in self._held.items():
@@ -169,8 +169,9 @@ def _name(attr: int) -> str:
 
 
 def _after(attr: int, now: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """What the device would hold after Set(``wanted``): components whose zero means "no change"
-    stay (IBA 14.2.5.6), PortStateChange is cleared (14.2.5.4), VPortStateChange likewise."""
+    """Return the content of the device after Set(``wanted``): components whose zero means "no
+    change" stay (IBA 14.2.5.6), PortStateChange is cleared (14.2.5.4), VPortStateChange
+    likewise."""
     then = wanted.copy()
     if attr == SmpAttr.PORT_INFO:
         for f in (*NO_CHANGE_FIELDS, PortInfo.port_state):

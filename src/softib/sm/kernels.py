@@ -1,5 +1,5 @@
-"""Kernels of the subnet manager: paths hop by hop through its forwarding tables, PathRecords, and the
-order in which tables change."""
+"""Kernels of the subnet manager: paths hop by hop through its forwarding tables, PathRecords, and
+the order in which tables change."""
 
 import numpy as np
 

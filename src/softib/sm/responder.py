@@ -49,9 +49,9 @@ def answer(
     mkeys_of: KeysOf = lambda lids: dict.fromkeys(lids.tolist(), 0),
     has_guid: bool = True,
 ) -> Unsolicited:
-    """What ``mads`` (SMP requests and traps) mean, and the answers to them.
+    """Sort ``mads`` (SMP requests and traps), and answer them.
 
-    ``sm_info`` uint8[64] is what SMInfo answers; ``mkeys_of`` tells which M_Keys ports hold: a
+    ``sm_info`` uint8[64] is what SMInfo answers; ``mkeys_of`` returns the M_Keys that ports hold: a
     TrapRepress with another one is a violation there, and raises a trap of its own (IBA 14.2.4).
     While a port's is not known yet its trap stands: it will be repeated. A Set(SMInfo) with a
     modifier that means nothing is refused as a bad field. While the manager does not know its own
@@ -98,7 +98,7 @@ def _device(notices: np.ndarray) -> np.ndarray:
 
 
 class Responder:
-    """``sent`` tells how many MADs the manager has sent (ActCount of SMInfo)."""
+    """``sent`` returns how many MADs the manager has sent (ActCount of SMInfo)."""
 
     def __init__(self, mastership: Mastership, sent: Callable[[], int]):
         self.mastership, self.sent = mastership, sent
@@ -115,7 +115,7 @@ class Responder:
             reply = self.replication.receive(now_ps, inbox[copies], self.mastership.state)
             out += [reply] if reply is not None else []
             inbox = inbox[~copies]
-        # A request of ours that the wire hands back (umad's ETIMEDOUT) is no question; its retry stands anyway.
+        # A request that the wire hands back (umad's ETIMEDOUT) is no question; its retry stands anyway.
         is_request = (inbox.mad[:, METHOD_AT] < RESPONSE_BIT) & (inbox.status == SendStatus.OK)
         if is_request.any():
             alone = bool(is_request.all())

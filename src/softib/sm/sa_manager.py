@@ -30,8 +30,8 @@ __all__ = ["SaManager", "SaRecords"]
 
 REPORT_WINDOW = 64
 BUDGET = 1024.0
-"""How much is answered in a step (:mod:`softib.sm.sa.fair_queue`): about 20 ms, so that no SMP
-waits longer for the manager."""
+"""Cost of the requests that are answered in a step (:mod:`softib.sm.sa.fair_queue`): about 20 ms,
+so that no SMP waits longer for the manager."""
 IN_SERVICE, OUT_OF_SERVICE = 64, 65
 LINK_LOCAL, HOPS_MAX = 2, 255
 
@@ -87,8 +87,8 @@ class SaManager:
     # -- being master --
 
     def restore(self, copy: SaRecords, config: SmConfig) -> None:
-        """What the master before knew. Its partitions' groups are kept where partitions of
-        ``config`` keep them."""
+        """Restore the records of the previous master. Its partitions' groups are kept where
+        partitions of ``config`` keep them."""
         self.close()
         self.config = config
         for group in copy.groups:
@@ -196,7 +196,7 @@ class SaManager:
     # -- questions --
 
     def sm_info(self, local_info: Callable[[], np.ndarray], others: dict[int, np.ndarray]) -> None:
-        """What SMInfoRecord tells from now on (``local_info`` is called when somebody asks)."""
+        """Set the content of SMInfoRecord (``local_info`` is called for each request)."""
         self.sa.sm_info, self.sa.other_managers = local_info, others
 
     def answer(self, requests: MadBatch, now_ps: int) -> MadBatch:

@@ -2,9 +2,9 @@
 of class 0x0b, and gives jobs a tree.
 
 All layouts of that class are softib's own (:mod:`softib.iba.sharp`), so this manager knows softib's
-devices alone. A node whose part changed gets all of it anew: its QPs are taken back (which ends its
-trees), reserved, connected, and named in its trees, in that order; a node whose part stayed is left
-alone. The class is addressed by LID, so it comes last in a sweep.
+devices alone. A node whose part changed gets all of it again: its QPs are taken back (which ends
+its trees), reserved, connected, and named in its trees, in that order; a node whose part stayed is
+left alone. The class is addressed by LID, so it comes last in a sweep.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ __all__ = ["AggregationManager", "AggregationPhases"]
 
 @dataclass
 class Part:
-    """What one aggregation node shall hold: contexts of its QPs 1 …, and its trees: (modifier,
+    """The content of one aggregation node: contexts of its QPs 1 …, and its trees: (modifier,
     TreeConfig), (modifier, QuotaConfig)."""
 
     qps: list[bytes]
@@ -227,7 +227,7 @@ class AggregationManager:
 
     def queue_qps(self, queue: RequestQueue, fresh: np.ndarray) -> None:
         """Take back and reserve the QPs of every node whose part changed; ``fresh`` bool[ports]:
-        ports that came up anew."""
+        ports that came up again."""
         for row, port in enumerate(self.port.tolist()):
             if fresh[port]:
                 self.held.pop(int(self.db.node_guid[self.nodes[row]]), None)

@@ -1,10 +1,10 @@
-"""Which of several subnet managers is the master (IBA 14.4.1): the state machine as a table, and the
-rank of managers: priority, then the lower GUID.
+"""Election of the master among several subnet managers (IBA 14.4.1): the state machine as a table,
+and the rank of managers: priority, then the lower GUID.
 
 A manager that discovers asks every port that says IsSM for its SMInfo. One that finds a master, or
 a manager of higher rank, stands by and polls; a master that finds a higher one hands over; a
-standby whose master is silent for some polls discovers again. Events come from here, from Set(SMInfo)
-of other managers (:mod:`softib.sm.responder`) and from sweeps.
+standby whose master is silent for some polls discovers again. Events come from here, from
+Set(SMInfo) of other managers (:mod:`softib.sm.responder`) and from sweeps.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class SmState(IntEnum):
 
 
 class SmEvent(IntEnum):
-    """What can happen to a subnet manager."""
+    """Events of a subnet manager."""
 
     DISCOVERY_COMPLETED = 0  # the sweep ended and found no manager that ranks higher
     MASTER_FOUND = 1  # a master, or a manager of higher rank, answered SMInfo

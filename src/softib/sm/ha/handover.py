@@ -1,5 +1,5 @@
-"""Mastership of a subnet: this manager's state, Set(SMInfo) of other managers, and what is handed over
-and inherited (IBA 14.4.1)."""
+"""Mastership of a subnet: this manager's state, Set(SMInfo) of other managers, and what is handed
+over and inherited (IBA 14.4.1)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SWEEPS_IN = (SmState.DISCOVERING, SmState.MASTER)
 
 @dataclass
 class Holdings:
-    """What a manager has as a master, and gives up or takes over."""
+    """The state of a master that is handed over or taken over."""
 
     sa_manager: SaManager
     replication: Replication
@@ -111,7 +111,7 @@ class Mastership:
         if self.state == SmState.STANDBY:
             self.has.replication.located(info)
         elif int(PortInfo.master_sm_lid.get(info)) != int(PortInfo.lid.get(info)):
-            self.has.stores.clear()  # a rival, who may be gone when the sweep looks for it, wrote the tables
+            self.has.stores.clear()  # a rival, which may be gone when the sweep looks for it, wrote the tables
             self.schedule.call()
 
     def stand_back(self, now_ps: int) -> None:
@@ -161,8 +161,8 @@ class Mastership:
         self.heir = -1
 
     def _take_over(self) -> None:
-        """What the master before knew holds on, where it was copied; else everybody subscribes and
-        joins anew."""
+        """Restore the state of the previous master where it was copied; otherwise all clients
+        subscribe and join again."""
         has = self.has
         has.sa_manager.close()
         has.replication.lead()

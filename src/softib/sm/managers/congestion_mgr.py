@@ -1,5 +1,5 @@
-"""The congestion manager: OpenSM's options of congestion control, and the settings of annex A10 that it
-writes to every switch and CA port (OpenSM's ``osm_congestion_control.c``).
+"""The congestion manager: OpenSM's options of congestion control, and the settings of annex A10
+that it writes to every switch and CA port (OpenSM's ``osm_congestion_control.c``).
 
 Class 0x21 is addressed by LID, so it comes last in a sweep, when links are ACTIVE. A device that
 refuses the class is not asked again; what was written is remembered, and the next sweep sends only
@@ -44,9 +44,9 @@ SW, CA = "cc_sw_cong_setting_", "cc_ca_cong_setting_"
 
 @dataclass(frozen=True)
 class CongestionConfig:
-    """What is written: to every switch ``switch`` (SwitchCongestionSetting), to every CA port
-    ``ca`` (CACongestionSetting) and ``table`` (blocks of the CongestionControlTable); ``key`` is
-    shown; ``max_outstanding`` MADs on their way at a time."""
+    """The settings that are written: to every switch ``switch`` (SwitchCongestionSetting), to every
+    CA port ``ca`` (CACongestionSetting) and ``table`` (blocks of the CongestionControlTable);
+    ``key`` is shown; ``max_outstanding`` MADs on their way at a time."""
 
     switch: bytes
     ca: bytes
@@ -125,8 +125,8 @@ CC_OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
 
 
 def congestion_config(fields: Mapping[str, Any]) -> CongestionConfig | None:
-    """What options say (names as in CC_OPTIONS, and ``congestion_control``); None where that is not
-    set."""
+    """Return the settings that ``fields`` configure (names as in CC_OPTIONS, and
+    ``congestion_control``); None where that is not set."""
     if not fields.get("congestion_control"):
         return None
     switch = {

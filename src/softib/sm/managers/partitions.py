@@ -52,8 +52,8 @@ class Members:
     sl: np.ndarray
 
     @classmethod
-    def everybody(cls, ends: int) -> Members:
-        """All are full members of the default partition."""
+    def of_default(cls, ends: int) -> Members:
+        """Return memberships where all are full members of the default partition."""
         return cls(np.array([BASE], np.uint16), np.full((1, ends), FULL, np.uint8), np.zeros(1, np.uint8))
 
     def common(self, source: np.ndarray, target: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -133,10 +133,10 @@ class Partition:
 DEFAULT_PARTITIONS = [
     Partition("Default", DEFAULT_BASE, ipoib=True, members=[("ALL", FULL)], groups=[PartitionGroup()])
 ]
-"""Without a file: everybody is a full member of the default partition, which carries IPoIB."""
+"""Without a file: all ports are full members of the default partition, which carries IPoIB."""
 BEFORE_FILE: list[tuple[int | str, int]] = [("ALL", LIMITED), ("SELF", FULL)]
-"""The default partition before a file's first word of it: everybody is a limited member, the
-manager a full one."""
+"""The default partition as long as a file does not name it: all ports are limited members, the
+manager's a full one."""
 IP_SIGNATURES = (b"\x40\x1b", b"\x60\x1b")
 """Octets 2-3 of the MGIDs of IPv4 and IPv6 (RFC 4391, 4); the P_Key follows."""
 

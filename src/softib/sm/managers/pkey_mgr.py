@@ -40,9 +40,8 @@ def states(
     kind = db.node_type[db.port_node[ports]]
     port_guid = db.port_guid[ports]
     guid = port_guid if guid is None else guid
-    everybody = np.ones(len(ports), bool)
     who = {
-        "ALL": everybody,
+        "ALL": np.ones(len(ports), bool),
         "ALL_CAS": kind == NodeType.CA,
         "ALL_SWITCHES": kind == NodeType.SWITCH,
         "ALL_ROUTERS": kind == NodeType.ROUTER,
@@ -107,7 +106,8 @@ class PkeyManager:
         return can & (SwitchInfo.partition_enforcement_cap.get(info) > 0)
 
     def enforcing(self) -> list[tuple[np.ndarray, bool, bool]]:
-        """Switch ports towards CAs, whether they check what comes in from there, and what goes out."""
+        """Switch ports towards CAs, whether they check what comes in from there, and what goes
+        out."""
         return [(self.leaf, self.inbound, self.outbound), (self._others, False, False)]
 
     def _rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

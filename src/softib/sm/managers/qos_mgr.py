@@ -6,7 +6,7 @@ of its own (torus-2QoS, LASH, DFSSSP) says which VL an SL takes at each switch; 
 options. ``VLHighLimit`` goes with PortInfo.
 
 What was written is remembered by device, as forwarding tables are: the next sweep sends only what
-differs, and everything to a switch that was reset and to a port whose link came up anew.
+differs, and everything to a switch that was reset and to a port whose link came up again.
 """
 
 from __future__ import annotations

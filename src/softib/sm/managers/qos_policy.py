@@ -52,8 +52,8 @@ class PortGroup:
 
 @dataclass(frozen=True)
 class QosLevel:
-    """What a path gets; None: the level does not say. ``mtu``, ``rate`` (codes) are limits,
-    ``pkeys`` the partitions allowed."""
+    """The properties of a path; None: the level does not set it. ``mtu``, ``rate`` (codes) are
+    limits, ``pkeys`` the partitions allowed."""
 
     name: str = ""
     sl: int | None = None
@@ -189,7 +189,8 @@ class _Reader:
 
 
 def parse_policy(text: str, name: str = "qos-policy.conf") -> QosPolicy:
-    """The policy in ``text``. Raises :class:`InputError` with file, line and what would be right."""
+    """The policy in ``text``. Raises :class:`InputError` with file, line and what would be
+    right."""
     r = _Reader(name)
     section, block = "", ""
     fields: dict[str, Any] = {}

@@ -1,5 +1,5 @@
-"""SLtoVL mapping (IBA 7.6.6, 14.2.5.8): the VLs of a mapping, the SLs that a subnet uses, and where a
-packet of one would be dropped or starve: VL 15, a VL that does not operate, or one without weight
+"""SLtoVL mapping (IBA 7.6.6, 14.2.5.8): the VLs of a mapping, the SLs that a subnet uses, and where
+a packet of one would be dropped or starve: VL 15, a VL that does not operate, or one without weight
 in either VL arbitration table (IBA 7.6.9)."""
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class SlTrouble:
 
 
 def sls_in_use(config: SmConfig, path_sl: np.ndarray | None) -> dict[int, str]:
-    """SL → who uses it: the engine, else partitions and QoS levels."""
+    """Return the user of each SL: the engine, else partitions and QoS levels."""
     if path_sl is not None:
         return {int(sl): "the engine" for sl in np.unique(path_sl) if sl != NO_PATH}
     users = {p.sl: f"partition {p.name}" for p in reversed(config.known_partitions)}
@@ -81,7 +81,8 @@ def sls_in_use(config: SmConfig, path_sl: np.ndarray | None) -> dict[int, str]:
 
 
 def sl_troubles(db: Database, config: SmConfig, qos: QosManager, path_sl: np.ndarray | None) -> list[SlTrouble]:
-    """One for each SL in use that ports of a kind drop or give no weight, as the options have it."""
+    """One for each SL in use that ports of a kind drop or give no weight, as the options have
+    it."""
     users, troubles = sls_in_use(config, path_sl), []
     several = PortInfo.vl_cap.get(db.port_info[qos.ports]) > 1
     for k, kind in enumerate(KINDS):

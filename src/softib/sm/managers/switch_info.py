@@ -41,11 +41,11 @@ def queue_mft_tops(subnet: Subnet, queue: RequestQueue, highest: int, wanted: bo
     old = db.switch_info[nodes]
     new = old.copy()
     SwitchInfo.mcast_fdb_top.set(new, top_of(highest, caps) if wanted else 0)
-    SwitchInfo.port_state_change.set(new, 0)  # writing 1 clears it, and nobody has looked
+    SwitchInfo.port_state_change.set(new, 0)  # writing 1 clears it, before it was looked at
     rows = np.flatnonzero(SwitchInfo.mcast_fdb_top.get(new) != SwitchInfo.mcast_fdb_top.get(old))
     SwitchInfo.mcast_fdb_top.set(
         db.switch_info, SwitchInfo.mcast_fdb_top.get(new[rows]), nodes[rows]
-    )  # who loses the Set is suspected
+    )  # a switch that loses the Set is suspected
     queue.set(SmpAttr.SWITCH_INFO, db.port_route[db.node_base[nodes[rows]]], nodes[rows], 0, new[rows])
 
 

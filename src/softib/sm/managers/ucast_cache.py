@@ -29,7 +29,7 @@ _COLUMNS = {
 
 @dataclass(frozen=True)
 class EndLocations:
-    """Where CA ports were, a row each: PortGUID, NodeGUID and port of the switch, their own
+    """Locations of CA ports, a row each: PortGUID, NodeGUID and port of the switch, their own
     portnum, LID and LMC, and whether they compute (:attr:`SwitchGraph.end_is_compute`)."""
 
     guid: np.ndarray
@@ -95,7 +95,7 @@ def _key(switch: np.ndarray, port: np.ndarray) -> np.ndarray:
 
 
 def _taken(graph: SwitchGraph, locations: EndLocations) -> np.ndarray:
-    """bool[n]: a LID of the place belongs to somebody who is there."""
+    """bool[n]: a LID of the place belongs to a port that is there."""
     used = np.zeros((1 << 16) + 1, np.int64)
     np.add.at(used, graph.end_lid.astype(np.int64), 1)
     np.add.at(used, np.minimum(graph.end_lid.astype(np.int64) + (1 << graph.end_lmc.astype(np.int64)), 1 << 16), -1)

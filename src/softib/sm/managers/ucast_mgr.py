@@ -26,9 +26,9 @@ __all__ = ["LftStore", "graph_from", "queue_round", "route_subnet", "start_updat
 
 
 class LftStore:
-    """What was written to each switch, by NodeGUID: (LinearFDBTop, table). It outlives a sweep, so
-    that the next one sends only changes; a switch whose LinearFDBTop is not what we set was reset,
-    and gets its whole table anew."""
+    """The tables that were written to each switch, by NodeGUID: (LinearFDBTop, table). It outlives
+    a sweep, so that the next one sends only changes; a switch whose LinearFDBTop is not the one
+    that was set was reset, and gets its whole table again."""
 
     def __init__(self) -> None:
         self.tables: dict[int, tuple[int, np.ndarray]] = {}
@@ -41,7 +41,7 @@ class LftStore:
         self.sls = SlHistory()
         """SLs of the paths that were given."""
         self.locations = EndLocations.none()
-        """Where hosts are, or were."""
+        """Locations of hosts, present or away."""
 
     def known(self, db: Database, nodes: np.ndarray) -> list[np.ndarray | None]:
         """The table that each of ``nodes`` holds, None where nothing can be trusted."""
@@ -132,7 +132,8 @@ def start_update(
 
 
 def queue_round(db: Database, queue: RequestQueue, graph: SwitchGraph, update: LftUpdate) -> None:
-    """Put the Sets of the next round. Tags are ``switch * blocks + block``, switch as in the graph."""
+    """Put the Sets of the next round. Tags are ``switch * blocks + block``, switch as in the
+    graph."""
     which = update.next_round()
     switch, block = np.divmod(which, update.blocks)
     route_of = db.port_route[db.node_base[graph.switch_node]]

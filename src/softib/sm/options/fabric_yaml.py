@@ -76,7 +76,7 @@ ONLY_WITH = {
     "data_vls": ("lash", "dfsssp", "nue"),
     **dict.fromkeys(CHAIN_FILES, ("chain",)),
 }
-"""Option → the engines of which one must be asked for: nobody else reads it."""
+"""Option → the engines that read it; one of them must be configured."""
 
 
 def check_keys(section: Mapping[str, Any]) -> None:
@@ -125,7 +125,7 @@ def settings_of(section: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def route_options(section: Mapping[str, Any]) -> RouteOptions:
-    """What ``section`` says of engines; the files that it names are read."""
+    """Return the engine options of ``section``; the files that it names are read."""
     groups = _port_groups(section)
     fields: dict[str, Any] = {}
     for key, field in GUID_FILES.items():

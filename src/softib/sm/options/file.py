@@ -43,12 +43,12 @@ OPENSM = (
 ADAPTIVE = {"ar_updn": "updn", "ar_ftree": "ftree", "ar_dor": "dor", "ar_minhop": "minhop"}
 """NVIDIA's engines with adaptive routing → the engine that makes their forwarding tables."""
 LAST = "minhop"
-"""What OpenSM goes on with where no engine of the list can be had."""
+"""The engine that OpenSM falls back to when none of the list works."""
 
 
 def engines_of(text: str) -> tuple[str, bool, list[str]]:
-    """(engines that softib routes with, with adaptive routing?, notes). A name that nobody knows is
-    passed over, as OpenSM does."""
+    """(engines that softib routes with, with adaptive routing?, notes). An unknown name is
+    skipped, as by OpenSM."""
     names, adaptive, notes = [], False, []
     for name in _names(text):
         if name in ENGINES:

@@ -30,7 +30,7 @@ class LineBuffer:
         self.cut(b"#", 0)
 
     def string(self, at: int) -> str:
-        """What begins at ``at``."""
+        """Return the C string at ``at``."""
         return self.octets[at : self.octets.index(0, at)].decode(errors="replace")
 
     def skip(self, at: int) -> int:

@@ -1,4 +1,4 @@
-"""What OpenSM 3.3.23 makes of partitions.conf (opensm(8), ``-P``).
+"""OpenSM 3.3.23's reading of partitions.conf (opensm(8), ``-P``).
 
 A definition without a P_Key that it can read, or a member that is no PortGUID, is an error: OpenSM
 drops the whole file for its default, where every port is a full member of 0x7fff. It replaces or
@@ -22,7 +22,7 @@ FLAGS = ("mtu", "rate", "scope", "Q_Key", "TClass", "sl", "FlowLabel", "ipoib", 
 """In the order in which OpenSM compares a word, or the beginning of one, with them."""
 GROUP_FLAGS = FLAGS[:7]
 CODES = {"mtu": (4, 1, 5), "rate": (3, 2, 22)}
-"""What a group has without the flag, and the least and largest code."""
+"""The default of a group, and the least and largest code."""
 LOWEST = 0x40
 """This bit of an MTU or rate makes the selector 3: the lowest of the subnet's ports."""
 CARRIAGE_RETURN = "lines end with CR LF, and OpenSM takes a CR after ';' for a definition; use LF alone"

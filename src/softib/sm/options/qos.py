@@ -30,7 +30,7 @@ left."""
 
 @dataclass(frozen=True)
 class PortQos:
-    """What a file says of one kind of port; None: it says nothing."""
+    """The settings of a file for one kind of port; None: not stated."""
 
     high_limit: int | None = None
     vlarb_high: tuple[tuple[int, int], ...] | None = None
@@ -40,8 +40,8 @@ class PortQos:
 
 @dataclass(frozen=True)
 class QosTables:
-    """What ports of a kind shall hold. ``vlarb_…`` (VL, weight in 64 octets); ``high_limit``:
-    PortInfo.VLHighLimit."""
+    """The tables that ports of a kind shall hold. ``vlarb_…`` (VL, weight in 64 octets);
+    ``high_limit``: PortInfo.VLHighLimit."""
 
     high_limit: int
     vlarb_high: tuple[tuple[int, int], ...]

@@ -1,4 +1,4 @@
-"""What is replicated, as records: a key and a value of octets each (:mod:`softib.sm.journal` makes
+"""The records that are replicated: a key and a value of octets each (:mod:`softib.sm.journal` makes
 the keys).
 
 A master reads records from its managers (:class:`Source`); a standby keeps them as they came, and
@@ -53,7 +53,7 @@ INFORM = 36
 
 @dataclass
 class Source:
-    """Where a master's records come from."""
+    """The source of a master's records."""
 
     multicast: Multicast
     services: Services
@@ -138,7 +138,7 @@ class Copied(SaRecords):
     sls: GivenSls | None = None
     """SLs that paths have; None where nothing is known of them."""
     absent: EndLocations = field(default_factory=EndLocations.none)
-    """Where hosts that are away were."""
+    """Locations of hosts that are away."""
     written: dict[int, dict[tuple[int, int], bytes]] = field(default_factory=dict)
     """Number of the store (:attr:`softib.sm.stores.Stores.copied`) → (NodeGUID, attribute) → digest
     of what was written."""

@@ -61,15 +61,14 @@ class Views:
         self._of_kind: dict[bytes, np.ndarray] = {}
 
     def ends(self, end: int) -> np.ndarray:
-        """bool[ends]: which the requester ``end`` sees; an unknown one (-1) nobody."""
+        """bool[ends]: those that the requester ``end`` sees; an unknown one (-1) sees none."""
         n = len(self.subnet)
         if end < 0:
             return np.zeros(n, bool)
         kind = self.members.state[:, end].tobytes()
         seen = self._of_kind.get(kind)
         if seen is None:
-            everybody = np.arange(n)
-            seen = self.members.common(np.full(n, end), everybody, np.full(n, -1))[0] >= 0
+            seen = self.members.common(np.full(n, end), np.arange(n), np.full(n, -1))[0] >= 0
             self._of_kind[kind] = seen
         if not seen[end]:  # a port is in no partition with another limited member, and sees itself
             seen = seen.copy()
@@ -89,7 +88,7 @@ class Views:
         return records[self._visible(attr, records, end)]
 
     def _visible(self, attr: int, records: np.ndarray, end: int) -> np.ndarray:
-        seen = np.append(self.ends(end), False)  # the last row: nobody's
+        seen = np.append(self.ends(end), False)  # the last row: unassigned
         of_lid = lambda lid: seen[self.subnet.end_of_lid[lid]]
         if attr == SaAttr.LINK_RECORD:
             return np.asarray(of_lid(LinkRecord.from_lid.get(records)) & of_lid(LinkRecord.to_lid.get(records)))
@@ -137,7 +136,7 @@ class Administrator:
         self.deferred: list[Deferred] = []
         """Questions of the last batch that need tables of devices."""
         self.subnet: Subnet | None = None
-        self.members: Members = Members.everybody(0)
+        self.members: Members = Members.of_default(0)
         self.paths: Paths | None = None
         self.one_path: OnePath | None = None
         self.views: Views | None = None
@@ -149,9 +148,9 @@ class Administrator:
     # -- the subnet --
 
     def close(self) -> None:
-        """Nobody's administrator."""
+        """This manager is not the master any more."""
         self.subnet = self.paths = self.one_path = self.views = None
-        self.members = Members.everybody(0)
+        self.members = Members.of_default(0)
 
     def refresh(self, subnet: Subnet, members: Members) -> None:
         """A sweep ended: from now on this is the subnet."""

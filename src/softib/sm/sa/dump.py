@@ -105,7 +105,7 @@ def _array(name: str, values: list[int], digits: int) -> str:
 
 
 def read_dump(text: str, path: str, now_ps: int) -> SaRecords:
-    """What a dump of ours or OpenSM's says. Raises :class:`InputError` with file and line for a
+    """Read a dump of softib's or OpenSM's. Raises :class:`InputError` with file and line for a
     record that cannot be read."""
     out = SaRecords()
     for number, line in enumerate(text.splitlines(), 1):

@@ -49,11 +49,11 @@ class FairQueue:
         return len(self._names)
 
     def clear(self) -> None:
-        """Nobody waits."""
+        """Drop all requests."""
         self.__init__(self.most_of_one, self.most)  # type: ignore[misc]
 
     def costs(self, requests: MadBatch) -> float:
-        """What answering all of them costs, as far as can be guessed."""
+        """Return an estimate of the cost of answering all of them."""
         return sum(1.0 if t == GET_COST else self._cost.get(t, FIRST_GUESS) for t in _tables(requests))
 
     def put(self, requests: MadBatch) -> MadBatch | None:
@@ -95,7 +95,7 @@ class FairQueue:
             else:
                 del self._waiting[lid]
         if not self._heap:
-            self._time.clear()  # nobody waits: nobody is ahead
+            self._time.clear()  # none waits, so none is ahead
         return _batch(chosen)
 
     def learned(self, attr: int, records: int) -> None:

@@ -143,8 +143,8 @@ def _path(a: Administrator, r: Request) -> Answer:
     q, mask = r.data[None, :64], np.array([r.comp_mask], np.uint64)
     source, target, status = a.paths.ends(q, mask)
     if status[0]:
-        nobody = r.method == M.GET_TABLE and status[0] != E.REQ_INVALID
-        return Answer(records=PathRecord.zeros(0)) if nobody else Answer(int(status[0]))
+        no_such_end = r.method == M.GET_TABLE and status[0] != E.REQ_INVALID
+        return Answer(records=PathRecord.zeros(0)) if no_such_end else Answer(int(status[0]))
     most = NUMB_PATH_DEFAULT if r.method == M.GET_TABLE else 1
     if r.method == M.GET_TABLE and mask[0] & BIT["numb_path"]:
         most = int(PathRecord.numb_path.get(q[0])) or most

@@ -1,5 +1,5 @@
-"""Answers that follow paths: MultiPathRecord (IBA 15.2.5.20), paths from any of some ports to any of
-others, and TraceRecord (IBA 15.2.5.19), the nodes on a path in its order.
+"""Answers that follow paths: MultiPathRecord (IBA 15.2.5.20), paths from any of some ports to any
+of others, and TraceRecord (IBA 15.2.5.19), the nodes on a path in its order.
 
 SubnAdmGetTraceTable asks with a PathRecord. IDs of a trace: a node has its NodeGUID, a chassis its
 SystemImageGUID, a port the NodeGUID with its portnum in the topmost octet. They stay what they are,
@@ -24,23 +24,23 @@ PORTNUM_AT = 56
 
 
 def trace(subnet: Subnet, paths: Paths, r: Request) -> tuple[Answer, np.ndarray]:
-    """The nodes on the best path, and the PathRecord (uint8[1 or 0, 64]) that it is: who may see
-    that sees the trace. Both ends must be given."""
-    nobody = PathRecord.zeros(0)
+    """The nodes on the best path, and the PathRecord (uint8[1 or 0, 64]) that it is: a requester
+    that may see it sees the trace. Both ends must be given."""
+    no_path = PathRecord.zeros(0)
     q, mask = r.data[None, : PathRecord.size], np.array([r.comp_mask], np.uint64)
     source, target, status = paths.ends(q, mask)
     if status[0]:
-        return Answer(int(status[0])), nobody
+        return Answer(int(status[0])), no_path
     if ANY in (source[0], target[0]):
-        return Answer(SaStatus.REQ_INSUFFICIENT_COMPONENTS), nobody
+        return Answer(SaStatus.REQ_INSUFFICIENT_COMPONENTS), no_path
     records, there = paths.gets(q, mask, source, target)
     if not there[0]:
-        return Answer(SaStatus.NO_RECORDS), nobody
+        return Answer(SaStatus.NO_RECORDS), no_path
     hops = _hops(
         subnet, int(subnet.end_port[source[0]]), int(subnet.end_port[target[0]]), int(PathRecord.dlid.get(records)[0])
     )
     if hops is None:
-        return Answer(SaStatus.NO_RECORDS), nobody
+        return Answer(SaStatus.NO_RECORDS), no_path
     db, prefix = subnet.db, subnet.config.subnet_prefix
     nodes, into, out = np.array(hops, np.int64).T
     guid = db.node_guid[nodes]

@@ -45,8 +45,8 @@ class OnePath:
     """Answers for one subnet and its partitions, from views of the arrays that the columns use."""
 
     def __init__(self, subnet: Subnet, members: Members, open_view: bool = True):
-        """``open_view``: everybody may see every path; else only paths from and to the requester
-        are answered here."""
+        """``open_view``: all requesters may see every path; else only paths from and to the
+        requester are answered here."""
         self.subnet, self.open_view = subnet, open_view
         self.prefix = subnet.config.subnet_prefix
         self.life = subnet.config.subnet_timeout
@@ -67,14 +67,16 @@ class OnePath:
 
     @cached_property
     def _walk_args(self) -> tuple[Any, ...]:
-        """What the columns' kernel takes, for one: of their types, or it would be compiled again."""
+        """Arguments of the columns' kernel for one path: of their types, or it would be compiled
+        again."""
         source, target = np.zeros(1, self.subnet.end_port.dtype), np.zeros(1, self.subnet.end_port.dtype)
         hops, mtu, rank = np.zeros(1, np.int16), np.zeros(1, np.uint8), np.zeros(1, np.uint8)
         return hops_table(self.subnet), source, target, np.zeros(1, np.int64), hops, mtu, rank
 
     @cached_property
     def _path_sl(self) -> Callable[[int, int], int] | None:
-        """The engine's SL of a path between two ends, None where it leaves SLs to the partitions."""
+        """The engine's SL of a path between two ends, None where it leaves SLs to the
+        partitions."""
         s = self.subnet
         if s.routing.path_sl is None:
             return None

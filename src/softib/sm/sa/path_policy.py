@@ -102,8 +102,8 @@ class PathPolicy:
 
 
 def unmatched(subnet: Subnet, members: Members) -> list[str]:
-    """Notes on the port groups of the subnet's QoS policy that no port is in: their rules fit
-    nobody."""
+    """Notes on the port groups of the subnet's QoS policy that no port is in: their rules match
+    no port."""
     policy = subnet.config.qos_policy
     if policy is None:
         return []

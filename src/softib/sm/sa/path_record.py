@@ -244,8 +244,8 @@ def _least(have: np.ndarray, limit: np.ndarray) -> np.ndarray:
 def _chosen(
     q: np.ndarray, mask: np.ndarray, name: str, have: np.ndarray, wanted: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """What a path that can do ``have`` is used with, and whether it satisfies (IBA 15.2.5.16,
-    selectors).
+    """Return the level at which a path that can do ``have`` is used, and whether it satisfies (IBA
+    15.2.5.16, selectors).
 
     A request for exactly, or less than, what the path surpasses gets what it asks for: a path may
     be used below its limit.
@@ -276,7 +276,7 @@ def _offsets(sources: int, targets: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def hops_table(s: Subnet) -> Any:
-    """What :func:`~softib.sm.kernels.walk` follows."""
+    """Return the tables and cables that :func:`~softib.sm.kernels.walk` follows."""
     db = s.db
     return Hops(
         s.routing.lft, s.switch_of_node, db.node_base, db.node_nports, db.port_node, db.port_peer, s.mtu, s.rate_rank

@@ -35,7 +35,7 @@ class Services:
         """May this requester change the record: the port that registered it, one that knows its
         ServiceKey, a trusted one.
 
-        (OpenSM lets everybody; osmtest renews and deletes its own without showing the key.)
+        (OpenSM lets every port; osmtest renews and deletes its own without showing the key.)
         """
         knows = bool((R.service_key.get(old[0]) == R.service_key.get(given)).all())
         return knows or r.trusted or r.lid == old[2]
@@ -107,7 +107,7 @@ class Services:
 
 
 def _keyless(record: np.ndarray) -> np.ndarray:
-    """uint8[1, 176] without the ServiceKey: an answer shows it to nobody (IBA C15-0.1.14)."""
+    """uint8[1, 176] without the ServiceKey: no answer shows it (IBA C15-0.1.14)."""
     out = record[None].copy()
     R.service_key.set(out, np.zeros((1, 2), np.uint64))
     return out

@@ -54,8 +54,8 @@ class BetweenSweeps:
         self.has, self.election = runner.mastership.has, runner.mastership.election
         self._check_master_lid = self._look_closer = False
         self._suspects: set[int] = set()
-        """NodeGUIDs that the next sweep shall ask: the task found, or could not tell, that something
-        changed there."""
+        """NodeGUIDs that the next sweep shall ask: the task found, or could not tell, that
+        something changed there."""
         self._now_ps = 0
         self._sent = self._accepted = SmControl.STANDBY
         """Set(SMInfo) that was sent, and the one that another manager accepted."""
@@ -194,8 +194,8 @@ class BetweenSweeps:
         self._look(queue, nodes[np.isin(self._db.node_guid[nodes], touched)])
 
     def _looked(self, attr: int, tags: np.ndarray, data: np.ndarray) -> None:
-        """Suspect switches with PortStateChange, and those whose LinearFDBTop is not the one that was
-        set: they were reset."""
+        """Suspect switches with PortStateChange, and those whose LinearFDBTop is not the one that
+        was set: they were reset."""
         top = SwitchInfo.linear_fdb_top
         reset = top.get(data) != top.get(self._db.switch_info[tags])
         self._suspect(tags[reset | (SwitchInfo.port_state_change.get(data) > 0)])

@@ -1,4 +1,4 @@
-"""What a sweep found and did, in numbers and in lines for people."""
+"""The report of a sweep, in numbers and in lines for people."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class SweepReport(SweepCounts):
         self.mads = {f"{Method(m).name.title()} {attribute_name(a)}": n for (m, a), n in sorted(built.items())}
 
     def count_subnet(self, db: Database) -> None:
-        """What was found, when LIDs are given."""
+        """Count the subnet, once LIDs are given."""
         self.nodes, self.switches = db.n_nodes, int(db.is_switch.sum())
         self.cas = self.nodes - self.switches
         peer = db.port_peer

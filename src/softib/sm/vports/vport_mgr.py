@@ -4,7 +4,7 @@
 Discovery: VirtualizationInfo of each adapter port whose CapabilityMask2 says so, VPortState in
 blocks, then VPortInfo and VNodeInfo of what is in use. Once links are ACTIVE: P_Key tables and
 LIDs, then Armed and Active. An incremental sweep asks the ports of suspects, and those that came up
-anew.
+again.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ class VPortManager(SweepExtension):
         for row in np.flatnonzero(bad).tolist()[:20]:
             self.report.notes.append(
                 f"virtual port {int(table.index[row])} of port {int(table.owner[row]):#018x} has GUID "
-                f"{int(guid[row]):#018x}, which is nobody's or another's: it is left alone"
+                f"{int(guid[row]):#018x}, which is 0 or owned by another port; skipped"
             )
         table.keep(good & ~bad)
         self._silent.clear()
@@ -245,7 +245,7 @@ class VPortManager(SweepExtension):
         )
 
     def _image(self, rows: np.ndarray, state: int) -> np.ndarray:
-        """What a Set(VPortInfo) of ``rows`` says; state 0: no change."""
+        """Return VPortInfo for a Set of ``rows``; state 0: no change."""
         image = self.table.info[rows].copy()
         VPortInfo.vport_lid.set(image, self.table.lid[rows])
         VPortInfo.vport_state.set(image, state)
