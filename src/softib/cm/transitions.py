@@ -119,7 +119,7 @@ ROWS: tuple[Transition, ...] = tuple(
         (S.REQ_RCVD, I.REJ, None, release.take_rej, S.IDLE, "IBA 12.9.7: the peer takes it back"),
         (S.REQ_RCVD, I.REJECT, None, release.reject_req, S.IDLE, "IBA 12.9.7"),
         (S.REQ_RCVD, I.DESTROY, None, release.reject_req, S.IDLE, "cm_destroy_id: reason 28"),
-        (S.REP_SENT, I.REQ, None, connect.send_again, S.REP_SENT, "cm_dup_req_handler"),
+        (S.REP_SENT, I.REQ, None, connect.repeat_answer, S.REP_SENT, "cm_dup_req_handler"),
         (S.REP_SENT, I.RTU, None, connect.establish, S.ESTABLISHED, "IBA 12.9.7"),
         (S.REP_SENT, I.NOTIFY, None, connect.establish, S.ESTABLISHED, "IBA 12.9.7; cm_establish"),
         (S.REP_SENT, I.MRA, None, connect.extend_timeout, S.REP_SENT, "IBA 12.6.6"),
@@ -135,7 +135,7 @@ ROWS: tuple[Transition, ...] = tuple(
         (S.REP_SENT, I.REJECT, None, release.withdraw_rep, S.IDLE, "ib_send_cm_rej"),
         (S.REP_SENT, I.DESTROY, None, release.withdraw_rep, S.IDLE, "cm_destroy_id: reason 28"),
         # a connection, and its end
-        (S.ESTABLISHED, I.REP, connect.has_rtu, connect.send_again, S.ESTABLISHED, "cm_dup_rep_handler"),
+        (S.ESTABLISHED, I.REP, connect.has_rtu, connect.repeat_answer, S.ESTABLISHED, "cm_dup_rep_handler"),
         (S.ESTABLISHED, I.REJ, None, release.take_rej, S.IDLE, "cm_rej_handler"),
         (S.ESTABLISHED, I.DREQ, release.dreq_is_held, nothing, S.ESTABLISHED, "the peer repeats its DREQ"),
         (S.ESTABLISHED, I.DREQ, release.has_unread, release.hold_dreq, S.ESTABLISHED, DATA_FIRST),

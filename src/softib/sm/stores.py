@@ -96,11 +96,11 @@ class TableStore:
         of_device: dict[int, list[int]] = {}
         for row, guid in zip(rows.tolist(), db.node_guid[db.port_node[ports[rows]]].tolist(), strict=True):
             of_device.setdefault(guid, []).append(row)
-        for guid, own_rows in of_device.items():
-            image = {(int(db.port_num[ports[i]]), int(modifier[i])): data[i].tobytes() for i in own_rows}
+        for guid, rows_of_device in of_device.items():
+            image = {(int(db.port_num[ports[i]]), int(modifier[i])): data[i].tobytes() for i in rows_of_device}
             digest = _digest([(*place, what) for place, what in image.items()])
             if digest == self.copied[guid, attr]:
-                out[own_rows] = True
+                out[rows_of_device] = True
                 self.held |= {(guid, number, attr, m): what for (number, m), what in image.items()}
                 self._digests[guid, attr] = digest
         self.copied = {place: digest for place, digest in self.copied.items() if place[1] != attr}

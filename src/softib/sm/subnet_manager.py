@@ -156,13 +156,13 @@ class SubnetManager:
         elif not self.phase:
             deadline_ps = min(deadline_ps, self.schedule.due_ps(self.state, self.config, self.replication.due_ps))
             deadline_ps = min(deadline_ps, self._flapping.due_ps())
-        late, sa_ps = self.sa_manager.send(now_ps)
+        deferred, sa_ps = self.sa_manager.send(now_ps)
         query, silent_ps = None, NEVER_PS
         if self.silent.ports and not self.phase and self.state == SmState.MASTER:
             query, silent_ps = self.silent.send(self.database, self.mkeys, now_ps)
         copies, copy_ps = self.replication.send(now_ps, self.state)
         trap = self._priority_trap() if self._announces_priority else None
-        full = [b for b in (copies, *replies, late, outbox, query, trap) if b is not None and len(b)]
+        full = [b for b in (copies, *replies, deferred, outbox, query, trap) if b is not None and len(b)]
         return (MadBatch.concat(full) if full else outbox), min(deadline_ps, sa_ps, silent_ps, copy_ps)
 
     def postpone(self, by_ps: int) -> None:

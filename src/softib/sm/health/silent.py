@@ -82,22 +82,22 @@ class SilentPorts:
     def answers(self, now_ps: int, inbox: MadBatch | None) -> tuple[MadBatch | None, set[int]]:
         """Take the answers out of ``inbox``; returns the rest, and the NodeGUIDs of the switches
         that they came through."""
-        places: set[Place] = set()
+        answering: set[Place] = set()
         if inbox is not None and (self._transactor.busy or self._timed_out):
-            own = inbox.mad[:, TID_AT + 4] >= FIRST_TID >> 24
-            if own.any():
-                places |= self._after_timeout(inbox[own])
-                self._transactor.receive(now_ps, inbox[own])
-                inbox = None if own.all() else inbox[~own]
+            replies = inbox.mad[:, TID_AT + 4] >= FIRST_TID >> 24
+            if replies.any():
+                answering |= self._after_timeout(inbox[replies])
+                self._transactor.receive(now_ps, inbox[replies])
+                inbox = None if replies.all() else inbox[~replies]
         self._transactor.receive(now_ps)
         for done in self._transactor.completed():
             locations = [self._queried[tag] for tag in done.tags.tolist()]
             if done.timed_out:
                 self._timed_out.update(zip(locations, done.batch.tid.tolist(), strict=True))
             else:
-                places.update(locations)
-        self.answering |= places
-        return inbox, {guid for guid, _ in places}
+                answering.update(locations)
+        self.answering |= answering
+        return inbox, {guid for guid, _ in answering}
 
     def _after_timeout(self, answers: MadBatch) -> set[Place]:
         """Places whose question was given up, and is answered now."""
@@ -105,10 +105,10 @@ class SilentPorts:
         good = (answers.mad[:, METHOD_AT] >= RESPONSE_BIT) & (answers.mad[:, STATUS_AT] & 0x7F == 0)
         good &= answers.mad[:, STATUS_AT + 1] == 0
         came = {tid for tid, ok in zip(tids, good.tolist(), strict=True) if ok}
-        places = {place for place, tid in self._timed_out.items() if tid in came}
-        for place in places:
+        locations = {place for place, tid in self._timed_out.items() if tid in came}
+        for place in locations:
             del self._timed_out[place]
-        return places & self.ports.keys()
+        return locations & self.ports.keys()
 
     def send(self, db: Database, mkeys: MKeys, now_ps: int) -> tuple[MadBatch, int]:
         """Return the requests that are due, and when to call again."""

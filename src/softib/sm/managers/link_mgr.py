@@ -80,9 +80,9 @@ def queue_reread(db: Database, queue: RequestQueue, switches: np.ndarray) -> Non
     A link in INIT is set to ARMED whatever happened to it, and what happens from now on raises a
     trap.
     """
-    asked = np.zeros(db.n_nodes, bool)
-    asked[switches] = True
-    ask = asked[db.port_node] & db.external & db.has_port_info
+    reread = np.zeros(db.n_nodes, bool)
+    reread[switches] = True
+    ask = reread[db.port_node] & db.external & db.has_port_info
     rows = linked(db)
     ask[rows[db.port_state()[rows] == PortState.INIT]] = False
     rows = np.flatnonzero(ask)
