@@ -13,7 +13,7 @@ from typing import Any
 
 from softib.input_files import read_text
 from softib.sm.config import SmConfig, config_of
-from softib.sm.options.congestion import CC_OPTIONS
+from softib.sm.managers.congestion_mgr import CC_OPTIONS
 from softib.sm.options.fabric_yaml import ROUTE_KEYS, check_engine_keys, check_keys, settings_of
 from softib.sm.options.file import OPTIONS, read_options
 from softib.sm.options.opensm_conf import shown

@@ -1,4 +1,5 @@
-"""Paths followed hop by hop through the forwarding tables that the manager wrote."""
+"""Kernels of the subnet manager: paths hop by hop through its forwarding tables, PathRecords, and
+the order in which tables change."""
 
 import numpy as np
 
@@ -90,3 +91,24 @@ def write_paths(prefix, fields, out):
         out[i, PKEY_AT], out[i, PKEY_AT + 1] = (pkey[i] >> 8) & 255, pkey[i] & 255
         out[i, SL_AT] = (out[i, SL_AT] & 0xF0) | (sl[i] & 15)
         out[i, MTU_AT], out[i, RATE_AT], out[i, LIFE_AT] = EXACTLY | mtu[i], EXACTLY | rate[i], EXACTLY | life[i]
+
+
+@kernel
+def rounds(old, new, next_switch, switch, lid, out):
+    """Count into ``out[i]`` the switches that change for ``lid[i]`` on the new path from
+    ``switch[i]`` on, itself included.
+
+    ``old``, ``new`` uint8[switches, LIDs]; ``next_switch`` int32[switches, 256]: what a port leads
+    to, -1 where it is no switch. A new path that never ends counts as one with a step for each
+    switch.
+    """
+    n = new.shape[0]
+    for i in range(switch.shape[0]):
+        s, d, count = switch[i], lid[i], 1
+        for _ in range(n):
+            s = next_switch[s, new[s, d]]
+            if s < 0:
+                break
+            if old[s, d] != new[s, d]:
+                count += 1
+        out[i] = min(count, 65535)
