@@ -137,19 +137,17 @@ class MadRouter:
         Python."""
         self.pumps, self.tap, self.plane.tap = False, writer.exchange, writer.batch
 
-    def pumped(self, sender: Station, pump: Callable[[int], None], now_ps: int) -> int:
-        """Let ``pump`` receive, answer and send again and again in one compiled call, and finish;
-        it is given for how many batches. Returns how many MADs ``sender`` sent."""
+    def pumped(self, sender: Station, pump: Callable[[int], None], now_ps: int) -> None:
+        """Let ``pump`` receive, answer and send again and again in one compiled call, for at most
+        the number of batches that it is called with, and finish."""
         self.counts[:] = 0
         try:
             pump(PUMP_ROUNDS if len(self.stations) > 1 else PUMP_ROUNDS_ALONE)
         except Exception:
             self.report_bug("answering requests")
             self.give_back(sender, range(int(self.counts[LAST])))  # the batch before it was answered
-            return int(self.counts[RECEIVED])
-        received = int(self.counts[RECEIVED])
-        self.finish(sender, now_ps)
-        return received
+        else:
+            self.finish(sender, now_ps)
 
     def give_back(self, sender: Station, rows: Iterable[int]) -> None:
         """The requests among ``rows`` of ``requests`` go back as timed out: nobody waits for what
