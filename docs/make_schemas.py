@@ -23,7 +23,7 @@ from softib.render.document_types import (
     running,
     simulation,
 )
-from softib.render.documents import VERSIONS, schema_id
+from softib.result import DOCUMENTS, model_of, schema_id
 from softib.workloads.file import workload_schema
 
 FOLDER = Path(__file__).with_name("schemas")
@@ -52,7 +52,7 @@ for _module in (
 
 def document_schema(name: str) -> dict[str, Any]:
     """The JSON Schema (2020-12) of one document: every key is known, and descriptions are the docstrings of the types."""
-    made = TypeAdapter(TYPES[name]).json_schema(mode="serialization")
+    made = TypeAdapter(model_of(name) if name in DOCUMENTS else TYPES[name]).json_schema(mode="serialization")
     _without_titles(made)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": f"{schema_id(name)}", **made}
 
@@ -84,7 +84,7 @@ def _in_one_line(node: Any) -> None:
 def texts() -> dict[str, str]:
     """Text of each schema by the name of its file."""
     schemas = {
-        "fabric": fabric_schema(), "workload": workload_schema(), **{name: document_schema(name) for name in VERSIONS},
+        "fabric": fabric_schema(), "workload": workload_schema(), **{name: document_schema(name) for name in {**DOCUMENTS, **TYPES}},
     }  # fmt: skip
     for schema in schemas.values():
         _in_one_line(schema)

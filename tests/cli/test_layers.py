@@ -11,7 +11,7 @@ import softib
 
 CLI = Path(softib.__file__).parent / "cli"
 COMMON = {
-    "softib.render.documents",
+    "softib.result",
     "softib.render.problems",
     "softib.foreign_text",
     "softib.plural",

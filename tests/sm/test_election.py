@@ -14,8 +14,7 @@ from softib.iba.smp import PortInfo, SMInfo
 from softib.live.umad_sm.wire import smp_get
 from softib.mad.batch import MadBatch
 from softib.sm.config import SmConfig
-from softib.sm.ha.election import SmControl
-from softib.sm.state import TRANSITIONS, SmEvent, SmState
+from softib.sm.ha.election import TRANSITIONS, SmControl, SmEvent, SmState
 from tests.sm.asking import Several
 
 

@@ -4,7 +4,6 @@ tables."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from softib.analysis.prediction import network_of, sampled_shifts
 from softib.errors import SoftibError
 from softib.fabric.model import Fabric
 from softib.plural import counted
+from softib.result import Result
 from softib.routing.engine import ENGINES, NEEDS, RouteOptions, route
 from softib.routing.graph import SwitchGraph
 from softib.routing.proof.verify import verify
@@ -36,29 +36,25 @@ takes 3 s on 192."""
 
 
 @dataclass(frozen=True)
-class EngineRow:
-    """One engine: ``bisection`` and ``shift`` are relative as in the prediction (None where the
-    engine refused).
-
-    ``tables`` is the engine that really made the tables (another where this one fell back),
-    ``used`` marks the row of the tables that the report is about (``engine`` is ``file`` where they
-    come from one), ``note`` says why an engine refused, or what it fell back to. ``tried`` is false
-    for an engine that takes long on a fabric of this size: its note says so.
-    """
+class EngineRow(Result):
+    """What one routing engine would give; null where it refused."""
 
     engine: str
+    """``file`` for tables that come from one."""
     tables: str
+    """The engine that made the tables, another where this one fell back."""
     used: bool
+    """The tables that the report is about."""
     bisection: float | None
+    """Random pairs, relative as in the prediction."""
     shift: float | None
+    """Shifts, relative as in the prediction."""
     deadlock_free: bool | None
     unreachable: int | None
     note: str = ""
+    """Why the engine refused, or what it fell back to."""
     tried: bool = True
-
-    def to_json(self) -> dict[str, Any]:
-        """As ``--json`` prints it."""
-        return vars(self).copy()
+    """False for an engine that takes long on a fabric of this size."""
 
 
 def compare_engines(
@@ -81,7 +77,7 @@ def compare_engines(
     rows = [
         EngineRow(
             part.engine,
-            part.tables or part.engine,
+            part.tables,
             True,
             bisection,
             shift,

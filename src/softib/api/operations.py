@@ -251,7 +251,7 @@ def diff(before: Source, after: Source) -> Changes:
     from softib.fabric.diff import diff as compare
 
     a, b = as_fabric(before), as_fabric(after)
-    return Changes(compare(result_of(a).fabric, result_of(b).fabric), a, b)
+    return Changes(a, b, compare(result_of(a).fabric, result_of(b).fabric))
 
 
 def _routing(found: Routed, fabric: Fabric) -> Routing:

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from softib.api.findings import Findings
 from softib.api.progress import Steps, Timed
-from softib.api.shown import Suggests, html_table
+from softib.api.shown import Suggests
 from softib.api.table import Table
 from softib.plural import counted
+from softib.result import html_table
 
 if TYPE_CHECKING:
     from softib.analysis import model, prediction
@@ -37,16 +38,14 @@ class Prediction(Suggests):
     def bisection(self) -> float:
         """Effective bisection bandwidth, as a share of what the hosts' links can do (Hoefler et al.
         2008)."""
-        return self._found.bisection_relative
+        return self._found.random_pairs.relative
 
     @property
     def traffic(self) -> dict[str, Any] | None:
         """Your own traffic: ``bytes``, ``flows``, ``time_us`` until the busiest link has sent its
         part, ``hosts_us`` if nothing but the hosts' own links limited it, ``relative`` of these,
         and the ``busiest`` links; None where none was given."""
-        from softib.analysis.traffic import traffic_json
-
-        return traffic_json(self._report.traffic)
+        return None if self._report.traffic is None else self._report.traffic.to_json()
 
     def table(self) -> Table:
         """One row a pattern: flows, mean and worst relative rate, the largest load on one link."""
@@ -150,9 +149,7 @@ class Report(Suggests):
 
     def to_json(self) -> dict[str, Any]:
         """As ``softib report --json`` prints it (docs/schemas/report.schema.json)."""
-        from softib.render.as_json import report_json
-
-        return report_json(self._found)
+        return self._found.to_json()
 
     def to_html(
         self,

@@ -6,9 +6,10 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from softib.api.shown import Suggests, html_table
+from softib.api.shown import Suggests
 from softib.api.table import Table
 from softib.plural import counted, plural
+from softib.result import html_table
 
 if TYPE_CHECKING:
     import numpy as np
@@ -44,7 +45,7 @@ class Routing(Suggests):
     def engine(self) -> str:
         """The engine that made the tables, ``as programmed`` for a running fabric's, ``file`` for a
         dump's."""
-        return self._found.part.tables or self._found.part.engine
+        return self._found.part.tables
 
     @property
     def good(self) -> bool:
@@ -95,7 +96,7 @@ class Routing(Suggests):
         """What the subnet manager did to write them: MADs sent, writes, timeouts …; empty for
         tables from elsewhere."""
         up = self._found.bring_up
-        return {} if up is None else dict(up.numbers)
+        return {} if up is None else up.to_json()
 
     def path(self, a: str, b: str) -> Explanation:
         """The path of packets from node or port ``a`` to ``b``, hop by hop: egress ports, SL and
@@ -166,9 +167,9 @@ class Routing(Suggests):
 
     def to_json(self) -> dict[str, Any]:
         """As ``softib route --json`` prints it (docs/schemas/route.schema.json)."""
-        from softib.render.as_json import route_json
+        from softib.analysis.model import Route
 
-        return route_json(self._found.part, self.problems)
+        return Route(self._found.part, self.problems).to_json()
 
     def print(self) -> None:
         """As ``softib route`` prints it."""
@@ -199,4 +200,4 @@ class Routing(Suggests):
         return f"<Routing of {self.fabric.name!r} by {self.engine}: {lost}, {proof}>"
 
     def _repr_html_(self) -> str:
-        return html_table(("", ""), [(k, v) for k, v in self._found.part.facts] or [("routing", repr(self)[1:-1])])
+        return html_table(("", ""), self._found.part.facts())

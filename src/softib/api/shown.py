@@ -1,16 +1,13 @@
-"""What results share to show themselves: tables of HTML, sums of names, and an answer to names that
-do not exist."""
+"""What results share: sums of names, and an answer to names that do not exist."""
 
 from __future__ import annotations
 
-import html
-from collections.abc import Sequence
 from typing import Any
 
 from softib.api.arguments import checked_methods
 from softib.plural import counted
 
-__all__ = ["Suggests", "html_table", "totals"]
+__all__ = ["Suggests", "totals"]
 
 
 class Suggests:
@@ -36,10 +33,3 @@ def totals(names: list[str]) -> str:
     several = {"error": "errors", "warning": "warnings"}
     found = [(n, names.count(n)) for n in dict.fromkeys(names)]
     return ", ".join(counted(count, n, several.get(n, n)) for n, count in found)
-
-
-def html_table(head: Sequence[str], rows: Any) -> str:
-    """A table of texts, each escaped."""
-    cell = lambda tag, value: f"<{tag} style='text-align:left'>{html.escape(str(value))}</{tag}>"
-    body = "".join("<tr>" + "".join(cell("td", v) for v in row) + "</tr>" for row in rows)
-    return f"<table><tr>{''.join(cell('th', h) for h in head)}</tr>{body}</table>"

@@ -19,6 +19,7 @@ from softib.foreign_text import shown
 
 if TYPE_CHECKING:
     from softib import Problem
+    from softib.result import Result
 
 __all__ = [
     "SHOWN_PROBLEMS",
@@ -29,6 +30,7 @@ __all__ = [
     "print_document",
     "print_json",
     "print_line",
+    "print_lines",
     "print_notice",
     "print_problems",
     "problems_of",
@@ -63,27 +65,33 @@ def print_json(value: Any) -> None:
     """``value`` alone on stdout, keys in their order, NumPy numbers as plain ones, no NaN."""
     import json
 
-    from softib.render.documents import plain
+    from softib.result import plain
 
     json.dump(plain(value), sys.stdout, indent=2, ensure_ascii=True, allow_nan=False)
     sys.stdout.write("\n")
 
 
-def print_document(name: str, /, **body: Any) -> None:
-    """The document ``name`` of :mod:`softib.render.documents` alone on stdout."""
-    from softib.render.documents import document
+def print_document(name: str, result: Result | None = None, /, **body: Any) -> None:
+    """Print the document ``name`` of :mod:`softib.result` alone on stdout."""
+    from softib.result import document
 
-    print_json(document(name, **body))
+    print_json(document(name, result, **body))
 
 
-def print_line(name: str, /, **body: Any) -> None:
-    """The document ``name`` on one line of stdout, at once: what a verb that goes on prints when it
-    is ready."""
+def print_lines(lines: Iterable[str]) -> None:
+    """Print lines of a result on stdout."""
+    for line in lines:
+        click.echo(shown(line))
+
+
+def print_line(name: str, result: Result | None = None, /, **body: Any) -> None:
+    """Print the document ``name`` on one line of stdout, at once: a verb that goes on does so when
+    it is ready."""
     import json
 
-    from softib.render.documents import document
+    from softib.result import document
 
-    click.echo(json.dumps(document(name, **body), ensure_ascii=True, allow_nan=False))
+    click.echo(json.dumps(document(name, result, **body), ensure_ascii=True, allow_nan=False))
     sys.stdout.flush()
 
 

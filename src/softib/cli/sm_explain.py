@@ -5,8 +5,7 @@ from __future__ import annotations
 import click
 
 from softib.cli import completing
-from softib.cli.output import print_document
-from softib.cli.path import print_path
+from softib.cli.output import print_document, print_lines
 
 
 @click.command()
@@ -25,7 +24,7 @@ def command(a: str, b: str, fabric: str | None, as_json: bool) -> int:
 
     found = softib.RunningFabric(fabric).explain(a, b)
     if as_json:
-        print_document("sm-explain", **found.to_json())
+        print_document("sm-explain", found)
     else:
-        print_path(found)
+        print_lines(found.lines())
     return 1 if found.ended else 0

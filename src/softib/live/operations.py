@@ -242,7 +242,7 @@ class Operations:
                 "wait": self.daemon.manager.sa_wait.status(clock_ps()),
             },
             "report": {
-                **sm.report.as_dict(),
+                **sm.report.to_json(),
                 "sent": sm.report.sent,
                 "sets": sm.report.sets,
                 "refused": sm.report.refused,

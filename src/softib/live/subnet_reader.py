@@ -25,11 +25,11 @@ from softib.mad.transactor import Transactor
 from softib.ragged import spread
 from softib.sm.config import SmConfig
 from softib.sm.database import Database
-from softib.sm.inventory import pkey_blocks
-from softib.sm.state import SmState
+from softib.sm.ha.election import SmState
+from softib.sm.sa.inventory import pkey_blocks
 from softib.sm.sweep.discovery import Discovery
 from softib.sm.sweep.report import SweepReport
-from softib.sm.sweep.sorted_answers import by_attribute
+from softib.sm.sweep.request_window import by_attribute
 
 __all__ = ["PREFIX", "Progress", "Subnet", "fabric_of", "read", "read_nodes", "read_subnet", "read_wire"]
 

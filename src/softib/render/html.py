@@ -26,7 +26,7 @@ from softib.render.bundles import LOAD_STEPS, Bundle, bundles, ghosts
 from softib.render.drawing import draw
 from softib.render.glossary import GLOSSARY
 from softib.render.page_data import finding_ports, page_data, script_json
-from softib.render.phrases import engine_hint, headline, size_text, structure_facts, tiles, time_text
+from softib.render.phrases import engine_hint, headline, size_text, tiles, time_text
 from softib.render.plan_part import plan_facts
 
 __all__ = ["drawing_svg", "to_html"]
@@ -114,7 +114,7 @@ def _context(report: Report) -> dict[str, Any]:
         "codes": Counter(f.code for f in report.findings).most_common(),
         "problems": report.problems[:MAX_PROBLEMS],
         "plan_facts": plan_facts(report.comparison),
-        "structure_facts": structure_facts(report.structure),
+        "structure_facts": report.structure.facts() if report.structure else [],
         "Severity": Severity,
         "glossary": sorted(GLOSSARY.items(), key=lambda item: item[0].lower()),
     }

@@ -15,7 +15,7 @@ from softib.foreign_text import shown
 from softib.monitor.ranking import ORDERS, JobRow, PortRow, job_rows, ranked
 from softib.monitor.watch import Watch
 from softib.plural import counted
-from softib.render.documents import document
+from softib.result import document
 
 __all__ = ["VIEWS", "top_figures", "top_screen"]
 

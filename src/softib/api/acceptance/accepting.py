@@ -11,10 +11,11 @@ from softib.api.acceptance.options import AcceptOptions, Options
 from softib.api.fabric import Fabric, result_of
 from softib.api.findings import Findings
 from softib.api.progress import Steps, unwatched
-from softib.api.shown import Suggests, html_table
+from softib.api.shown import Suggests
 from softib.api.table import Table
 from softib.errors import InputError, UnknownFormat, UnreadableFile
 from softib.plural import counted
+from softib.result import html_table
 
 if TYPE_CHECKING:
     import numpy as np
@@ -101,7 +102,7 @@ class Acceptance(Suggests):
 
     def to_json(self) -> dict[str, Any]:
         """As ``softib accept --json`` prints it (docs/schemas/accept.schema.json)."""
-        from softib.render.documents import document
+        from softib.result import document
 
         return document(
             "accept",
@@ -268,7 +269,9 @@ def report_of(place: AcceptanceSource, found: Sequence[Any]) -> Any:
         built = FabricBuilder(place.name)
         built.nodes(len(place.ends), NodeType.CA, 1, desc=list(place.ends.node))
         result = ReadResult(built.build(), [], "hosts")
-    return Report(place.name, result.format, result.fabric, counts_of(result), list(result.problems), list(found))
+    return Report(
+        place.name, result.format, counts_of(result), list(found), list(result.problems), fabric=result.fabric
+    )
 
 
 def where_to_measure(

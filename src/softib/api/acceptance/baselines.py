@@ -269,4 +269,4 @@ def _report(record: BaselineRecord, found: list[Any]) -> Any:
         built.nodes(1, NodeType.CA, 1)
         fabric = built.build()
     result = ReadResult(fabric, [], "baseline")
-    return Report(record.name, result.format, result.fabric, counts_of(result), [], found)
+    return Report(record.name, result.format, counts_of(result), found, [], fabric=result.fabric)

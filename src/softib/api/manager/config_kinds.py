@@ -92,7 +92,7 @@ def _policy(text: str, name: str) -> None:
 
 
 def _routes(text: str, name: str) -> None:
-    from softib.sm.managers.prefix_routes import parse_prefix_routes
+    from softib.sm.managers.router_mgr import parse_prefix_routes
 
     parse_prefix_routes(text, name)
 

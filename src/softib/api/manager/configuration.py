@@ -39,7 +39,7 @@ class ConfigCheck(Suggests):
 
     def to_json(self) -> dict[str, Any]:
         """As ``softib sm check-config --json`` prints it (docs/schemas/sm-config.schema.json)."""
-        from softib.render.documents import document
+        from softib.result import document
 
         return document(
             "sm-config",
@@ -112,7 +112,7 @@ def _partitions(name: str, text: str) -> ConfigCheck:
 
 def _options(name: str, text: str) -> ConfigCheck:
     from softib.live.internal_sm.settings import ManagerSettings
-    from softib.sm.options.engines import unknown_to_opensm
+    from softib.sm.options.file import unknown_to_opensm
     from softib.sm.options.opensm_conf import as_opensm_reads
     from softib.sm.options.opensm_defaults import DEFAULTS
 

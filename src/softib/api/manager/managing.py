@@ -181,7 +181,7 @@ class UmadManager(Suggests):
 
     def to_json(self) -> dict[str, Any]:
         """Its last sweep, as ``softib sm run --json`` prints it (docs/schemas/sm-run.schema.json)."""
-        from softib.render.documents import document
+        from softib.result import document
         from softib.sm.sweep.report import SweepReport
 
         report = SweepReport() if self._running is None else self._running.sm.report
@@ -263,7 +263,7 @@ class PlannedChanges(Suggests, Sequence["AttributeChange"]):
 
     def to_json(self) -> dict[str, Any]:
         """As ``softib sm run --dry-run --json`` prints it (docs/schemas/sm-run.schema.json)."""
-        from softib.render.documents import document
+        from softib.result import document
 
         changes = [c.to_json() for c in self._found]
         return document("sm-run", port=self.port, master=self.master, changes=changes, sweep=self._report.as_dict())

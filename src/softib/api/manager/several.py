@@ -92,7 +92,7 @@ class UmadManagers(Suggests, Sequence[UmadManager]):
     def to_json(self, planned: Sequence[PlannedChanges] = ()) -> dict[str, Any]:
         """The last sweep of each, or what each would change, as ``softib sm run A B --json`` prints
         it (docs/schemas/sm-run.schema.json)."""
-        from softib.render.documents import document
+        from softib.result import document
 
         ports = [one.to_json() for one in (planned or self)]
         return document("sm-run", ports=ports, failed=list(self.failed))

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from softib.api.fabric import Fabric, as_fabric, result_of
 from softib.api.findings import Findings
 from softib.api.progress import Steps, unwatched
-from softib.api.shown import Suggests, html_table
+from softib.api.shown import Suggests
 from softib.api.table import Table
 from softib.plural import counted
+from softib.result import html_table
 
 if TYPE_CHECKING:
     from softib.analysis.jobs.files import ScheduledJob
@@ -236,5 +237,5 @@ def diagnose(
         found += manager_findings(getattr(observed, "managers", ()))
         if on is not None:
             found += job_traffic(Case(seen, load_thresholds(thresholds)), on.ports(), _processes_on(source))
-    report = Report(name, result.format, result.fabric, counts_of(result), list(result.problems), found)
+    report = Report(name, result.format, counts_of(result), found, list(result.problems), fabric=result.fabric)
     return Findings(report).without(*ignore).at_least(severity)

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from softib.api.fabric import Fabric
-from softib.api.shown import Suggests, html_table
+from softib.api.shown import Suggests
 from softib.api.simulation.result import Simulation
 from softib.api.simulation.simulate import Record, simulate
 from softib.api.table import Table
 from softib.errors import InputError, SoftibError
+from softib.result import html_table
 from softib.whole_files import write_text
 
 if TYPE_CHECKING:
@@ -181,7 +182,7 @@ class Comparison(Suggests):
 
     def to_json(self) -> dict[str, Any]:
         """As ``softib compare --json`` prints it."""
-        from softib.render.documents import document
+        from softib.result import document
 
         b = self.base
         return document(

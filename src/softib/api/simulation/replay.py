@@ -41,7 +41,7 @@ class Replay(Suggests):
 
     def to_json(self) -> dict[str, Any]:
         """As ``softib simulate --layer loggops --json`` prints it."""
-        from softib.render.documents import document
+        from softib.result import document
 
         ends = self.rank_ends_us
         return document(
@@ -122,7 +122,7 @@ def replay(
     )
     host = hosts.end[place(schedule, rows, job.ranks_per_host)]
     found = replay_program(plane, schedule, host, overheads_of(job))
-    return Replay(fabric, found, made.part.tables or made.part.engine, time.perf_counter() - began)
+    return Replay(fabric, found, made.part.tables, time.perf_counter() - began)
 
 
 def _job(text: str, options: Mapping[str, Any]) -> Trace:

@@ -193,7 +193,7 @@ class Simulation(Suggests):
     def to_json(self) -> dict[str, Any]:
         """As ``softib simulate --json`` prints it."""
         from softib.api.simulation.columns import as_json
-        from softib.render.documents import document
+        from softib.result import document
 
         return document("simulate", **as_json(self._plain, self.remedies))
 

@@ -196,7 +196,7 @@ class Runs:
         )  # a dump holds no AR groups, no CC tables
         lfts = None if by_manager and changes is not None else self.lfts
         found: Routed = routed(result, self.engine if changes is None else engine, lfts, lambda _: nullcontext())
-        named = found.part.tables or found.part.engine
+        named = found.part.tables
         options: dict[str, Any] = {
             OF_PACKETS[key]: value == "on" for key, value in changed.items() if key in OF_PACKETS
         }

@@ -55,7 +55,7 @@ class Sweep(Suggests):
 
     def to_json(self) -> dict[str, Any]:
         """As ``softib simulate --sweep --json`` prints it."""
-        from softib.render.documents import document
+        from softib.result import document
 
         return document(
             "sweep",

@@ -9,12 +9,10 @@ import sys
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from softib.cm.connections import Connections, Unread, nothing_unread
-from softib.cm.endpoint import Endpoint, Event, Param, QpType, State
+from softib.cm.connections import TIMING, Connections, Timing, Unread, nothing_unread
+from softib.cm.endpoint import Endpoint, Event, Param, Path, QpType, State, cma_header
 from softib.cm.manager import CommunicationManager
 from softib.cm.messages import event_fields
-from softib.cm.path import Path, cma_header
-from softib.cm.timers import TIMING, Timing
 from softib.iba.cm import CmaHeader
 from softib.iba.mad_codec import codec
 from softib.live.rdma_cm.address import AF_IB, Address, Addresses, group_id, parse

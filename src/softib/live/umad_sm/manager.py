@@ -22,8 +22,8 @@ from softib.live.umad_client.devices import UmadDevice, port_state
 from softib.live.umad_sm.wire import MadWire, Pacing
 from softib.mad.batch import MadBatch
 from softib.sm.config import SmConfig
+from softib.sm.ha.election import SmState
 from softib.sm.sa.dump import dump, read_dump
-from softib.sm.state import SmState
 from softib.sm.subnet_manager import SubnetManager
 from softib.sm.tables.table_proof import PROVED, TableProof, prove_tables
 

@@ -23,8 +23,8 @@ from softib.live.umad_sm.wire import MadWire, Master, live_master
 from softib.mad.batch import MadBatch
 from softib.sm.config import SmConfig
 from softib.sm.dry_run import AttributeChange, DryRun
+from softib.sm.ha.election import SmState
 from softib.sm.managers.mkeys import MKeys
-from softib.sm.state import SmState
 
 __all__ = ["DryWire", "Job", "Plan", "Until", "default_lids", "dry_run", "managing", "serve"]
 
