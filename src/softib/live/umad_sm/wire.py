@@ -14,7 +14,7 @@ from softib.iba.smp import MadHeader, PortInfo, SMInfo, Smp
 from softib.live.clock import clock_ps
 from softib.mad.batch import MadBatch
 from softib.mad.transactor import Transactor
-from softib.sm.state import SmState
+from softib.sm.ha.election import SmState
 
 __all__ = ["MadWire", "Master", "Pacing", "live_master", "smp_get", "transact"]
 
