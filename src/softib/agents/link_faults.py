@@ -124,14 +124,14 @@ class LinkFaults:
         raw, code = float(self.tables.fault_rate[end, BER]), int(speed_code(self.tables, end))
         lanes = LANES_BY_BIT.get(int(PortInfo.link_width_active.get(f.port_info[end])), 0)
         bits_s = float(LANE_GBPS[code]) * lanes * 1e9
-        found: dict[str, Any] = {
+        errors: dict[str, Any] = {
             "raw_ber": raw,
             "fec": "",
             "corrected_codewords_per_s": 0.0,
             "lost_codewords_per_s": 0.0,
         }
         if not corrects(self.tables, end, code):
-            return {**found, "symbol_errors_per_s": raw * bits_s, "post_fec_ber": raw}
+            return {**errors, "symbol_errors_per_s": raw * bits_s, "post_fec_ber": raw}
         length, fixes = PAM4_CODE if PAM4[code] else NRZ_CODE
         _, fixed, lost = codeword(raw, float(length), fixes)
         codewords_s = bits_s / (length * SYMBOL_BITS)

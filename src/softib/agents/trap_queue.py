@@ -177,9 +177,9 @@ class TrapQueue:
         """The next MAD that leaves now, and its port; it counts as sent. None: nothing more is due."""
         while (first := self._first()) is not None and first[0] <= now_ps:
             heapq.heappop(self._order)
-            made = self._send(first[1], now_ps)
-            if made is not None:
-                return made
+            trap = self._send(first[1], now_ps)
+            if trap is not None:
+                return trap
         return None
 
     def _send(self, port: int, now_ps: int) -> tuple[MadBatch, int] | None:

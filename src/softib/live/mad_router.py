@@ -263,10 +263,10 @@ class MadRouter:
         self.trap_queue.collect(now_ps)
         for _ in range(TRAPS_A_STEP):
             try:
-                made = self.trap_queue.take(now_ps)
-                if made is None:
+                trap = self.trap_queue.take(now_ps)
+                if trap is None:
                     return
-                _, delivery = self.plane.exchange(*made, now_ps)
+                _, delivery = self.plane.exchange(*trap, now_ps)
                 if delivery is not None:
                     self.deliver(delivery)
             except Exception:

@@ -70,11 +70,11 @@ def ancillary_of(fds: Sequence[int]) -> list[tuple[int, int, array.array[int]]]:
 
 def descriptors(ancillary: Iterable[tuple[int, int, bytes]]) -> list[int]:
     """The descriptors that came beside a message. The caller closes them."""
-    found = array.array("i")
+    fds = array.array("i")
     for level, kind, data in ancillary:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
-            found.frombytes(data[: len(data) // INT * INT])
-    return found.tolist()
+            fds.frombytes(data[: len(data) // INT * INT])
+    return fds.tolist()
 
 
 def receive(sock: socket.socket, size: int) -> bytes | None:

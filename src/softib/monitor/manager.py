@@ -200,8 +200,8 @@ class ManagerWatch:
         known = poller.manager_lids
         lids.update(dict.fromkeys(known.values()))
         by_lid = {lid: guid for guid, lid in known.items()}
-        found = [lid for lid in lids if lid]
-        return [by_lid.get(lid, lid) for lid in found], np.array(found, np.uint16)
+        lids_there = [lid for lid in lids if lid]
+        return [by_lid.get(lid, lid) for lid in lids_there], np.array(lids_there, np.uint16)
 
     def _take(self, guid: int, lid: int, info: np.ndarray, now: float) -> None:
         guid = int(SMInfo.guid.get(info)) or guid

@@ -101,14 +101,14 @@ def read_telemetry(file: str) -> tuple[list[Sample], list[Problem]]:
     """The newest sample of each port, by (NodeGUID, portnum), and what could not be read. Raises
     :class:`UnreadableFile` for JSON or CSV that is none."""
     problems = Problems(file)
-    found: dict[tuple[int, int], Sample] = {}
+    newest: dict[tuple[int, int], Sample] = {}
     for number, row in enumerate(_rows(file, "\n".join(read_lines(Path(file), problems))), 1):
         sample = _sample(row)
         if sample is None:
             problems.add(number, "a sample without a node GUID and a port number")
-        elif found.get((sample.guid, sample.portnum), sample).time_ns <= sample.time_ns:
-            found[sample.guid, sample.portnum] = sample
-    return [found[key] for key in sorted(found)], list(problems)
+        elif newest.get((sample.guid, sample.portnum), sample).time_ns <= sample.time_ns:
+            newest[sample.guid, sample.portnum] = sample
+    return [newest[key] for key in sorted(newest)], list(problems)
 
 
 def _rows(file: str, text: str) -> Iterator[Mapping[str, Any]]:

@@ -153,10 +153,10 @@ class View:
             self._write(entry)
 
     def _entries_of(self, folder: str) -> list[str]:
-        found = self._tables.get(folder)
-        if found is None:
-            found = self._tables[folder] = [p for p in self._lines if p.rpartition("/")[0] == folder]
-        return found
+        entries = self._tables.get(folder)
+        if entries is None:
+            entries = self._tables[folder] = [p for p in self._lines if p.rpartition("/")[0] == folder]
+        return entries
 
     def refresh_all(self) -> int:
         """Make every file say what is true now; returns how many had not."""

@@ -61,9 +61,9 @@ def reply(error: int = 0, number: int = 0) -> bytes:
 
 def event(kind: int, portnum: int) -> bytes:
     """An event as programs read it."""
-    made = np.zeros(1, types()["softib_event"])
-    made["type"], made["portnum"] = kind, portnum
-    return made.tobytes()
+    row = np.zeros(1, types()["softib_event"])
+    row["type"], row["portnum"] = kind, portnum
+    return row.tobytes()
 
 
 @dataclass(eq=False)
