@@ -263,8 +263,7 @@ class LinkFaults:
     # -- time --
 
     def settle(self, ports: Any, now_ps: int) -> None:
-        """Bring the counters of ``ports`` up to ``now_ps``, for whoever reads them without asking
-        the PMA."""
+        """Bring the counters of ``ports`` up to ``now_ps``, for readers that do not ask the PMA."""
         self._settle(np.atleast_1d(ports), now_ps)
 
     def begin(self, now_ps: int) -> None:
@@ -272,7 +271,7 @@ class LinkFaults:
         self.tables.fault[self.marked(), SETTLED] = now_ps
 
     def seed(self, seed: int) -> None:
-        """Begin the random numbers of bit errors anew; the same seed and the same MADs give the
+        """Restart the random numbers of bit errors; the same seed and the same MADs give the
         same errors."""
         self.tables.rng_state[0] = np.random.SeedSequence(seed).generate_state(1, np.uint64)[0] | np.uint64(1)
 

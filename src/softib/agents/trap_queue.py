@@ -56,8 +56,7 @@ UNIT_PS = 4_096_000
 
 @dataclass
 class Pending:
-    """A trap that nobody has repressed. ``repeated``: the same happened once more since it was
-    sent."""
+    """A trap that is not repressed. ``repeated``: the same happened again since it was sent."""
 
     notice: Notice
     tid: int
@@ -204,8 +203,8 @@ class TrapQueue:
         return made
 
     def _made(self, at: PortTraps, trap: Pending) -> tuple[MadBatch, int] | None:
-        """Its MAD; None without a manager. A bug of ours in it costs this trap: it would meet it
-        every time."""
+        """Its MAD; None without a manager. An exception costs this trap: it would be raised every
+        time."""
         try:
             return self.plane.trap(trap.notice, trap.tid)
         except Exception:

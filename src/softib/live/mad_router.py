@@ -56,12 +56,12 @@ class MadRouter:
         self.plane, self.fabric = plane, plane.fabric
         self.cells = no_cells() if cells is None else cells
         self.report_bug: ReportBug = raised
-        """Called where our own code fails; requests that were under way are given back."""
+        """Called where softib's code fails; requests that were under way are given back."""
         self.stations = Stations()
         self.epoch = 0
         self.answered = self.bounced = self.forwarded = 0
         self.alone = False
-        """Nobody but one program wants something: the server may wait for it in the kernel."""
+        """Only one socket is ready: the server may wait for its program in the kernel."""
         self.waiting = ForwardedRequests()
         self.trap_queue = TrapQueue(plane)
         self.segments = RmppSegments(plane)
@@ -79,7 +79,7 @@ class MadRouter:
             self.plane.tables, self.cells, self.requests, self.answers, self.exchange, port, number, now_ps, n, classes
         )
 
-    # -- who is there --
+    # -- stations --
 
     def join(self, station: Station) -> None:
         """From now on ``station`` gets what is for it."""
@@ -111,8 +111,8 @@ class MadRouter:
             self.finish(sender, now_ps)
 
     def answer(self, sender: Station, n: int, now_ps: int) -> bool:
-        """What :meth:`handle` does before :meth:`finish`; False where a mistake of ours was in the
-        way."""
+        """What :meth:`handle` does before :meth:`finish`; False where an exception was raised, which is
+        reported."""
         self.counts[:] = 0
         try:
             self._answer(sender.port, sender.number, now_ps, n, sender.classes)
@@ -150,8 +150,8 @@ class MadRouter:
             self.finish(sender, now_ps)
 
     def give_back(self, sender: Station, rows: Iterable[int]) -> None:
-        """The requests among ``rows`` of ``requests`` go back as timed out: nobody waits for what
-        failed."""
+        """The requests among ``rows`` of ``requests`` go back as timed out, so that their senders
+        do not wait for what failed."""
         for row in rows:
             back = self._sent[row : row + 1].copy()
             if not is_response(back.mad[0]):
@@ -206,7 +206,7 @@ class MadRouter:
             self.waiting.keep(request, sender, target.number, clock_ps())
 
     def _give_back_all(self, requests: Iterable[Forwarded]) -> None:
-        """Nobody answered these."""
+        """Give unanswered requests back to their senders."""
         for forwarded in requests:
             forwarded.request.status[:] = SendStatus.TIMEOUT
             self.bounced += 1
@@ -230,7 +230,7 @@ class MadRouter:
         return answers
 
     def deliver(self, delivery: Delivery) -> list[int]:
-        """Hand over what reached the ports of programs. Returns the rows that nobody takes.
+        """Hand over what reached the ports of programs. Returns the rows that no station takes.
 
         A message longer than a MAD goes whole to a station that takes such; others get its first
         256 octets.
@@ -258,7 +258,7 @@ class MadRouter:
         return untaken
 
     def traps(self, now_ps: int) -> None:
-        """Send the traps that devices raised and those that nobody repressed yet, as far as their
+        """Send the traps that devices raised and those that are not repressed yet, as far as their
         time has come, each to the manager that its port knows. :meth:`tick` sends the rest."""
         self.trap_queue.collect(now_ps)
         for _ in range(TRAPS_A_STEP):

@@ -142,7 +142,7 @@ class SaTables:
             head = np.frombuffer(message[:HEAD_SIZE], types()["softib_umad_head"])[0]
             octets = int(head["length"]) - HEAD_SIZE
             if fds:
-                with open(fds[0], "rb") as whole:  # its offset is whose who wrote it
+                with open(fds[0], "rb") as whole:  # its offset is the writer's
                     return os.pread(whole.fileno(), octets, 0)
             if head["status"]:
                 raise PeerError("the subnet administration does not answer")

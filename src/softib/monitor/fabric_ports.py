@@ -1,5 +1,5 @@
 """The ports of a fabric that a file describes, as
-:class:`~softib.diags.observations.ObservedPorts`, and what it tells of modules and optics."""
+:class:`~softib.diags.observations.ObservedPorts`, and its levels of modules and optics."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ class History:
 
     def append_manager(self, one: ManagerRound) -> None:
         """Keep what a round showed of the subnet manager, in ``manager/``, a file a day (written
-        anew: it is small). Raises :class:`InputError` where it cannot be written."""
+        whole: it is small). Raises :class:`InputError` where it cannot be written."""
         import pyarrow
         import pyarrow.parquet as parquet
 
@@ -285,7 +285,7 @@ class History:
 
     def topologies(self) -> np.ndarray:
         """Clock times from which each kept state of the ports and cables held, oldest first
-        (int64[k] in nanoseconds): it is kept anew when it changed."""
+        (int64[k] in nanoseconds): a new one is kept when it changed."""
         return np.array(sorted(int(p.stem) for p in (self.folder / "ports").glob("*.parquet")), np.int64)
 
     def ports_of(self, since_ns: int) -> ObservedPorts:

@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 STUCK = "stuck_"
-"""Prefix of the level that tells of a counter that stands at its largest value."""
+"""Prefix of the level of a counter that stands at its largest value."""
 
 LEAST = "least_"
 """Prefix of the level that tells what a counter rose by at least, where it got to its largest value
@@ -109,7 +109,7 @@ def between(before: Reading, after: Reading) -> Interval:
 
 def _wrapped(before: Reading, after: Reading, rows: np.ndarray, both: dict[str, np.ndarray]) -> np.ndarray:
     """Ports whose count of corrected symbols fell while that of corrected blocks rose: it passed
-    its largest value, nobody cleared it. bool[n]"""
+    its largest value, and was not cleared. bool[n]"""
     if not all(name in both and name in before.value for name in (SYMBOLS, BLOCKS)):
         return np.zeros(len(after), bool)
     symbols, blocks = (after.value[name] > before.value[name][rows] for name in (SYMBOLS, BLOCKS))

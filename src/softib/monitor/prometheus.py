@@ -123,8 +123,8 @@ class Scrapes:
         return [_joined(parts[at]) for at in sorted(parts)]
 
     def _owned(self) -> dict[Target, list[Key]]:
-        """The ports that each exporter tells of: a port is that of the first who has it; whoever
-        told most comes first."""
+        """The ports that each exporter tells of: a port is that of the first that has it; the
+        one with most samples comes first."""
         left = {key for of in self._keys.values() for key in of}
         owned: dict[Target, list[Key]] = {}
         for target in sorted(self._samples, key=lambda t: (-self._samples[t], t)):
@@ -233,7 +233,7 @@ def _renamed(guid: np.ndarray, whose: Mapping[int, int]) -> np.ndarray:
 
 
 def _with_node_guids(ports: ObservedPorts, whose: Mapping[int, int]) -> ObservedPorts:
-    """The ports under their NodeGUIDs, sorted anew."""
+    """The ports under their NodeGUIDs, sorted by them."""
     guid = _renamed(ports.node_guid, whose)
     order = np.lexsort((ports.portnum, guid))
     row = np.empty(len(order), np.int64)

@@ -30,7 +30,7 @@ QUEUE_LIMIT = 4096
 """Datagrams that wait for one client before the oldest of them are lost, as a full receive queue
 loses them."""
 PAUSE_AT = 256
-"""While so many answers wait, no more requests are read: the sender's own queue fills and its
+"""While this many answers wait, no more requests are read: the sender's own queue fills and its
 writes block."""
 
 

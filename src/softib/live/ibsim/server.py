@@ -40,8 +40,8 @@ __all__ = ["IbsimServer"]
 CHECK_PS = 10**12
 """How often the server looks whether its clients are alive."""
 PUMP_WAIT_MS = 2
-"""How long a client that has just asked is waited for in the kernel, as long as nobody else wants
-something."""
+"""How long the kernel waits for the next request of a client that has just asked, while no other
+socket is ready."""
 ROUNDS = 8
 """Batches of one client in a row before the others are served."""
 
@@ -149,7 +149,7 @@ class IbsimServer:
             request = Control.parse(message)
             if request is None or not source:
                 continue
-            try:  # the stock library waits for an answer without end, so a user who is not served gets a refusal
+            try:  # the stock library waits for an answer without end, so refused users get an answer too
                 answer = self._answer(request, source, sender) if self.sockets.admits(sender) else request.refuse()
             except Exception:
                 self.router.report_bug("answering on the control channel")
@@ -213,7 +213,7 @@ class IbsimServer:
         return ClientInfo(number, info.qp, info.issm, info.node or name.encode())
 
     def _open(self, info: ClientInfo, source: Any) -> tuple[int, socket.socket, Any] | None:
-        """The next free number and its data socket. From 1 on (a TID that nobody stamped has 0),
+        """The next free number and its data socket. From 1 on (a TID without a number has 0),
         and not used again soon: TIDs on the way carry them."""
         last = self.sockets.last_client
         for _ in range(last):

@@ -29,7 +29,7 @@ __all__ = ["BOUNDS_S", "MANAGER_NUMBER", "InternalManager", "SaWait", "job_of"]
 BOUNDS_S = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 """Upper bounds of the histogram in seconds."""
 FORGOTTEN_PS = 60 * 10**12
-"""A query without an answer is one that gets none (a wrong SM_Key): nobody waits longer for it."""
+"""A query that has no answer after so long gets none (a wrong SM_Key): no client waits longer."""
 PS = 1e12
 
 

@@ -62,7 +62,7 @@ def built_libraries() -> list[Path]:
 
 @dataclass(frozen=True)
 class Manner:
-    """How a program is run: under the ``stock`` library instead of ours; in a mount ``namespace``
+    """How a program is run: under the ``stock`` library instead of softib's; in a mount ``namespace``
     whose /sys/class is the view's; ``refresh`` is called every ``every_s`` seconds while it runs
     (None: never). ``alive`` tells whether the fabric is up: programs under the stock library wait
     for ever when it is not (under ours they read an error). ``held``: nothing is due when the

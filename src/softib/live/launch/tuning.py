@@ -59,8 +59,8 @@ def job_of(environment: Mapping[str, str]) -> Job | None:
 
 
 MARK = "SOFTIB_TUNED"
-"""Names what we have set, so that a ``softib run`` inside another one sets it anew for its own
-node."""
+"""Names the variables that softib has set, so that a ``softib run`` inside another one sets them
+again for its own node."""
 
 TRANSPORTS = "rc_v,ud_v,self"
 """Of UCX: reliable connections and datagrams over verbs, and a process with itself. No shared

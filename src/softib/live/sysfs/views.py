@@ -138,11 +138,11 @@ class View:
         return self.umads[umad] if 0 <= umad < len(self.umads) else None
 
     def refresh(self, path: str) -> None:
-        """Make the file ``path`` (below the folder) say what is true now; what is none of ours is
+        """Make the file ``path`` (below the folder) say what is true now; other paths are
         left alone. Of a table (``pkeys``, ``gids``) all entries: a program that reads one reads the
         others next, and ``preload/umad/refresh.c`` does not ask for these."""
         path = path if path in self._lines else "/".join(p for p in path.split("/") if p not in ("", "."))
-        for device in self.devices:  # by the link's other end, as who is in the directory names it
+        for device in self.devices:  # by the link's other end, as a program in that directory names it
             if path.startswith(f"{device.folder}/"):
                 path = f"{CLASS}/{device.name}{path.removeprefix(device.folder)}"
         if path not in self._lines:
@@ -177,7 +177,7 @@ class View:
         else:
             made = f"{self.folder}/.new"
             _fill(made, octets)
-            # Who reads now gets the old line or the new one, never half of one.
+            # A reader gets the old line or the new one, never half of one.
             os.replace(made, f"{self.folder}/{path}")
         self._shown[path] = octets
         return True
@@ -193,8 +193,8 @@ class View:
         self._write(path)
 
     def write(self) -> None:
-        """Every file, whatever was there. Nobody looks yet and everybody else waits meanwhile, so
-        nothing is renamed."""
+        """Write every file, whatever was there. No program reads them yet and the loop waits meanwhile,
+        so nothing is renamed."""
         self._shown.clear()
         shutil.rmtree(self.folder, ignore_errors=True)
         for device in self.devices:

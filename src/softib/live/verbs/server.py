@@ -182,7 +182,7 @@ class VerbsServer(SeqpacketServer):
             finally:
                 for fd in fds:
                     os.close(fd)
-            with contextlib.suppress(OSError):  # who does not read the replies loses them
+            with contextlib.suppress(OSError):  # a program that does not read its replies loses them
                 process.sock.send(reply(error))
 
     def _answer(self, process: Process, message: bytes, fds: list[int]) -> int:
@@ -236,7 +236,7 @@ class VerbsServer(SeqpacketServer):
         queue.sock.close()
 
     def notify(self, node: int, kind: int, portnum: int, only: Process | None = None) -> None:
-        """Write an event of ``node`` to everybody who wants it (or to one process). It waits while
+        """Write an event of ``node`` to every process that subscribed to it (or to one). It waits while
         there is no room."""
         message = event(kind, portnum)
         for process in [only] if only else list(self.processes.values()):

@@ -86,7 +86,7 @@ class EndedProgram:
 
 
 class SharedHeap:
-    """The file at ``path``, made anew (mode 0600, sparse). Raises :class:`InputError` where it
+    """The file at ``path``, a new one (mode 0600, sparse). Raises :class:`InputError` where it
     cannot be made."""
 
     def __init__(self, path: Path):
@@ -192,7 +192,7 @@ class SharedHeap:
             socket.unlink(missing_ok=True)
 
     def _punch(self, first: int, n: int) -> None:
-        """Give the memory of chunks back; whoever takes them next finds zeros."""
+        """Give the memory of chunks back; the next owner finds zeros."""
         size = constant("CHUNK")
         with mmap.mmap(self.fd, n * size, offset=constant("HEAP") + first * size) as part:
             try:

@@ -61,7 +61,7 @@ def no_cells() -> Any:
 
 
 class Traffic:
-    """The traffic file at ``path``, made anew (mode 0600). ``tables`` are the agents'
+    """The traffic file at ``path``, a new one (mode 0600). ``tables`` are the agents'
     (``AgentPlane.tables``): their counters grow. Raises :class:`InputError` where the file cannot
     be made."""
 
@@ -98,7 +98,7 @@ class Traffic:
         return {int(n) for n in self.cells.cells[: used * constant("CHUNK_CELLS") : constant("CHUNK_CELLS"), 0]} - {0}
 
     def close(self) -> None:
-        """Remove the file; who still maps it counts for nobody."""
+        """Remove the file; what programs that still map it count is lost."""
         self.path.unlink(missing_ok=True)
         if self.fd >= 0:
             os.close(self.fd)
