@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import click
 
 from softib.cli import completing
-from softib.cli.output import Steps, print_document, print_problems, show_line
+from softib.cli.output import Steps, print_json, print_problems, show_line
 from softib.foreign_text import shown
 from softib.plural import counted
+from softib.result import Result
+
+
+@dataclass
+class Recorded(Result):
+    """A baseline that was written."""
+
+    document = "baseline-record"
+
+    file: str
+    name: str
+    nodes: int
+    """Of the fabric; 0 where only measurements are known."""
+    pairs: dict[str, int]
+    """Test: pairs that measured."""
 
 
 @click.group()
@@ -63,7 +79,7 @@ def record(file: str, source: str, accepted: str | None, rounds: int | None, eve
     made = _made(source, accepted, rounds, every)
     made.save(file)
     if as_json:
-        print_document("baseline-record", file=file, **made.summary())
+        print_json(Recorded(file, **made.summary()).to_json())
         return 0
     click.echo(shown(f"{file}: {repr(made).strip('<>')}"))
     return 0
@@ -93,9 +109,7 @@ def compare(
     after = _made(source, accepted, rounds, every)
     found, drift = before.compare(after), before.drift(after)
     if as_json:
-        print_document(
-            "baseline", before=before.name, after=after.name, tests=drift, findings=[f.to_json() for f in found]
-        )
+        print_json(before.comparison(after))
         return 0 if found.good else 1
     print_problems(found.problems)
     for d in drift:

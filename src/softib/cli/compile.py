@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 
 import click
 
-from softib.cli.output import print_document, print_notice, show_line
+from softib.cli.output import print_json, print_notice, show_line
 from softib.plural import counted
+from softib.result import Result
+
+
+@dataclass
+class Compiled(Result):
+    """Kernels that are compiled."""
+
+    document = "compile"
+
+    kernels: int
+    """Compiled kernels in the folder now."""
+    folder: str
+    seconds: float
 
 
 @click.command()
@@ -24,7 +38,7 @@ def command(as_json: bool) -> int:
     count, folder = softib.compile_kernels(show_line)
     seconds = time.monotonic() - began
     if as_json:
-        print_document("compile", kernels=count, folder=str(folder), seconds=round(seconds, 3))
+        print_json(Compiled(count, str(folder), round(seconds, 3)).to_json())
     else:
         print_notice(f"{counted(count, 'kernel')} in {folder}, {seconds:.0f} s")
     return 0

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
-from softib.cli.output import print_document
+from softib.cli.output import print_json
 from softib.foreign_text import shown
+from softib.result import document
 
 MARKS = {"ok": "ok     ", "absent": "absent ", "missing": "MISSING"}
 
@@ -22,7 +23,7 @@ def command(as_json: bool) -> int:
 
     found = softib.doctor()
     if as_json:
-        print_document("doctor", checks=[one.to_json() for one in found])
+        print_json(document("doctor", checks=found))
     else:
         width = max(len(one.name) for one in found)
         for one in found:

@@ -2,16 +2,37 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
 
 from softib.cli import completing
-from softib.cli.output import print_document, print_notice
+from softib.cli.output import print_json, print_notice
 from softib.errors import SoftibError
+from softib.result import Result
 
 if TYPE_CHECKING:
     from softib import RunningFabric
+
+
+@dataclass
+class NotStopped(Result):
+    """A fabric that could not be stopped."""
+
+    name: str
+    problem: str
+    """Why."""
+
+
+@dataclass
+class Down(Result):
+    """Running fabrics that were stopped."""
+
+    document = "down"
+
+    stopped: list[str]
+    failed: list[NotStopped]
 
 
 @click.command()
@@ -31,7 +52,7 @@ def command(name: str | None, every: bool, as_json: bool) -> int:
     failed = {fabric.name: problem for fabric in fabrics if (problem := _stopped(fabric)) is not None}
     if as_json:
         stopped = [fabric.name for fabric in fabrics if fabric.name not in failed]
-        print_document("down", stopped=stopped, failed=[{"name": n, "problem": str(p)} for n, p in failed.items()])
+        print_json(Down(stopped, [NotStopped(name, str(problem)) for name, problem in failed.items()]).to_json())
     for problem in list(failed.values())[:-1]:
         print_notice(str(problem))
     if failed:

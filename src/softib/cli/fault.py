@@ -7,9 +7,10 @@ from typing import Any
 import click
 
 from softib.cli import completing
-from softib.cli.output import print_document
+from softib.cli.output import print_json
 from softib.foreign_text import shown
 from softib.plural import counted
+from softib.result import document
 
 _KINDS = (
     "link-down",
@@ -107,7 +108,7 @@ def command(kind: str, locations: tuple[str, ...], fabric: str | None, as_json: 
     given = {k: v for k, v in options.items() if v is not None}
     reply = softib.RunningFabric(fabric).fault(kind, where[0] if len(where) == 1 else where or None, **given)
     if as_json:
-        print_document("fault", **reply)
+        print_json(document("fault", **reply))
         return 0
     for line in _lines(kind, reply, given):
         click.echo(shown(line), err=kind != "list")

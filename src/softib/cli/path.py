@@ -7,7 +7,8 @@ import click
 from softib.cli import completing
 from softib.cli.guid_files import guid_file_options
 from softib.cli.loading import Load, routing_of, source_options, table_options
-from softib.cli.output import Steps, print_document, print_lines, print_problems
+from softib.cli.output import Steps, print_json, print_lines, print_problems
+from softib.result import document
 
 
 @click.command()
@@ -41,7 +42,7 @@ def command(
     routing = routing_of(fabric, engine, lfts, guid_files, steps)
     found = routing.path(a, b)
     if as_json:
-        print_document("path", found)
+        print_json(document("path", found))
     else:
         print_problems(routing.problems)
         print_lines(found.lines())

@@ -7,9 +7,10 @@ import importlib
 import click
 
 from softib.cli import completing
-from softib.cli.output import print_document
+from softib.cli.output import print_json
 from softib.foreign_text import shown
 from softib.plural import counted
+from softib.result import document
 
 LAZY = {
     "run": "run our subnet manager on a umad device: hardware, softib run, ibsim",
@@ -70,7 +71,7 @@ def _sweep(name: str | None, as_json: bool, reload: bool) -> int:
     fabric = softib.RunningFabric(name)
     manager = fabric.sweep(reload=reload)
     if as_json:
-        print_document("sm", **manager)
+        print_json(document("sm", **manager))
     else:
         for problem in manager["problems"]:
             click.echo(shown(f"softib: {problem}"), err=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import click
 
 from softib.cli import completing
-from softib.cli.output import print_document, print_lines
+from softib.cli.output import print_json, print_lines
+from softib.result import document
 
 
 @click.command()
@@ -24,7 +25,7 @@ def command(a: str, b: str, fabric: str | None, as_json: bool) -> int:
 
     found = softib.RunningFabric(fabric).explain(a, b)
     if as_json:
-        print_document("sm-explain", found)
+        print_json(document("sm-explain", found))
     else:
         print_lines(found.lines())
     return 1 if found.ended else 0

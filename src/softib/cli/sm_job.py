@@ -5,8 +5,9 @@ from __future__ import annotations
 import click
 
 from softib.cli import completing
-from softib.cli.output import print_document
+from softib.cli.output import print_json
 from softib.foreign_text import shown
+from softib.result import document
 
 
 @click.command()
@@ -24,7 +25,7 @@ def command(hosts: tuple[str, ...], streaming: bool, fabric: str | None, as_json
 
     job = softib.RunningFabric(fabric).job(hosts, streaming=streaming)
     if as_json:
-        print_document("sm-job", **job)
+        print_json(document("sm-job", **job))
         return 0
     kind = "streaming " if job["streaming"] else ""
     click.echo(shown(f"{kind}tree {job['tree']}; all ways meet in {job['top']}"))

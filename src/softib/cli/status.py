@@ -7,9 +7,10 @@ from typing import Any
 import click
 
 from softib.cli import completing
-from softib.cli.output import print_document
+from softib.cli.output import print_json
 from softib.foreign_text import shown
 from softib.plural import counted
+from softib.result import document
 
 
 @click.command()
@@ -27,7 +28,7 @@ def command(name: str | None, prune: bool, as_json: bool) -> int:
     fabrics = softib.running_fabrics() if name is None else [softib.RunningFabric(name)]
     statuses = [fabric.status() for fabric in fabrics]
     if as_json:
-        print_document("status", fabrics=statuses)
+        print_json(document("status", fabrics=statuses))
         return 0
     if not statuses:
         click.echo("softib: no fabric is running; start one with 'softib up SOURCE'", err=True)

@@ -14,6 +14,7 @@ from softib.cli.manager_options import given_settings, manager_options
 from softib.cli.output import Compiling, given_options, print_line, print_notice, print_problems, show_line
 from softib.foreign_text import shown
 from softib.plural import counted
+from softib.result import document
 
 if TYPE_CHECKING:
     from softib import Server, Starter
@@ -90,7 +91,7 @@ def command(
         given = given_options("detach", "name", "json")
         started = softib.up(source, name=name, notice=print_notice, progress=show_line, **given)
         if as_json:
-            print_line("status", fabrics=[started.status()])
+            print_line(document("status", fabrics=[started.status()]))
         return 0
     starter = softib.Starter()
     softib.on_compiling(Compiling(starter.announce if starter.detached else None))
@@ -149,7 +150,7 @@ class Line:
                 print_notice(fault)
             click.echo(f"softib: {shown(text)}", err=True)
             if self.as_json:
-                print_line("status", fabrics=[server.status()])
+                print_line(document("status", fabrics=[server.status()]))
             self.starter.ready()
         now = time.monotonic()
         if self.live and now >= self.next_s:

@@ -4,7 +4,7 @@ it."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -14,23 +14,25 @@ from softib.diags.view import adapter_of
 from softib.monitor.exporter.ratios import wait_ratio
 from softib.monitor.increase import Interval
 from softib.monitor.ranking import ERRORS
+from softib.result import Result, key
 
 __all__ = ["JobRow", "job_rows"]
 
 
 @dataclass(frozen=True)
-class JobRow:
-    """A job: how many of its hosts were ``seen``, Gb/s that these sent and received, the largest
-    share of time in which data waited at one of them or on the cables to them, and what error
-    counters of both ends of these cables rose by."""
+class JobRow(Result):
+    """A job in the last interval."""
 
-    name: str
+    name: str = field(metadata=key("job"))
     hosts: int
     seen: int
+    """Hosts of it that were seen."""
     sent_gbps: float
     received_gbps: float
     waiting: float
+    """The largest share of time in which data waited at a host or on the cables to it."""
     errors: int
+    """What error counters of both ends of these cables rose by."""
 
 
 def job_rows(ports: ObservedPorts, one: Interval, jobs: Sequence[ScheduledJob]) -> list[JobRow]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from softib.diags.observations import ObservedPorts
 from softib.monitor.exporter.ratios import utilization, wait_ratio
 from softib.monitor.increase import Interval
+from softib.result import Result, key
 
 __all__ = ["ERRORS", "ORDERS", "PortRow", "ranked"]
 
@@ -31,17 +32,21 @@ ORDERS = ("busy", "waiting", "errors")
 
 
 @dataclass(frozen=True)
-class PortRow:
-    """One port: ``name`` as ``node[portnum]``, ``peer`` likewise ("": none), sent and received
-    Gb/s, shares of time (NaN unknown), and which error counters rose by how much."""
+class PortRow(Result):
+    """A port in the last interval."""
 
-    name: str
+    name: str = field(metadata=key("port"))
+    """``node[portnum]``."""
     peer: str
+    """Empty: none."""
     sent_gbps: float
     received_gbps: float
     utilization: float
+    """Share of what its link can carry; NaN unknown."""
     waiting: float
-    errors: tuple[tuple[str, int], ...]
+    """Share of the time in which data waited for credits; NaN unknown."""
+    errors: tuple[tuple[str, int], ...] = field(metadata=key(json=dict, type=dict[str, int]))
+    """Counters that rose, and by how much."""
 
 
 def ranked(ports: ObservedPorts, one: Interval, order: str, most: int) -> list[PortRow]:

@@ -5,17 +5,20 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Unpack
 
+from softib.analysis.acceptance.findings import ClassSummary, Unit, summary
 from softib.api.acceptance.options import AcceptOptions, Options
 from softib.api.fabric import Fabric, result_of
 from softib.api.findings import Findings
 from softib.api.progress import Steps, unwatched
 from softib.api.shown import Suggests
 from softib.api.table import Table
+from softib.diags.acceptance.measurements import PairFailure
+from softib.diags.finding import Finding
 from softib.errors import InputError, UnknownFormat, UnreadableFile
 from softib.plural import counted
-from softib.result import html_table
+from softib.result import Result, also, columns
 
 if TYPE_CHECKING:
     import numpy as np
@@ -49,8 +52,38 @@ class AcceptanceSource:
     paced: bool = True
 
 
-class Acceptance(Suggests):
+@dataclass(frozen=True)
+class PairMeasurement(Result):
+    """What one pair measured in one round."""
+
+    test: str
+    round: int
+    pairs: str
+    source: str
+    target: str
+    value: float
+    unit: Unit
+    expected: float | None
+
+
+@dataclass(frozen=True)
+class About(Result):
+    """How an acceptance was run."""
+
+    launcher: Literal["local", "ssh", "srun"]
+    program: str
+    """``write``: ib_write_bw and ib_write_lat."""
+    tests: list[str]
+    rounds: int
+    sizes: dict[str, int]
+    """Bytes of a message by test."""
+    seconds: float
+
+
+class Acceptance(Suggests, Result):
     """What an acceptance run measured and found."""
+
+    document = "accept"
 
     def __init__(
         self,
@@ -72,6 +105,59 @@ class Acceptance(Suggests):
         return self.findings.good
 
     @property
+    @also("source")
+    def _name(self) -> str:
+        return self._source.name
+
+    @property
+    @also(flat=About)
+    def _about(self) -> About:
+        return About(**self.about)
+
+    @property
+    @also("hosts")
+    def _hosts(self) -> int:
+        return len(set(self._measured.ends.host))
+
+    @property
+    @also("ports")
+    def _ports(self) -> int:
+        return len(self._measured.ends)
+
+    @property
+    @also("summary")
+    def _summary(self) -> list[ClassSummary]:
+        return summary(self._measured, self._expected)
+
+    @property
+    @also("findings")
+    def _findings(self) -> list[Finding]:
+        return list(self.findings)
+
+    @property
+    @also("failures")
+    def _failures(self) -> list[PairFailure]:
+        return [f.named(self._measured.ends) for f in self._measured.failures]
+
+    @property
+    @also("measurements")
+    def _rows(self) -> list[PairMeasurement]:
+        from softib.diags.acceptance.measurements import TESTS
+        from softib.diags.acceptance.schedule import CLASSES, class_of
+
+        m, expected = self._measured, self._expected
+        kinds = class_of(m.ends, m.source, m.target)
+        known = self._source.expectation is not None
+        names = [m.ends.name(i) for i in range(len(m.ends))]
+        columns_of = (m.test, m.round, kinds, m.source, m.target, m.value, expected)
+        return [
+            PairMeasurement(
+                t, r, CLASSES[k] if known else "all", names[a], names[b], v, TESTS[t].unit, e if e == e else None
+            )
+            for t, r, k, a, b, v, e in zip(*(column.tolist() for column in columns_of), strict=True)
+        ]
+
+    @property
     def measurements(self) -> Measurements:
         """The columns behind it."""
         return self._measured
@@ -85,93 +171,30 @@ class Acceptance(Suggests):
     def failures(self) -> list[dict[str, Any]]:
         """Pairs that could not measure: round, test, source, target, the host at fault (None:
         neither alone), reason."""
-        return [f.to_json(self._measured.ends) for f in self._measured.failures]
+        return [f.to_json() for f in self._failures]
 
     def summary(self) -> list[dict[str, Any]]:
         """One row for each test and class of pairs: least, median and largest value, and the median
         of what was expected."""
-        from softib.analysis.acceptance.findings import summary
-
-        return summary(self._measured, self._expected)
+        return [s.to_json() for s in self._summary]
 
     def table(self) -> Table:
         """One row a measurement: test, round, class of the pair, source, target, value, unit,
         expected."""
-        rows = self._rows()
-        return Table({key: [r[key] for r in rows] for key in _COLUMNS})
-
-    def to_json(self) -> dict[str, Any]:
-        """As ``softib accept --json`` prints it (docs/schemas/accept.schema.json)."""
-        from softib.result import document
-
-        return document(
-            "accept",
-            source=self._source.name,
-            **self.about,
-            hosts=len(set(self._measured.ends.host)),
-            ports=len(self._measured.ends),
-            summary=self.summary(),
-            findings=[f.to_json() for f in self.findings],
-            failures=self.failures,
-            measurements=self._rows(),
-        )
+        return Table(columns(self._rows, PairMeasurement))
 
     def lines(self) -> list[str]:
         """The summary for people."""
-        out = []
-        for s in self.summary():
-            model = "" if s["expected"] is None else f", model {s['expected']:.4g}"
-            out.append(
-                f"{s['test']}, {s['pairs']}: {counted(s['measurements'], 'measurement')}, median {s['median']:.4g} "
-                f"{s['unit']}"
-                f" ({s['least']:.4g} to {s['largest']:.4g}{model})"
-            )
-        return out
-
-    def _rows(self) -> list[dict[str, Any]]:
-        from softib.diags.acceptance.measurements import TESTS
-        from softib.diags.acceptance.schedule import CLASSES, class_of
-
-        m = self._measured
-        kinds = class_of(m.ends, m.source, m.target).tolist()
-        known = self._source.expectation is not None
-        names = [m.ends.name(i) for i in range(len(m.ends))]
-        return [
-            {
-                "test": t,
-                "round": int(r),
-                "pairs": CLASSES[k] if known else "all",
-                "source": names[a],
-                "target": names[b],
-                "value": v,
-                "unit": TESTS[t].unit,
-                "expected": e if e == e else None,
-            }
-            for t, r, k, a, b, v, e in zip(
-                m.test.tolist(),
-                m.round.tolist(),
-                kinds,
-                m.source.tolist(),
-                m.target.tolist(),
-                m.value.tolist(),
-                self._expected.tolist(),
-                strict=True,
-            )
-        ]
+        return list(map(str, self._summary))
 
     def __repr__(self) -> str:
-        m = self._measured
         return (
-            f"<Acceptance of {self._source.name!r}: {counted(len(set(m.ends.host)), 'host')}, "
-            f"{counted(len(m), 'measurement')}, {self.findings!r}>"
+            f"<Acceptance of {self._name!r}: {counted(self._hosts, 'host')}, "
+            f"{counted(len(self._measured), 'measurement')}, {self.findings!r}>"
         )
 
     def _repr_html_(self) -> str:
-        keys = ("test", "pairs", "measurements", "least", "median", "largest", "expected", "unit")
-        return html_table(keys, ([s[k] for k in keys] for s in self.summary())) + self.findings._repr_html_()
-
-
-_COLUMNS = ("test", "round", "pairs", "source", "target", "value", "unit", "expected")
+        return Table(columns(self._summary, ClassSummary))._repr_html_() + self.findings._repr_html_()
 
 
 def accept(

@@ -8,10 +8,11 @@ from collections.abc import Callable
 from softib.errors import InputError, SoftibError, UnknownFormat
 from softib.input_files import shown_name
 
-__all__ = ["PARSERS", "PARTITIONS", "POLICY", "ROUTES", "TORUS", "kind_of"]
+__all__ = ["KINDS", "PARSERS", "PARTITIONS", "POLICY", "ROUTES", "TORUS", "kind_of"]
 
 OPTIONS, TORUS, PARTITIONS, POLICY = "opensm.conf", "torus-2QoS.conf", "partitions.conf", "qos-policy.conf"
 GUIDS, ROUTES, NAMES = "GUID file", "prefix-routes.conf", "node-name-map"
+KINDS = (OPTIONS, TORUS, PARTITIONS, POLICY, ROUTES, GUIDS, NAMES)
 _TORUS_KEYWORDS = {
     "torus",
     "mesh",

@@ -6,14 +6,16 @@ from __future__ import annotations
 import math
 import os
 import re
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
-from softib.api.manager.config_kinds import PARSERS, PARTITIONS, POLICY, ROUTES, TORUS, kind_of
+from softib.api.manager.config_kinds import KINDS, PARSERS, PARTITIONS, POLICY, ROUTES, TORUS, kind_of
 from softib.api.shown import Suggests
 from softib.errors import InputError, SoftibError
 from softib.input_files import read_text
 from softib.plural import counted
+from softib.result import Result, also, key
 
 __all__ = ["ConfigCheck", "check_config"]
 
@@ -24,31 +26,24 @@ THEN = {
 """Kind → what OpenSM does after the first mistake."""
 
 
-class ConfigCheck(Suggests):
-    """The answer of :func:`check_config`. ``kind`` is that of the file (``opensm.conf``,
-    ``partitions.conf``, …); ``opensm`` are lines on what OpenSM 3.3.23 does not take as it is
-    written (empty: it takes everything), ``softib`` lines on what softib does otherwise."""
+@dataclass(repr=False)
+class ConfigCheck(Suggests, Result):
+    """The answer of :func:`check_config`."""
 
-    def __init__(self, path: str, kind: str, opensm: list[str], softib: list[str]):
-        self.path, self.kind, self.opensm, self.softib = path, kind, tuple(opensm), tuple(softib)
+    document = "sm-config"
+
+    path: str = field(metadata=key("file"))
+    kind: str = field(metadata=key(type=Literal[*KINDS]))
+    opensm: tuple[str, ...]
+    """What OpenSM 3.3.23 does not take as it is written, and what it does instead."""
+    softib: tuple[str, ...]
+    """What softib's manager does otherwise, or leaves out."""
 
     @property
+    @also(before="opensm")
     def good(self) -> bool:
-        """Does OpenSM take the file as it is written?"""
+        """OpenSM takes the file as it is written."""
         return not self.opensm
-
-    def to_json(self) -> dict[str, Any]:
-        """As ``softib sm check-config --json`` prints it (docs/schemas/sm-config.schema.json)."""
-        from softib.result import document
-
-        return document(
-            "sm-config",
-            file=self.path,
-            kind=self.kind,
-            good=self.good,
-            opensm=list(self.opensm),
-            softib=list(self.softib),
-        )
 
     def __repr__(self) -> str:
         return (
@@ -77,8 +72,8 @@ def check_config(path: str | os.PathLike[str]) -> ConfigCheck:
         PARSERS[kind](text, name)
     except InputError as why:
         rest = f"; {THEN[kind]}" if kind in THEN else ""
-        return ConfigCheck(name, kind, [str(why)], [f"refuses the whole file{rest}"])
-    return ConfigCheck(name, kind, [], [])
+        return ConfigCheck(name, kind, (str(why),), (f"refuses the whole file{rest}",))
+    return ConfigCheck(name, kind, (), ())
 
 
 def _torus(name: str, text: str) -> ConfigCheck:
@@ -87,7 +82,7 @@ def _torus(name: str, text: str) -> ConfigCheck:
     lines = refusals(text)
     if lines:
         lines.append("torus-2QoS is refused; OpenSM goes on with the next engine, or minhop")
-    return ConfigCheck(name, TORUS, lines, [])
+    return ConfigCheck(name, TORUS, tuple(lines), ())
 
 
 def _partitions(name: str, text: str) -> ConfigCheck:
@@ -107,7 +102,7 @@ def _partitions(name: str, text: str) -> ConfigCheck:
         softib.append("softib refuses the whole file for these lines")
     elif opensm:
         softib.append("softib takes the file as it is written")
-    return ConfigCheck(name, PARTITIONS, opensm, softib)
+    return ConfigCheck(name, PARTITIONS, tuple(opensm), tuple(softib))
 
 
 def _options(name: str, text: str) -> ConfigCheck:
@@ -139,7 +134,8 @@ def _options(name: str, text: str) -> ConfigCheck:
         softib.append(f"refused: {why}")
     listed = {line for line in softib if line in opensm or any(n not in DEFAULTS and n in line for n in stated.unknown)}
     opensm.sort(key=_line)
-    return ConfigCheck(name, "opensm.conf", opensm, sorted((line for line in softib if line not in listed), key=_line))
+    own = sorted((line for line in softib if line not in listed), key=_line)
+    return ConfigCheck(name, "opensm.conf", tuple(opensm), tuple(own))
 
 
 def _line(remark: str) -> float:

@@ -99,7 +99,7 @@ class TopView(Suggests):
         """The last round as ``softib top --json`` prints it (docs/schemas/top.schema.json)."""
         from softib.render.top import top_figures
 
-        return top_figures(self._watch, self.source, self.order, self._jobs)
+        return top_figures(self._watch, self.source, self.order, self._jobs).to_json()
 
     @property
     def observations(self) -> Observations:

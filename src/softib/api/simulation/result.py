@@ -131,7 +131,7 @@ class Simulation(Suggests):
     @property
     def faults(self) -> list[dict[str, Any]]:
         """Each fault: when it happened, its cost, and when the manager had dealt with it."""
-        return list(self._plain.failures.get("faults", ()))
+        return [fault.to_json() for fault in self._plain.failures.get("faults", ())]
 
     @property
     def management(self) -> dict[str, Any]:
@@ -180,7 +180,7 @@ class Simulation(Suggests):
     @cached_property
     def busy_ports(self) -> list[dict[str, Any]]:
         """The ports with the largest loads, each with its cause and what would help."""
-        from softib.api.simulation.columns import busy_ports
+        from softib.api.simulation.figures import busy_ports
 
         return busy_ports(self._plain)
 
@@ -192,10 +192,9 @@ class Simulation(Suggests):
 
     def to_json(self) -> dict[str, Any]:
         """As ``softib simulate --json`` prints it."""
-        from softib.api.simulation.columns import as_json
-        from softib.result import document
+        from softib.api.simulation.figures import figures_of
 
-        return document("simulate", **as_json(self._plain, self.remedies))
+        return figures_of(self._plain, self.remedies).to_json()
 
     def print(self) -> None:
         """As ``softib simulate`` prints it."""
@@ -243,7 +242,7 @@ class Simulation(Suggests):
     def over_time(self) -> dict[str, Any]:
         """Loads and queues over time of the ports that mattered, and of tiers of links; empty where
         no samples were taken."""
-        from softib.api.simulation.columns import over_time
+        from softib.api.simulation.figures import over_time
 
         return {} if self._run is None else over_time(self._run)
 

@@ -15,6 +15,7 @@ import heapq
 import itertools
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from softib.live.clock import clock_ps
 from softib.live.faults.known import PS, Fault, KnownFaults
 from softib.live.faults.locations import locations_of
 from softib.live.faults.options import KINDS, flap_times, options_of
+from softib.live.faults.replies import ExpectedErrors, FaultReply
 from softib.live.mad_router import MadRouter
 
 __all__ = ["FaultController"]
@@ -71,13 +73,13 @@ class FaultController:
         options = options_of(kind, request)
         now_ps = self.clock()
         if kind == "list":
-            return {"faults": [fault.as_json(now_ps) for fault in self.known.all]}
+            return FaultReply(faults=[fault.as_json(now_ps) for fault in self.known.all]).to_json()
         where = request.get("where")
         if kind == "clear" and where is None:
             self.router.fold(now_ps)
             cleared = [self._clear(fault, now_ps) for fault in self.known.all]
             self._changed(now_ps)
-            return {"cleared": cleared}
+            return FaultReply(cleared=cleared).to_json()
         given = where if isinstance(where, list) else [where]
         if not given or not all(isinstance(one, str) for one in given):
             raise InputError(f"fault {kind} wants a place: {KINDS[kind].place}")
@@ -90,10 +92,12 @@ class FaultController:
         replies = [self._orders()[kind](row, options, now_ps) for row in rows]
         self._changed(now_ps)
         if kind == "clear":
-            return {"kind": kind, "cleared": [fault for reply in replies for fault in reply["cleared"]]}
-        return {"kind": kind, **replies[0]} if len(replies) == 1 else {"kind": kind, "locations": replies}
+            return FaultReply(kind, cleared=[fault for one in replies for fault in one.cleared or ()]).to_json()
+        if len(replies) == 1:
+            return replace(replies[0], kind=kind).to_json()
+        return FaultReply(kind, locations=[one.to_json() for one in replies]).to_json()
 
-    def _orders(self) -> dict[str, Callable[[int, dict[str, Any], int], dict[str, Any]]]:
+    def _orders(self) -> dict[str, Callable[[int, dict[str, Any], int], FaultReply]]:
         return {
             "link-down": self._link_down,
             "link-up": self._link_up,
@@ -119,19 +123,19 @@ class FaultController:
             raise InputError(f"no cable is in {self.fabric.port_name(port)}; name a port that has one")
         return port
 
-    def _link_down(self, port: int, options: dict[str, Any], now_ps: int) -> dict[str, Any]:
+    def _link_down(self, port: int, options: dict[str, Any], now_ps: int) -> FaultReply:
         self.known.forget("flap", port)
         self.faults.cut(port, now_ps)
         self.known.add("link-down", port, {}, now_ps)
         return self._link(port)
 
-    def _link_up(self, port: int, options: dict[str, Any], now_ps: int) -> dict[str, Any]:
+    def _link_up(self, port: int, options: dict[str, Any], now_ps: int) -> FaultReply:
         self.known.forget("flap", port)
         self.known.forget("link-down", port)
         self.faults.mend(port, now_ps)
         return self._link(port)
 
-    def _flap(self, port: int, options: dict[str, Any], now_ps: int) -> dict[str, Any]:
+    def _flap(self, port: int, options: dict[str, Any], now_ps: int) -> FaultReply:
         self.known.forget("flap", port)
         self.known.forget("link-down", port)
         fault = self.known.add("flap", port, options, now_ps)
@@ -152,7 +156,7 @@ class FaultController:
         self._at(due_ps + down_ps, lambda now: None if fault.over else self.faults.mend(fault.row, now))
         self._at(due_ps + period_ps, lambda now: self._flap_on(fault, due_ps + period_ps, now))
 
-    def _ber(self, port: int, options: dict[str, Any], now_ps: int) -> dict[str, Any]:
+    def _ber(self, port: int, options: dict[str, Any], now_ps: int) -> FaultReply:
         ber = float(options["ber"])
         self.faults.noise(port, ber, now_ps)
         self.known.forget("ber", port)
@@ -160,31 +164,31 @@ class FaultController:
             self.known.add("ber", port, options, now_ps)
         return self._noisy_link(port)
 
-    def _noisy_link(self, port: int) -> dict[str, Any]:
+    def _noisy_link(self, port: int) -> FaultReply:
         """The link, and what its bit errors lead to."""
-        return {**self._link(port), "errors": self.faults.expected_errors(port)}
+        return replace(self._link(port), errors=ExpectedErrors(**self.faults.expected_errors(port)))
 
-    def _attenuation(self, port: int, options: dict[str, Any], now_ps: int) -> dict[str, Any]:
+    def _attenuation(self, port: int, options: dict[str, Any], now_ps: int) -> FaultReply:
         return self._light("attenuation", self.faults.attenuate, port, options, now_ps)
 
-    def _weak_laser(self, port: int, options: dict[str, Any], now_ps: int) -> dict[str, Any]:
+    def _weak_laser(self, port: int, options: dict[str, Any], now_ps: int) -> FaultReply:
         return self._light("weak-laser", self.faults.fade, port, options, now_ps)
 
     def _light(
         self, kind: str, plant: Callable[[int, float, int], None], port: int, options: dict[str, Any], now_ps: int
-    ) -> dict[str, Any]:
+    ) -> FaultReply:
         plant(port, float(options["db"]), now_ps)
         self.known.forget(kind, port)
         if options["db"]:
             self.known.add(kind, port, options, now_ps)
         return self._noisy_link(port)
 
-    def _hot_module(self, port: int, options: dict[str, Any], now_ps: int) -> dict[str, Any]:
+    def _hot_module(self, port: int, options: dict[str, Any], now_ps: int) -> FaultReply:
         self.faults.optics.heat(port, float(options["celsius"]))
         self.known.add("hot-module", port, options, now_ps)
         return self._link(port)
 
-    def _downgrade(self, port: int, options: dict[str, Any], now_ps: int) -> dict[str, Any]:
+    def _downgrade(self, port: int, options: dict[str, Any], now_ps: int) -> FaultReply:
         if not options:
             raise InputError("fault downgrade wants --width LANES, --speed GENERATION, or both")
         speed = options.get("speed")
@@ -213,12 +217,12 @@ class FaultController:
         if not self.known.has("link-down", port) and not self.known.has("flap", port):
             self.faults.mend(port, now_ps)
 
-    def _slow_port(self, port: int, options: dict[str, Any], now_ps: int) -> dict[str, Any]:
+    def _slow_port(self, port: int, options: dict[str, Any], now_ps: int) -> FaultReply:
         self.faults.slow(port, float(options["gbps"]), now_ps, bool(options.get("overrun")))
         self.known.add("slow-port", port, options, now_ps)
         return self._link(port)
 
-    def _flow_control(self, port: int, options: dict[str, Any], now_ps: int) -> dict[str, Any]:
+    def _flow_control(self, port: int, options: dict[str, Any], now_ps: int) -> FaultReply:
         share = float(options["share"])
         self.faults.leave_out(port, share, now_ps)
         self.known.forget("flow-control", port)
@@ -226,25 +230,25 @@ class FaultController:
             self.known.add("flow-control", port, options, now_ps)
         return self._link(port)
 
-    def _switch_down(self, node: int, options: dict[str, Any], now_ps: int) -> dict[str, Any]:
+    def _switch_down(self, node: int, options: dict[str, Any], now_ps: int) -> FaultReply:
         if self.fabric.switch_of_node[node] >= 0 and self.faults.is_dead(node):
             raise InputError(f"{self.fabric.node_name(node)} has no power already")
         self.faults.power(node, False, now_ps)
         self.known.add("switch-down", node, {}, now_ps)
         return self._switch(node)
 
-    def _switch_up(self, node: int, options: dict[str, Any], now_ps: int) -> dict[str, Any]:
+    def _switch_up(self, node: int, options: dict[str, Any], now_ps: int) -> FaultReply:
         if self.fabric.switch_of_node[node] >= 0 and not self.faults.is_dead(node):
             raise InputError(f"{self.fabric.node_name(node)} has power; only fault switch-down takes it")
         self.faults.power(node, True, now_ps)
         self.known.forget("switch-down", node)
         return self._switch(node)
 
-    def _sys_guid(self, node: int, options: dict[str, Any], now_ps: int) -> dict[str, Any]:
+    def _sys_guid(self, node: int, options: dict[str, Any], now_ps: int) -> FaultReply:
         self._built_with.setdefault(node, int(self.fabric.sys_guid[node]))
         self.router.plane.set_sys_guid(node, int(options["guid"], 16), now_ps)
         self.known.add("sys-guid", node, options, now_ps)
-        return {"node": self.fabric.node_name(node), "sys_guid": options["guid"]}
+        return FaultReply(node=self.fabric.node_name(node), sys_guid=options["guid"])
 
     # -- what there is --
 
@@ -280,17 +284,17 @@ class FaultController:
         its links."""
         return [self._clear(fault, now_ps) for fault in self.known.at(row)]
 
-    def _clear_place(self, row: int, options: dict[str, Any], now_ps: int) -> dict[str, Any]:
-        return {"cleared": self.clear_at(row, now_ps)}
+    def _clear_place(self, row: int, options: dict[str, Any], now_ps: int) -> FaultReply:
+        return FaultReply(cleared=self.clear_at(row, now_ps))
 
-    def _link(self, port: int) -> dict[str, Any]:
+    def _link(self, port: int) -> FaultReply:
         f = self.fabric
         state = PortState(int(f.port_state[port])).name
         phys = PhysState(int(PortInfo.port_phys_state.get(f.port_info[port]))).name
-        return {"ports": [f.port_name(port), f.port_name(int(f.port_peer[port]))], "state": state, "phys_state": phys}
+        return FaultReply(ports=[f.port_name(port), f.port_name(int(f.port_peer[port]))], state=state, phys_state=phys)
 
-    def _switch(self, node: int) -> dict[str, Any]:
-        return {"node": self.fabric.node_name(node), "power": not self.faults.is_dead(node)}
+    def _switch(self, node: int) -> FaultReply:
+        return FaultReply(node=self.fabric.node_name(node), power=not self.faults.is_dead(node))
 
     # -- time --
 

@@ -3,19 +3,33 @@ running fabric."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
 from softib.errors import InputError
+from softib.result import Result
 from softib.sm.subnet_manager import SubnetManager
 
-__all__ = ["job_of"]
+__all__ = ["JobTree", "job_of"]
 
 
-def job_of(sm: SubnetManager, guids: list[int], streaming: bool) -> dict[str, Any]:
-    """The tree for hosts (NodeGUIDs): ``{"tree", "streaming", "top", "nodes", "hosts"}``,
-    aggregation nodes by the name of their switch; ``hosts`` has the one of each host.
+@dataclass
+class JobTree(Result):
+    """The aggregation tree of a job; aggregation nodes have the name of their switch."""
+
+    tree: int
+    streaming: bool
+    top: str
+    """The aggregation node where all ways meet."""
+    nodes: list[str]
+    """Aggregation nodes that take part."""
+    hosts: list[str]
+    """The one of each host, in their order."""
+
+
+def job_of(sm: SubnetManager, guids: list[int], streaming: bool) -> JobTree:
+    """Return the tree for hosts (NodeGUIDs).
 
     Raises :class:`InputError` where there are no trees, or none that fits.
     """
@@ -31,10 +45,5 @@ def job_of(sm: SubnetManager, guids: list[int], streaming: bool) -> dict[str, An
     if job is None:
         raise InputError("no aggregation tree has a node in the switch of each of these hosts")
     name = lambda row: db.name(int(graph.switch_node[manager.switch_of[row]]))
-    return {
-        "tree": job.tree,
-        "streaming": streaming,
-        "top": name(job.top),
-        "nodes": [name(row) for row in job.nodes.tolist()],
-        "hosts": [name(row) for row in job.node_of_host.tolist()],
-    }
+    nodes, hosts = ([name(row) for row in rows.tolist()] for rows in (job.nodes, job.node_of_host))
+    return JobTree(job.tree, streaming, name(job.top), nodes, hosts)

@@ -3,13 +3,14 @@ to the moment in which the answer leaves."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
 from softib.iba.constants import RESPONSE_BIT, MgmtClass
 from softib.iba.mad_offsets import CLASS_AT, METHOD_AT, TID_AT
 from softib.mad.batch import MadBatch
+from softib.result import Result
 
 __all__ = ["BOUNDS_S", "SaWait"]
 
@@ -18,6 +19,17 @@ BOUNDS_S = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 FORGOTTEN_PS = 60 * 10**12
 """A query without an answer is one that gets none (a wrong SM_Key): nobody waits longer for it."""
 PS = 1e12
+
+
+@dataclass
+class Wait(Result):
+    """How long queries of others waited for their answer."""
+
+    buckets: dict[str, int]
+    """Bound in s → queries that waited no longer (cumulated; ``inf``: all)."""
+    sum_s: float
+    oldest_s: float
+    """How long the oldest query without an answer has waited; 0 where none waits."""
 
 
 class SaWait:
@@ -52,15 +64,11 @@ class SaWait:
                 self.buckets[int(np.searchsorted(BOUNDS_S, seconds))] += 1
                 self.sum_s += seconds
 
-    def status(self, now_ps: int) -> dict[str, Any]:
-        """``buckets``: bound in s → queries that waited no longer (cumulated; ``inf``: all),
-        ``sum_s``, ``oldest_s``: how long the oldest one that has no answer has waited."""
+    def status(self, now_ps: int) -> Wait:
+        """How long queries of others waited until now."""
         if self._since and now_ps - min(self._since.values()) > FORGOTTEN_PS:
             self._since = {name: at for name, at in self._since.items() if now_ps - at <= FORGOTTEN_PS}
         seen = np.cumsum(self.buckets).tolist()
         oldest = (now_ps - min(self._since.values())) / PS if self._since else 0.0
-        return {
-            "buckets": dict(zip([*map(str, BOUNDS_S), "inf"], seen, strict=True)),
-            "sum_s": round(self.sum_s, 6),
-            "oldest_s": round(oldest, 6),
-        }
+        buckets = dict(zip([*map(str, BOUNDS_S), "inf"], seen, strict=True))
+        return Wait(buckets, round(self.sum_s, 6), round(oldest, 6))
