@@ -18,7 +18,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import Field, dataclass, fields, is_dataclass
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar, cast
 
 __all__ = [
     "DOCUMENTS",
@@ -101,6 +101,11 @@ class Key:
     """Makes the text of the fact from the whole result; an empty text leaves the fact out."""
 
 
+def _once(function: F) -> F:
+    """:func:`functools.cache`, for which mypy takes no class for hashable."""
+    return cast("F", functools.cache(function))
+
+
 def key(name: str = "", **how: Any) -> dict[str, Any]:
     """The ``metadata`` of a field of a :class:`Result`: the arguments of :class:`Key`."""
     return {KEY: Key(name, **how)}
@@ -177,13 +182,13 @@ def model_of(name: str) -> Any:
     return functools.reduce(operator.or_, found)
 
 
-@functools.cache
+@_once
 def keys_of(cls: Any) -> tuple[tuple[str, Key], ...]:
     """(field or property, how it is shown) of the keys that JSON has, in their order."""
     return tuple((name, how) for name, how in _declared(cls) if not how.hidden)
 
 
-@functools.cache
+@_once
 def _declared(cls: Any) -> tuple[tuple[str, Key], ...]:
     found: list[tuple[str, Key]] = []
     of_fields = [(f.name, f.metadata.get(KEY, Key())) for f in _fields(cls)]
@@ -298,7 +303,7 @@ def _evaluated(cls: type, field: Field[Any] | None, function: Any) -> Any:
     return eval(annotation, _names(module)) if isinstance(annotation, str) else annotation
 
 
-@functools.cache
+@_once
 def _names(module: str) -> dict[str, Any]:
     """Names of a module, those that it imports for type checkers alone among them."""
     found = dict(vars(sys.modules[module]))
@@ -319,12 +324,12 @@ def _of_json(kind: Any) -> Any:
     return kind.__origin__[new] if hasattr(kind, "__origin__") else functools.reduce(operator.or_, new)
 
 
-@functools.cache
+@_once
 def _json_types(cls: Any) -> Any:
     return json_type(cls, **({"schema": Literal[schema_id(cls.document)]} if cls.document else {}))
 
 
-@functools.cache
+@_once
 def _texts(cls: Any) -> dict[str, str]:
     """The string below each field, of the class and its bases."""
     found: dict[str, str] = {}

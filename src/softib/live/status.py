@@ -63,7 +63,7 @@ class Administration(Result):
 class ManagerStatus(Result):
     """The subnet manager; all but ``kind`` only of the internal one."""
 
-    kind: Literal["internal", "external", "none"]
+    kind: str = field(metadata=key(type=Literal["internal", "external", "none"]))
     engine: str | None = field(default=None, metadata=key(optional=True))
     state: str | None = field(default=None, metadata=key(optional=True))
     """SMState (IBA 14.4.1), or FAILED."""

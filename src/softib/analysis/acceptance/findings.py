@@ -19,7 +19,7 @@ from softib.diags.finding import Finding, Location
 from softib.diags.registry import finding
 from softib.iba.constants import NodeType
 from softib.plural import counted
-from softib.result import Result
+from softib.result import Result, key
 
 __all__ = ["ClassSummary", "Judged", "Unit", "judge", "summary"]
 
@@ -296,7 +296,7 @@ class ClassSummary(Result):
     pairs: str
     """``same leaf``, ``across spine``, ``across core``; ``all`` where paths are not known."""
     measurements: int
-    unit: Unit
+    unit: str = field(metadata=key(type=Unit))
     least: float
     median: float
     largest: float

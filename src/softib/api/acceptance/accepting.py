@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Unpack
 
 from softib.analysis.acceptance.findings import ClassSummary, Unit, summary
@@ -18,7 +18,7 @@ from softib.diags.acceptance.measurements import PairFailure
 from softib.diags.finding import Finding
 from softib.errors import InputError, UnknownFormat, UnreadableFile
 from softib.plural import counted
-from softib.result import Result, also, columns
+from softib.result import Result, also, columns, key
 
 if TYPE_CHECKING:
     import numpy as np
@@ -62,7 +62,7 @@ class PairMeasurement(Result):
     source: str
     target: str
     value: float
-    unit: Unit
+    unit: str = field(metadata=key(type=Unit))
     expected: float | None
 
 

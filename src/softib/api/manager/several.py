@@ -105,7 +105,7 @@ class UmadManagers(Suggests, Sequence[UmadManager]):
     def to_json(self, planned: Sequence[PlannedChanges] = ()) -> dict[str, Any]:
         """The last sweep of each, or what each would change, as ``softib sm run A B --json`` prints
         it (docs/schemas/sm-run.schema.json)."""
-        ports = list(planned) or [one.to_json() for one in self]
+        ports: list[Any] = list(planned) or [one.to_json() for one in self]
         return SmRunPorts(ports, list(self.failed)).to_json()
 
     def __repr__(self) -> str:

@@ -33,7 +33,7 @@ class Figures(Result):
     source: str
     fabric: str
     workload: str
-    layer: Literal["static", "fluid", "packet"]
+    layer: str = field(metadata=key(type=Literal["static", "fluid", "packet"]))
     engine: str
     seed: int
     simulated_us: float
@@ -73,7 +73,7 @@ class Figures(Result):
     ports, lost on the wire."""
     unreachable: list[str] | None = field(default=None, metadata=OPTIONAL)
     """Ports with traffic that no link joined to the rest at the end."""
-    network: Literal["roce", "tcp"] | None = field(default=None, metadata=OPTIONAL)
+    network: str | None = field(default=None, metadata=key(type=Literal["roce", "tcp"] | None, optional=True))
     """Only of a run over Ethernet, with the next."""
     ethernet: dict[str, float] | None = field(default=None, metadata=OPTIONAL)
     """Rate of the hosts' links, pause frames, frames dropped and marked, the longest queue in
