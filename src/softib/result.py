@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 DOCUMENTS: dict[str, str] = {
-    "accept": "api.acceptance.accepting:Acceptance",
+    "accept": "api.acceptance.result:Acceptance",
     "baseline": "api.acceptance.baselines:BaselineComparison",
     "baseline-record": "cli.baseline:Recorded",
     "check": "analysis.model:CheckResult",
@@ -45,7 +45,7 @@ DOCUMENTS: dict[str, str] = {
     "compile": "cli.compile:Compiled",
     "convert": "cli.convert:Converted",
     "convert-explain": "fabric.formats.cabling.explain:PlanReading",
-    "diff": "api.changes:Changes",
+    "diff": "api.results:Changes",
     "doctor": "live.launch.doctor:Machine",
     "down": "cli.down:Down",
     "fault": "live.faults.replies:FaultReply",

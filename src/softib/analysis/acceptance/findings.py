@@ -9,8 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from softib.analysis.acceptance.expected_pairs import Expectation
-from softib.analysis.acceptance.path_parts import FabricParts, Part, parts_of
+from softib.analysis.acceptance.expected_pairs import Expectation, FabricParts, Part, parts_of
 from softib.diags.acceptance import codes
 from softib.diags.acceptance.measurements import TESTS, Failure, Measurements
 from softib.diags.acceptance.schedule import CLASSES, class_of

@@ -4,197 +4,88 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Unpack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, Unpack
 
-from softib.analysis.acceptance.findings import ClassSummary, Unit, summary
-from softib.api.acceptance.options import AcceptOptions, Options
+from softib.api.acceptance.result import Acceptance, AcceptanceSource
 from softib.api.fabric import Fabric, result_of
 from softib.api.findings import Findings
 from softib.api.progress import Steps, unwatched
-from softib.api.shown import Suggests
-from softib.api.table import Table
-from softib.diags.acceptance.measurements import PairFailure
-from softib.diags.finding import Finding
 from softib.errors import InputError, UnknownFormat, UnreadableFile
 from softib.plural import counted
-from softib.result import Result, also, columns, key
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    from softib.analysis.acceptance.ends import FabricEnds
-    from softib.analysis.acceptance.expected_pairs import Expectation
+    from softib.analysis.acceptance.plan import FabricEnds
     from softib.api.running.running import RunningFabric
-    from softib.diags.acceptance.measurements import Measurements
-    from softib.diags.acceptance.schedule import Ends
-    from softib.fabric.formats.base import ReadResult
+    from softib.diags.acceptance.measurements import Measurements, PairTest
     from softib.live.acceptance.launchers import Launcher
 
-__all__ = ["Acceptance", "AcceptanceSource", "accept", "where_to_measure"]
+__all__ = ["accept", "where_to_measure"]
 
 Source: TypeAlias = "Fabric | RunningFabric | str | os.PathLike[str] | Sequence[str]"
 Progress: TypeAlias = Callable[[int, int, float], None]
 LOCAL = "local"
 
 
-@dataclass(frozen=True)
-class AcceptanceSource:
-    """Where measurements are taken: ``ends``; ``name`` for people; ``result`` and ``expectation``
-    of the fabric, None where only hosts are known; ``running``: the name of a fabric that runs;
-    ``paced``: what programs send takes the time of links."""
+class AcceptOptions(TypedDict, total=False):
+    """Options of a run."""
 
-    name: str
-    ends: Ends
-    result: ReadResult | None = None
-    expectation: Expectation | None = None
-    running: str = ""
-    paced: bool = True
-
-
-@dataclass(frozen=True)
-class PairMeasurement(Result):
-    """What one pair measured in one round."""
-
-    test: str
-    round: int
-    pairs: str
-    source: str
-    target: str
-    value: float
-    unit: str = field(metadata=key(type=Unit))
-    expected: float | None
-
-
-@dataclass(frozen=True)
-class About(Result):
-    """How an acceptance was run."""
-
-    launcher: Literal["local", "ssh", "srun"]
+    rounds: int | None
+    """Of each class of pairs: same leaf, across spine, across core (4; None: until all have met).
+    """
+    tests: Sequence[str] | None
+    """Names of :data:`softib.diags.acceptance.measurements.TESTS` (None: all)."""
+    quick: bool
+    """The loaded tests alone, two rounds."""
     program: str
-    """``write``: ib_write_bw and ib_write_lat."""
-    tests: list[str]
-    rounds: int
-    sizes: dict[str, int]
-    """Bytes of a message by test."""
+    """``write``, ``send`` or ``read``: which programs of perftest."""
+    size: int
+    """Octets of a message of the bandwidth tests (1 MiB)."""
     seconds: float
+    """That a program ought to send (1)."""
+    at_once: int | None
+    """Pairs at a time where each is to be alone on its links."""
+    base_port: int
+    """First TCP port for perftest's exchange (18515)."""
+    seed: int
+    """Of the draw of partners."""
 
 
-class Acceptance(Suggests, Result):
-    """What an acceptance run measured and found."""
+@dataclass(frozen=True)
+class Options:
+    """:class:`AcceptOptions` with their defaults. Raises :class:`InputError` for what cannot be."""
 
-    document = "accept"
+    rounds: int | None = 4
+    tests: Sequence[str] | None = None
+    quick: bool = False
+    program: str = "write"
+    size: int = 1 << 20
+    seconds: float = 1.0
+    at_once: int | None = None
+    base_port: int = 18515
+    seed: int = 0
 
-    def __init__(
-        self,
-        source: AcceptanceSource,
-        measured: Measurements,
-        expected: np.ndarray,
-        findings: Findings,
-        about: Mapping[str, Any],
-    ):
-        self._source, self._measured, self._expected = source, measured, expected
-        self.findings = findings
-        self.about: dict[str, Any] = dict(about)
-        """How it was run: ``launcher``, ``program``, ``tests``, ``rounds``, ``sizes``, ``seconds``.
-        """
+    def __post_init__(self) -> None:
+        from softib.live.acceptance.perftest import PROGRAMS
 
-    @property
-    def good(self) -> bool:
-        """Nothing but information was found."""
-        return self.findings.good
-
-    @property
-    @also("source")
-    def _name(self) -> str:
-        return self._source.name
-
-    @property
-    @also(flat=About)
-    def _about(self) -> About:
-        return About(**self.about)
-
-    @property
-    @also("hosts")
-    def _hosts(self) -> int:
-        return len(set(self._measured.ends.host))
-
-    @property
-    @also("ports")
-    def _ports(self) -> int:
-        return len(self._measured.ends)
-
-    @property
-    @also("summary")
-    def _summary(self) -> list[ClassSummary]:
-        return summary(self._measured, self._expected)
-
-    @property
-    @also("findings")
-    def _findings(self) -> list[Finding]:
-        return list(self.findings)
-
-    @property
-    @also("failures")
-    def _failures(self) -> list[PairFailure]:
-        return [f.named(self._measured.ends) for f in self._measured.failures]
-
-    @property
-    @also("measurements")
-    def _rows(self) -> list[PairMeasurement]:
-        from softib.diags.acceptance.measurements import TESTS
-        from softib.diags.acceptance.schedule import CLASSES, class_of
-
-        m, expected = self._measured, self._expected
-        kinds = class_of(m.ends, m.source, m.target)
-        known = self._source.expectation is not None
-        names = [m.ends.name(i) for i in range(len(m.ends))]
-        columns_of = (m.test, m.round, kinds, m.source, m.target, m.value, expected)
-        return [
-            PairMeasurement(
-                t, r, CLASSES[k] if known else "all", names[a], names[b], v, TESTS[t].unit, e if e == e else None
+        if self.program not in PROGRAMS:
+            raise InputError(
+                f"program {self.program!r}: perftest has {', '.join(PROGRAMS)} (ib_write_bw, ib_write_lat …)"
             )
-            for t, r, k, a, b, v, e in zip(*(column.tolist() for column in columns_of), strict=True)
-        ]
+        if self.size < 1 or not self.seconds > 0:
+            raise InputError(f"size={self.size}, seconds={self.seconds:g}: both are above 0")
 
     @property
-    def measurements(self) -> Measurements:
-        """The columns behind it."""
-        return self._measured
+    def per_class(self) -> int | None:
+        """Rounds of each class."""
+        return min(2, self.rounds or 2) if self.quick else self.rounds
 
     @property
-    def fabric(self) -> Fabric | None:
-        """The fabric that was measured; None where only hosts were known."""
-        return None if self._source.result is None else Fabric(self._source.result, self._source.name)
+    def chosen(self) -> tuple[PairTest, ...]:
+        """The tests. Raises :class:`UnknownName`."""
+        from softib.diags.acceptance.measurements import QUICK, TESTS, tests_named
 
-    @property
-    def failures(self) -> list[dict[str, Any]]:
-        """Pairs that could not measure: round, test, source, target, the host at fault (None:
-        neither alone), reason."""
-        return [f.to_json() for f in self._failures]
-
-    def summary(self) -> list[dict[str, Any]]:
-        """One row for each test and class of pairs: least, median and largest value, and the median
-        of what was expected."""
-        return [s.to_json() for s in self._summary]
-
-    def table(self) -> Table:
-        """One row a measurement: test, round, class of the pair, source, target, value, unit,
-        expected."""
-        return Table(columns(self._rows, PairMeasurement))
-
-    def lines(self) -> list[str]:
-        """The summary for people."""
-        return list(map(str, self._summary))
-
-    def __repr__(self) -> str:
-        return (
-            f"<Acceptance of {self._name!r}: {counted(self._hosts, 'host')}, "
-            f"{counted(len(self._measured), 'measurement')}, {self.findings!r}>"
-        )
-
-    def _repr_html_(self) -> str:
-        return Table(columns(self._summary, ClassSummary))._repr_html_() + self.findings._repr_html_()
+        return tests_named(self.tests or (QUICK if self.quick else TESTS))
 
 
 def accept(
@@ -304,8 +195,8 @@ def where_to_measure(
     steps: Steps = unwatched,
 ) -> AcceptanceSource:
     """The ports to measure from, and what is known of the paths between them."""
-    from softib.analysis.acceptance.ends import ends_of_hosts
-    from softib.analysis.jobs.host_lists import read_hosts
+    from softib.analysis.acceptance.plan import ends_of_hosts
+    from softib.analysis.jobs.files import read_hosts
 
     chosen = None if hosts is None else read_hosts(hosts)
     fabric = _fabric_of(source)
@@ -337,8 +228,8 @@ def _fabric_of(source: Source) -> Fabric | None:
 
 
 def _on_fabric(fabric: Fabric, hosts: Sequence[str] | None, steps: Steps) -> AcceptanceSource:
-    from softib.analysis.acceptance.ends import ends_of_fabric
     from softib.analysis.acceptance.expected_pairs import Expectation
+    from softib.analysis.acceptance.plan import ends_of_fabric
     from softib.analysis.routed import routed
     from softib.api.running.running import RunningFabric
 

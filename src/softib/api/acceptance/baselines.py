@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from softib.analysis.acceptance.drift import Drift
-from softib.api.acceptance.accepting import Acceptance
+from softib.api.acceptance.result import Acceptance
+from softib.api.arguments import Suggests
 from softib.api.fabric import Fabric, as_fabric, result_of
 from softib.api.findings import Findings
 from softib.api.monitor.observing import Observed, observe
 from softib.api.progress import Steps, unwatched
-from softib.api.shown import Suggests
 from softib.api.table import Table
 from softib.diags.finding import Finding
 from softib.errors import InputError, UnreadableFile

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from softib.api.arguments import Suggests
 from softib.api.progress import Notice
-from softib.api.shown import Suggests
 from softib.api.table import Rows
 from softib.result import Result, key
 from softib.sm.dry_run import AttributeChange

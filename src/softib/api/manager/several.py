@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, overload
 
+from softib.api.arguments import Suggests
 from softib.api.manager.managing import PlannedChanges, SmRun, UmadManager
-from softib.api.shown import Suggests
 from softib.errors import InputError
 from softib.result import Result, key
 

@@ -1,4 +1,4 @@
-"""The tables of a simulation as columns."""
+"""The tables of a simulation as columns, and the timeline of one message."""
 
 from __future__ import annotations
 
@@ -9,8 +9,83 @@ import numpy as np
 if TYPE_CHECKING:
     from softib.analysis.simulation.result import RunResult
     from softib.sim.fluid_phases import Phases
+from typing import TYPE_CHECKING
 
-__all__ = ["jobs", "messages", "phases", "ports", "rows"]
+from softib.analysis.simulation.run import message_row
+from softib.errors import InputError
+from softib.sim.packet.timeline import timeline
+
+if TYPE_CHECKING:
+    from softib.analysis.simulation.result import RunResult
+    from softib.sim.packet.log import PacketLog
+    from softib.sim.packet.timeline import Flight, Hop
+
+__all__ = ["jobs", "messages", "phases", "ports", "rows", "trace_of"]
+
+
+def trace_of(run: RunResult, message: str | int | None) -> dict[str, Any]:
+    """The ``message`` that was to be traced: its times in µs, its packets hop by hop, and the parts
+    of the packet with which it arrived. Raises :class:`InputError` where none was to be traced."""
+    if message is None or run.outcome.log is None:
+        raise InputError(
+            "no message was to be traced; take record=softib.Record(trace='SOURCE->DESTINATION') and layer packet"
+        )
+    row, log, m = message_row(message, run.names, run.messages), run.outcome.log, run.messages
+    found = timeline(log, row)
+    last = found.flights[found.last] if found.last >= 0 else None
+    return {
+        "message": row,
+        "job": run.jobs[m.job[row]],
+        "source": run.names[m.src[row]],
+        "destination": run.names[m.dst[row]],
+        "size": int(m.size[row]),
+        "posted_us": _us(found.posted_ps),
+        "ready_us": _us(found.ready_ps),
+        "arrived_us": _us(found.arrived_ps),
+        "completed_us": _us(found.completed_ps),
+        "latency_us": _us(run.took_ps[row]),
+        "packets": [_flight(run, log, f) for f in found.flights],
+        "left_out": found.left_out,
+        "last": found.last if last is not None else None,
+        "parts_us": {}
+        if last is None
+        else {"posting": _us(found.ready_ps - found.posted_ps), **{k: _us(v) for k, v in last.parts(log).items()}},
+    }
+
+
+def _us(ps: int) -> float | None:
+    return None if ps < 0 else int(ps) / 1e6
+
+
+def _flight(run: RunResult, log: PacketLog, f: Flight) -> dict[str, Any]:
+    return {
+        "kind": f.kind,
+        "psn": f.psn,
+        "octets": f.octets,
+        "backward": f.backward,
+        "hops": [_hop(run, h) for h in f.hops],
+        "received_us": _us(f.received_ps),
+        "written_us": _us(f.written_ps),
+        "lost_us": _us(f.lost_ps),
+        "lost_at": run.fabric.port_name(f.lost_at) if f.lost_at >= 0 else None,
+    }
+
+
+def _hop(run: RunResult, h: Hop) -> dict[str, Any]:
+    m, names = run.messages, run.names
+    behind = [
+        {"message": k, "source": names[m.src[k]], "destination": names[m.dst[k]], "took_us": _us(ps)}
+        for k, ps in h.behind
+    ]
+    return {
+        "port": run.fabric.port_name(h.port),
+        "vl": h.vl,
+        "arrived_us": _us(h.arrived_ps),
+        "sent_us": _us(h.sent_ps),
+        "left_us": _us(h.left_ps),
+        "waits_us": {k: _us(v) for k, v in h.waits_ps.items() if v},
+        "behind": behind,
+    }
 
 
 def messages(run: RunResult) -> dict[str, Any]:
@@ -22,10 +97,10 @@ def messages(run: RunResult) -> dict[str, Any]:
         "destination": run.names[m.dst].tolist(),
         "size": m.size,
         "start_us": m.start_ps / 1e6,
-        "began_us": _us(o.began_ps),
-        "arrived_us": _us(o.arrived_ps),
-        "completed_us": _us(o.completed_ps),
-        "latency_us": _us(run.took_ps),
+        "began_us": _us_of(o.began_ps),
+        "arrived_us": _us_of(o.arrived_ps),
+        "completed_us": _us_of(o.completed_ps),
+        "latency_us": _us_of(run.took_ps),
         "gbps": o.gbps(m.size),
     }
 
@@ -37,8 +112,8 @@ def jobs(run: RunResult) -> dict[str, Any]:
         "job": [j.name for j in found],
         "messages": np.array([j.messages for j in found]),
         "bytes": np.array([j.size for j in found]),
-        "began_us": _us(np.array([j.began_ps for j in found])),
-        "ended_us": _us(np.array([j.ended_ps for j in found])),
+        "began_us": _us_of(np.array([j.began_ps for j in found])),
+        "ended_us": _us_of(np.array([j.ended_ps for j in found])),
         "gbps": np.array([j.gbps for j in found]),
     }
 
@@ -73,6 +148,6 @@ def rows(columns: dict[str, Any]) -> list[dict[str, Any]]:
     return [dict(zip(plain, row, strict=True)) for row in zip(*plain.values(), strict=True)]
 
 
-def _us(ps: np.ndarray) -> np.ndarray:
+def _us_of(ps: np.ndarray) -> np.ndarray:
     """Picoseconds as µs; NaN where it never happened."""
     return np.where(ps >= 0, ps / 1e6, np.nan)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from softib.api.arguments import Suggests
 from softib.api.fabric import Fabric
-from softib.api.shown import Suggests
+from softib.api.simulation.networks import HalfPrice, JobOver, Network, PriceRange
 from softib.api.simulation.result import Simulation
 from softib.api.simulation.simulate import Record, simulate
 from softib.api.table import Table
@@ -43,71 +44,6 @@ BUSY = (
     "the run does not wait for them; a program whose threads are fewer posts more slowly."
 )
 HALF = "At half the price or less: {kept}."
-
-
-@dataclass
-class JobOver(Result):
-    """A job over one network; null: not completed."""
-
-    job: str
-    took_us: float | None
-    p99_us: float | None
-
-
-@dataclass
-class PriceRange(Result):
-    """Sources disagree, so a price is a range."""
-
-    currency: str
-    low: float
-    high: float
-
-    @property
-    def middle(self) -> float:
-        """Mean of both ends."""
-        return (self.low + self.high) / 2
-
-
-@dataclass
-class Network(Result):
-    """One network; figures are null where it could not run."""
-
-    table_columns = (
-        "network", "gbps", "completion_us", "ratio", "p50_us", "p99_us", "cpu_share", "cpu_share_most", "good", "valid",
-        "why", "wall_s", "price", "per_price",
-    )  # fmt: skip
-
-    network: str
-    """A generation, or roce or tcp with options."""
-    gbps: float | None = None
-    """Of the fastest link of a host."""
-    completion_us: float | None = None
-    ratio: float | None = None
-    """Completion over that of the fabric as it is."""
-    p50_us: float | None = None
-    p99_us: float | None = None
-    cpu_share: float | None = None
-    """Mean of the hosts: time of their processors for messages over the time of the run."""
-    cpu_share_most: float | None = None
-    good: bool = False
-    valid: bool | None = None
-    why: str = ""
-    """Why it could not run, or why the layer's answer may be off."""
-    wall_s: float | None = None
-    price: PriceRange | None = None
-    """Of the fabric built of this network; null where the cost book lacks an item."""
-    per_price: float | None = None
-    """Performance (inverse of completion) for the middle price, over that of the fabric as it is."""
-    jobs: list[JobOver] = field(default_factory=list)
-
-
-@dataclass
-class HalfPrice(Result):
-    """A network at half the price or less: shares of the fabric as it is."""
-
-    network: str
-    price: float
-    performance: float
 
 
 class Comparison(Suggests, Result):
@@ -196,7 +132,7 @@ class Comparison(Suggests, Result):
     @also()
     def notes(self) -> tuple[str, ...]:
         """Assumptions of the figures, and missing figures."""
-        from softib.analysis.simulation.processor_time import ASSUMED
+        from softib.analysis.simulation.slowdown import ASSUMED
         from softib.workloads.parameters import section
 
         cost = section("verbs_cpu")
@@ -315,12 +251,12 @@ class Comparison(Suggests, Result):
         """Time of the workload on each network, as bars."""
         from softib.api.graph import Drawing
         from softib.render.comparison import completion_bars
-        from softib.render.plots import styled
+        from softib.render.html import styled
 
         return Drawing(styled(completion_bars(self.rows())))
 
     def _row(self, name: str) -> Network:
-        from softib.analysis.simulation.processor_time import processor_share
+        from softib.analysis.simulation.slowdown import processor_share
 
         run, price, first = self.runs.get(name), self._price(name), self._price(self._first)
         row = Network(name, why=self.errors.get(name, ""))

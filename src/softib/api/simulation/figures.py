@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from softib.analysis.simulation.failures import FaultEffect
-from softib.api.simulation.columns import jobs, rows
-from softib.api.simulation.trace import trace_of
+from softib.api.simulation.columns import jobs, rows, trace_of
 from softib.api.simulation.what_if import SENSITIVITY
 from softib.result import Result, key
 

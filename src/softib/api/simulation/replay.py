@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from softib.api.arguments import Suggests
 from softib.api.fabric import Fabric, as_fabric, result_of
-from softib.api.shown import Suggests
 from softib.errors import InputError
 from softib.plural import counted
 from softib.result import HIDDEN, Result, also, key

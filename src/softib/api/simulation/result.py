@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from softib.api.shown import Suggests
+from softib.api.arguments import Suggests
 from softib.api.simulation.runs import Run, Runs, port_row
 from softib.api.table import Table
 from softib.errors import InputError, UnknownName
@@ -221,20 +221,20 @@ class Simulation(Suggests):
     def counters(self, place: str) -> dict[str, int]:
         """Return what the run added to the counters of ``leaf-1[3]``, as PortCounters has them:
         each stops at its largest value (IBA 16.1.3.5)."""
-        from softib.analysis.simulation.counters import port_counters
+        from softib.analysis.simulation.result import port_counters
 
         return port_counters(self._details, place)
 
     def perfquery(self, place: str) -> str:
         """:meth:`counters` as ``perfquery`` prints them."""
-        from softib.analysis.simulation.counters import as_perfquery
+        from softib.analysis.simulation.result import as_perfquery
 
         return as_perfquery(self._details, place)
 
     @cached_property
     def trace(self) -> dict[str, Any]:
         """The timeline of the traced message. Raises :class:`InputError` without one."""
-        from softib.api.simulation.trace import trace_of
+        from softib.api.simulation.columns import trace_of
 
         return trace_of(self._details, self._plain.settings.record.trace)
 
@@ -285,7 +285,7 @@ class Simulation(Suggests):
         to draw in it.
         """
         from softib.api.graph import Drawing
-        from softib.render.plots import styled
+        from softib.render.html import styled
         from softib.render.simulation.page import link_heat
         from softib.render.simulation.time_charts import heat_over_time, latency_curves
 

@@ -9,10 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from softib.api.arguments import Suggests
 from softib.api.fabric import Fabric, as_fabric
-from softib.api.shown import Suggests
-from softib.api.sweep.grid import Point, read_grid, workload_at
-from softib.api.sweep.rows import Journal, check_appendable, keys_of, run_point
+from softib.api.sweep.grid import Journal, Point, check_appendable, keys_of, read_grid, run_point, workload_at
 from softib.api.table import Table, library
 from softib.errors import InputError
 from softib.plural import counted
@@ -82,7 +81,7 @@ class Sweep(Suggests, Result):
     def plot(self) -> Drawing:
         """Time of the first 40 runs, as bars."""
         from softib.api.graph import Drawing
-        from softib.render.plots import styled
+        from softib.render.html import styled
         from softib.render.sweep import run_bars
 
         return Drawing(styled(run_bars(self.to_json())))
