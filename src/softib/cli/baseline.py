@@ -7,8 +7,9 @@ from typing import Any
 
 import click
 
-from softib.cli import completing
-from softib.cli.output import Steps, print_json, print_problems, show_line
+from softib.cli.shared import completing
+from softib.cli.shared.options import all_option, json_option
+from softib.cli.shared.output import Steps, print_json, print_problems, show_line
 from softib.foreign_text import shown
 from softib.plural import counted
 from softib.result import Result
@@ -70,7 +71,7 @@ def _made(source: str, accepted: str | None, rounds: int | None, every: float) -
 @click.argument("file", type=click.Path(dir_okay=False))
 @click.argument("source", metavar="SOURCE|RESULT", shell_complete=completing.sources)
 @_options
-@click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
+@json_option
 def record(file: str, source: str, accepted: str | None, rounds: int | None, every: float, as_json: bool) -> int:
     """Write into FILE how SOURCE is now. RESULT, of softib accept, has measurements alone.
 
@@ -89,8 +90,8 @@ def record(file: str, source: str, accepted: str | None, rounds: int | None, eve
 @click.argument("file", type=click.Path(dir_okay=False))
 @click.argument("source", metavar="SOURCE|RESULT|FILE", shell_complete=completing.sources)
 @_options
-@click.option("--all", "every_finding", is_flag=True, help="All findings, however many.")
-@click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
+@all_option
+@json_option
 def compare(
     file: str, source: str, accepted: str | None, rounds: int | None, every: float, every_finding: bool, as_json: bool
 ) -> int:

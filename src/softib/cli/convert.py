@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from softib.cli import completing
-from softib.cli.loading import Load, source_options
-from softib.cli.output import print_json, print_notice, print_problems
+from softib.cli.shared import completing
+from softib.cli.shared.options import Load, json_option, source_options
+from softib.cli.shared.output import print_json, print_notice, print_problems
 from softib.foreign_text import shown
 from softib.plural import counted
 from softib.result import Result
@@ -59,7 +59,7 @@ class Converted(Result):
         "it to DEST."
     ),
 )
-@click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
+@json_option
 @source_options
 def command(
     source: str,

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import click
 
-from softib.cli import completing
-from softib.cli.output import Compiling, Listening, print_json, print_line, print_notice
+from softib.cli.shared import completing
+from softib.cli.shared.output import Compiling, Listening, print_json, print_line, print_notice
 from softib.result import Result
 
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import click
 
-from softib.cli import completing
-from softib.cli.output import print_json
+from softib.cli.shared import completing
+from softib.cli.shared.options import fabric_option, json_option
+from softib.cli.shared.output import print_json
 from softib.foreign_text import shown
 from softib.plural import counted
 from softib.result import document
@@ -68,10 +69,8 @@ _SPANS = (("year", 3.156e7), ("day", 86_400.0), ("hour", 3600.0), ("second", 1.0
     "--overrun", is_flag=True, default=None, help="slow-port: it grants credits it lacks; its buffer overruns."
 )
 @click.option("--guid", metavar="GUID", help="sys-guid: the SystemImageGUID, in hex.")
-@click.option(
-    "--fabric", metavar="N", shell_complete=completing.fabrics, help="The running fabric (default: the only one)."
-)
-@click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
+@fabric_option
+@json_option
 def command(kind: str, locations: tuple[str, ...], fabric: str | None, as_json: bool, **options: Any) -> int:
     """Break or mend a running fabric. Both ends of a link change; switches send trap 128.
 

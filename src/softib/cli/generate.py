@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
-from softib.cli.output import print_json
+from softib.cli.shared.output import print_json
 from softib.result import Result
 
 if TYPE_CHECKING:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import click
 
-from softib.cli import completing
-from softib.cli.guid_files import guid_file_options
-from softib.cli.loading import Load, routing_of, source_options, table_options
-from softib.cli.output import Steps, print_json, print_lines, print_problems
+from softib.cli.shared import completing
+from softib.cli.shared.options import Load, guid_file_options, json_option, routing_of, source_options, table_options
+from softib.cli.shared.output import Steps, print_json, print_lines, print_problems
 from softib.result import document
 
 
@@ -15,7 +14,7 @@ from softib.result import document
 @click.argument("source", shell_complete=completing.sources)
 @click.argument("a", shell_complete=completing.nodes)
 @click.argument("b", shell_complete=completing.nodes)
-@click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
+@json_option
 @source_options
 @guid_file_options
 @table_options

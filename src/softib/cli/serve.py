@@ -7,8 +7,8 @@ import os
 
 import click
 
-from softib.cli import completing
-from softib.cli.output import Listening, Steps, print_line, print_notice
+from softib.cli.shared import completing
+from softib.cli.shared.output import Listening, Steps, print_line, print_notice
 from softib.errors import InputError
 from softib.input_files import read_text
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import click
 
-from softib.cli import completing
-from softib.cli.output import print_json
+from softib.cli.shared import completing
+from softib.cli.shared.options import json_option
+from softib.cli.shared.output import print_json
 from softib.foreign_text import shown
 from softib.plural import counted
 from softib.result import document
@@ -16,7 +17,7 @@ from softib.result import document
 @click.command()
 @click.argument("name", required=False, shell_complete=completing.fabrics)
 @click.option("--prune", is_flag=True, help="Free the memory that killed daemons left, then show the fabrics.")
-@click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
+@json_option
 def command(name: str | None, prune: bool, as_json: bool) -> int:
     """Show the running fabric NAME, or all of them."""
     import softib
