@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 
-from softib.routing.engine import ENGINES
+from softib.routing.engine import ENGINES, engines
 
 __all__ = ["engines_of", "unknown_to_opensm"]
 
@@ -44,6 +44,8 @@ def engines_of(text: str) -> tuple[str, bool, list[str]]:
             notes.append(f"{name} of NVIDIA's OpenSM is {ADAPTIVE[name]} with adaptive_routing free")
         elif name == "no_fallback":
             notes.append("no_fallback is not used: minhop's tables are better than none; --strict refuses them")
+        elif name in engines():
+            names.append(name)
         else:
             notes.append(f"no engine {name}; passed over, as OpenSM 3.3.23 does")
     if not names:
