@@ -181,8 +181,8 @@ def engine(name: str) -> Engine:
     """
     if name in ENGINES:
         module, function = ENGINES[name].split(":")
-        own: Engine = getattr(importlib.import_module(module), function)
-        return own
+        built_in: Engine = getattr(importlib.import_module(module), function)
+        return built_in
     if name in _of_packages():
         return lambda graph, options: _run(_of_packages()[name], graph, options)
     raise UnknownName("routing engine", name, engines())
