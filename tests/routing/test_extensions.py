@@ -152,3 +152,12 @@ def test_an_engine_that_refuses_by_an_error_of_softib_makes_way_too(site, monkey
     routing = route(clos(leaves=2, spines=2, hosts=2), "rings,minhop")
     assert routing.engine == "minhop" and any("rings alone" in note for note in routing.notes)
     assert InputError.__name__ not in " ".join(routing.notes)
+
+
+def test_no_engine_is_imported_to_check_names():
+    code = (
+        "import softib, sys\nassert softib.engines('ftree,updn,dfsssp,lash,torus-2QoS')\n"
+        "print([m for m in sys.modules if m.startswith('softib.routing.engines') or m == 'numba'])"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "[]"

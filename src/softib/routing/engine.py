@@ -239,7 +239,8 @@ def chain(name: str) -> list[str]:
     :class:`UnknownName`."""
     names = [n.strip() for n in name.split(",")]
     for n in names:
-        engine(n)
+        if n not in ENGINES and n not in _of_packages():  # no engine is imported to check a name
+            raise UnknownName("routing engine", n, engines())
     return names
 
 
