@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import ConfigDict, TypeAdapter
 from typing_extensions import is_typeddict
 
-from softib.fabric.topologies.schema import fabric_schema
+from softib.fabric.topologies.spec_models import fabric_schema
 from softib.render.document_types import (
     acceptance,
     common,

@@ -9,7 +9,7 @@ import numpy as np
 
 from softib.fabric import counters
 from softib.fabric.topologies.registry import generate
-from softib.iba import notice, perf_congestion, perf_extended_speeds, perf_optional
+from softib.iba import notice, perf_optional
 from softib.iba.smp import PortInfo, SwitchInfo
 from tests.agents.client_plane import ClientPlane
 
@@ -25,8 +25,8 @@ GROUPS = {
 OPTIONAL = [
     perf_optional.PortRcvErrorDetails, perf_optional.PortXmitDiscardDetails, perf_optional.PortOpRcvCounters, perf_optional.PortFlowCtlCounters,
     perf_optional.PortVLOpPackets, perf_optional.PortVLOpData, perf_optional.PortVLXmitFlowCtlUpdateErrors, perf_optional.PortVLXmitWaitCounters,
-    perf_extended_speeds.PortExtendedSpeedsCounters, perf_congestion.SwPortVLCongestion, perf_congestion.PortRcvConCtrl, perf_congestion.PortSLRcvFECN,
-    perf_congestion.PortSLRcvBECN, perf_congestion.PortXmitConCtrl, perf_congestion.PortVLXmitTimeCong, perf_congestion.PortXmitDataSL, perf_congestion.PortRcvDataSL,
+    perf_optional.PortExtendedSpeedsCounters, perf_optional.SwPortVLCongestion, perf_optional.PortRcvConCtrl, perf_optional.PortSLRcvFECN,
+    perf_optional.PortSLRcvBECN, perf_optional.PortXmitConCtrl, perf_optional.PortVLXmitTimeCong, perf_optional.PortXmitDataSL, perf_optional.PortRcvDataSL,
 ]  # fmt: skip
 
 

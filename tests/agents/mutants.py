@@ -10,20 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from softib.fabric.model import Fabric
-from softib.iba import (
-    ar,
-    cc,
-    class_port_info,
-    mlnx,
-    notice,
-    perf,
-    perf_congestion,
-    perf_extended_speeds,
-    perf_optional,
-    sharp,
-    smp,
-    vports,
-)
+from softib.iba import ar, cc, mlnx, notice, perf, perf_optional, sharp, smp, vports
 from softib.iba.structure import Structure
 from softib.mad.batch import MadBatch
 
@@ -52,11 +39,9 @@ def _declared() -> list[Declared]:
         (vports, LID, 64),
         (sharp, SHARP, 64),
         (notice, LID, 64),
-        (class_port_info, PERF, 64),
+        (notice, PERF, 64),
         (perf, PERF, 64),
         (perf_optional, PERF, 64),
-        (perf_extended_speeds, PERF, 64),
-        (perf_congestion, PERF, 64),
         (cc, CC, 64),
         (mlnx, VENDOR, mlnx.VENDOR_DATA),
     ):

@@ -9,7 +9,7 @@ from softib.agents.plane import AgentPlane
 from softib.errors import InputError
 from softib.fabric.columns import CableMedium
 from softib.fabric.topologies.registry import generate
-from softib.iba import mlnx_registers as r
+from softib.iba import mlnx as r
 from softib.iba.constants import Method, MgmtClass
 from softib.iba.smp import MadHeader, PortInfo
 from softib.mad.batch import MadBatch

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from softib.diags.cabling_plan.compare import compare
-from softib.diags.cabling_plan.result import STATUSES
+from softib.diags.cabling_plan.plan_on_fabric import STATUSES
 from softib.diags.check import check
 from softib.diags.finding import Severity
 from softib.fabric.faults.inject import (

@@ -52,8 +52,6 @@ TO_DO = {
     "fabric/subset.py without_nodes",
     "fabric/topologies/registry.py markdown",
     "fabric/virtual_ports.py vport_count",
-    "iba/crc.py roce_icrc",
-    "iba/crc.py vcrc",
     "live/umad_sm/manager.py open_port",
     "mad/rmpp.py Receiver",
     "routing/fat_tree.py compute_node_order",

@@ -11,11 +11,12 @@ import pytest
 
 from softib.errors import InputError
 from softib.fabric.topologies.registry import generate
-from softib.iba.crc import icrc, vcrc
+from softib.iba.crc import icrc
 from softib.iba.mad_packets import PACKET_SIZE, mad_packets
 from softib.live.mad_capture import MadCapture
 from softib.mad.batch import MadBatch
 from tests.iba.dissected import columns
+from tests.iba.lab import vcrc
 from tests.live.serving import mad, wait_for
 
 LOCAL = bytes.fromhex(

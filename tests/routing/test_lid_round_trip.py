@@ -9,10 +9,10 @@ import pytest
 
 from softib.analysis.pipeline import quietly
 from softib.analysis.routed import routed
+from softib.fabric.end_ports import common_lmc, valid_lids
 from softib.fabric.formats.base import ReadResult
 from softib.fabric.formats.lft.dump import write_lfts
 from softib.fabric.formats.registry import read
-from softib.fabric.lids import common_lmc, valid_lids
 from softib.fabric.model import Fabric
 from softib.fabric.topologies.registry import generate
 from softib.iba.smp import PortInfo

@@ -7,8 +7,8 @@ import pytest
 
 from softib.agents.plane import AgentPlane
 from softib.errors import InputError, LimitError, MadTimeout, UnknownName
-from softib.fabric.default_port import default_port
 from softib.fabric.formats.registry import read
+from softib.fabric.node_finder import default_port
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import CapMask, PortState, SmpAttr
 from softib.iba.smp import PortInfo, SwitchInfo

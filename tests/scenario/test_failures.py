@@ -13,7 +13,7 @@ from softib.fabric.builder import FabricBuilder
 from softib.fabric.end_ports import end_ports
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import NodeType
-from softib.iba.mad_offsets import CLASS_AT, HOP_COUNT_AT, INITIAL_PATH_AT, METHOD_AT
+from softib.iba.smp import CLASS_AT, HOP_COUNT_AT, INITIAL_PATH_AT, METHOD_AT
 from softib.scenario.aggregation import aggregation_messages
 from softib.scenario.bring_up import bring_up
 from softib.scenario.failures import ManagerSettings, run_failures

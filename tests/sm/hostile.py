@@ -7,12 +7,11 @@ from collections.abc import Callable
 import numpy as np
 
 from softib.agents.plane import AgentPlane
-from softib.fabric.default_port import default_port
 from softib.fabric.model import Fabric
+from softib.fabric.node_finder import default_port
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import LFT_NO_ROUTE, Method, PortState, SmpAttr
-from softib.iba.mad_offsets import DATA_AT, METHOD_AT
-from softib.iba.smp import MadHeader
+from softib.iba.smp import DATA_AT, METHOD_AT, MadHeader
 from softib.mad.batch import MadBatch
 from softib.sm.config import SmConfig
 from softib.sm.subnet_manager import SubnetManager

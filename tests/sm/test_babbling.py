@@ -6,9 +6,8 @@ import pytest
 
 from softib.errors import InputError
 from softib.iba.constants import Method, MgmtClass, PhysState, PortState, SmpAttr
-from softib.iba.mad_offsets import DATA_AT
 from softib.iba.notice import Notice, TrapPortThreshold
-from softib.iba.smp import MadHeader, PortInfo
+from softib.iba.smp import DATA_AT, MadHeader, PortInfo
 from softib.mad.batch import MadBatch
 from softib.sm.config import config_of
 from softib.sm.options.fabric_yaml import check_keys

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from softib.fabric.data_vls import set_data_vls
+from softib.fabric.power_cycle import set_data_vls
 from softib.fabric.topologies.registry import generate
 from softib.iba.ar import FREE
 from softib.routing.engine import DEFAULT_ENGINE

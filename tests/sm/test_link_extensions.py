@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from softib.errors import InputError
-from softib.fabric.fec import advertise_fec
+from softib.fabric.power_up import advertise_fec
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import PortState
 from softib.iba.smp import PortInfo, PortInfoExtended

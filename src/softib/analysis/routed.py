@@ -14,10 +14,10 @@ from softib.analysis.labels import with_names
 from softib.analysis.model import BringUpPart, RoutingPart
 from softib.analysis.routing import judge
 from softib.errors import InputError, PeerError, SoftibError
+from softib.fabric.end_ports import common_lmc, valid_lids
 from softib.fabric.formats.base import Problem, ReadResult
-from softib.fabric.lids import common_lmc, valid_lids
-from softib.fabric.managers import master_of
 from softib.fabric.model import Fabric
+from softib.fabric.node_finder import master_of
 from softib.iba.constants import LFT_NO_ROUTE
 from softib.iba.smp import PortInfo, SwitchInfo
 from softib.plural import counted, plural

@@ -19,10 +19,9 @@ import numpy as np
 
 from softib.errors import LimitError, TopologyError
 from softib.fabric.columns import CableMedium, Sizes
-from softib.fabric.fec import ADVERTISED_FROM, advertise_fec
 from softib.fabric.identity import GUID_BASE, complete, generated_guids
 from softib.fabric.model import Fabric
-from softib.fabric.power_up import port_info_image, speed_codes, switch_info_image
+from softib.fabric.power_up import ADVERTISED_FROM, advertise_fec, port_info_image, speed_codes, switch_info_image
 from softib.iba.catalogue import Switch
 from softib.iba.constants import MAX_SWITCH_PORTS, NodeType
 from softib.iba.devices import DEVICES, MELLANOX, is_aggregation_node

@@ -37,7 +37,7 @@ import numpy as np
 
 from softib.fabric.counters import COUNTERS, DETAIL_COUNTERS, LANE_COUNTERS, SL_COUNTERS, VL_COUNTERS
 from softib.iba.ar import AR_GROUPS
-from softib.iba.mlnx_registers import BINS
+from softib.iba.mlnx import BINS
 from softib.iba.sharp import SHARP_CHILDREN, SHARP_QPS, SHARP_TREES
 from softib.iba.vports import VPORT_GUIDS, VPORT_PKEYS
 

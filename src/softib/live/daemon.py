@@ -62,7 +62,7 @@ def _raise_descriptor_limit() -> None:
 class Settings:
     """The options of ``softib up``. ``sm``: internal, external (a stock one will attach) or none.
     ``node``: the one that the internal manager sits on (None:
-    :func:`~softib.fabric.default_port.default_port`). ``udp``: serve on this UDP port of the
+    :func:`~softib.fabric.node_finder.default_port`). ``udp``: serve on this UDP port of the
     loopback instead of abstract Unix sockets. ``config``: of the internal manager, ``reread`` gives
     it as its files say now. ``pcap``: capture MADs into this file. ``pace``: what programs send
     takes the wire's time."""

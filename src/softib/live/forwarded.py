@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from softib.iba.mad_offsets import TID_AT
+from softib.iba.smp import TID_AT
 from softib.mad.batch import MadBatch
 
 __all__ = ["TIMEOUT_PS", "Forwarded", "ForwardedRequests"]

@@ -12,7 +12,7 @@ import numpy as np
 
 from softib import __version__
 from softib.errors import InputError
-from softib.fabric.default_port import default_port
+from softib.fabric.node_finder import default_port
 from softib.iba.constants import PortState
 from softib.jit import in_use
 from softib.live.clock import clock_ps

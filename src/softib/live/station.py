@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from softib.iba.constants import RESPONSE_BIT, Method
-from softib.iba.mad_offsets import METHOD_AT, TID_AT
+from softib.iba.smp import METHOD_AT, TID_AT
 from softib.mad.batch import MadBatch
 
 __all__ = ["Station", "Stations", "is_response"]

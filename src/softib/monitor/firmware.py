@@ -7,8 +7,7 @@ import numpy as np
 
 from softib.foreign_text import NAME, shown
 from softib.iba.constants import MgmtClass
-from softib.iba.mlnx import EXT_FW_DEVICES, VENDOR_DATA, GeneralInfo, GeneralInfoExt
-from softib.iba.mlnx_registers import CAPABILITY_AT, CAPABLE
+from softib.iba.mlnx import CAPABILITY_AT, CAPABLE, EXT_FW_DEVICES, VENDOR_DATA, GeneralInfo, GeneralInfoExt
 from softib.monitor.requests import PacedGets, vendor_gets
 from softib.monitor.targets import Targets
 

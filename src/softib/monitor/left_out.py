@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from softib.diags.cables.counters import SHORT
-from softib.fabric.formats.base import Problems
-from softib.fabric.formats.text import read_lines
+from softib.fabric.formats.base import Problems, read_lines
 
 __all__ = ["LeftOut", "left_out"]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from softib.iba.mad_offsets import DATA_AT
+from softib.iba.smp import DATA_AT
 from softib.iba.structure import Field
 from softib.monitor.counters import Attribute
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from softib.iba import mlnx_registers as r
+from softib.iba import mlnx as r
 from softib.iba.constants import MgmtClass
 from softib.iba.smp import MadHeader
 from softib.mad.batch import MadBatch

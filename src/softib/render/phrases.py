@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from softib.analysis.model import Made, Report
 from softib.diags.finding import Severity
-from softib.diags.structure.tiers import TREES, tier_text
+from softib.diags.structure.ranks import TREES, tier_text
 from softib.plural import counted
 
 if TYPE_CHECKING:

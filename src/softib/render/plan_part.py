@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from softib.diags.cabling_plan.result import PlanComparison
+from softib.diags.cabling_plan.plan_on_fabric import PlanComparison
 from softib.foreign_text import shown
 from softib.plural import counted
 from softib.render.phrases import percent

@@ -8,8 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from softib.iba.constants import RESPONSE_BIT, MgmtClass
-from softib.iba.mad_offsets import CLASS_AT, METHOD_AT
-from softib.iba.smp import SMInfo
+from softib.iba.smp import CLASS_AT, METHOD_AT, SMInfo
 from softib.mad.batch import MadBatch, SendStatus
 from softib.sm import unsolicited
 from softib.sm.database import Database

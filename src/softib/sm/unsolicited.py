@@ -9,9 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from softib.iba.constants import MadStatus, Method, MgmtClass, SmpAttr
-from softib.iba.mad_offsets import DATA_AT
 from softib.iba.notice import Notice
-from softib.iba.smp import MadHeader, SMInfo, Smp
+from softib.iba.smp import DATA_AT, MadHeader, SMInfo, Smp
 from softib.iba.vports import VPORT_STATE_CHANGE
 from softib.mad.batch import MadBatch
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from softib.analysis.isolation_cost import with_bisection
 from softib.diags.cable_rules.judge import judge
-from softib.diags.cable_rules.tables import tables_of
 from softib.diags.finding import Finding
-from softib.diags.observations import Observations
+from softib.diags.observations import Observations, tables_of
 from softib.fabric.model import Fabric
 from softib.web.jobs_on_map import JobsOnMap
 

@@ -15,10 +15,9 @@ import numpy as np
 
 from softib.agents.plane import AgentPlane
 from softib.diags.cable_rules.judge import judge
-from softib.diags.cable_rules.tables import tables_of
 from softib.diags.check import check
 from softib.diags.finding import Finding, Severity
-from softib.diags.observations import Observations, ObservedPorts
+from softib.diags.observations import Observations, ObservedPorts, tables_of
 from softib.fabric.end_ports import end_ports, port_gbps
 from softib.fabric.faults import inject
 from softib.fabric.model import Fabric

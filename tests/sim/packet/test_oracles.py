@@ -202,7 +202,7 @@ def test_the_flit_simulators_example_with_its_own_tables(shared_data):
     (The file of its example of two levels is that of one level: its tables name switches that it has not.)"""
     name, hosts = "is1_3l_32n", 32
     from softib.fabric.formats.lft.dump import read_lfts
-    from softib.fabric.formats.lft.omnet import read_hcas
+    from softib.fabric.formats.lft.parse import read_hcas
     from softib.fabric.formats.topo.reader import read as read_topo
 
     base = shared_data / f"flitsim/examples__{name}__"

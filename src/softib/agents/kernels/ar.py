@@ -11,8 +11,7 @@ from softib.agents.kernels.sma import MELLANOX, is_mellanox_part
 from softib.iba import ar
 from softib.iba import constants as c
 from softib.iba.devices import AR_SWITCHES
-from softib.iba.mad_offsets import DATA_AT
-from softib.iba.smp import SwitchInfo
+from softib.iba.smp import DATA_AT, SwitchInfo
 
 OK, BAD_FIELD, BAD_ATTRIBUTE = int(c.MadStatus.OK), int(c.MadStatus.BAD_FIELD), int(c.MadStatus.BAD_ATTRIBUTE)
 A, M = ar.ARInfo, ar.CapabilityMaskSMP

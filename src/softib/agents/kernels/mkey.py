@@ -4,7 +4,7 @@ from softib.agents.kernels.big_endian import inner
 from softib.agents.kernels.mgmt_key import WRONG, key_state, violated
 from softib.agents.kernels.notice import bad_mkey
 from softib.iba.constants import Method
-from softib.iba.mad_offsets import METHOD_AT, MKEY_AT
+from softib.iba.smp import METHOD_AT, MKEY_AT
 from softib.iba.smp import PortInfo as P
 
 GET = int(Method.GET)

@@ -13,8 +13,7 @@ from softib.agents.kernels.route import link_up
 from softib.agents.kernels.sma import MELLANOX, is_mellanox_part
 from softib.iba import constants as c
 from softib.iba import router
-from softib.iba.mad_offsets import DATA_AT
-from softib.iba.smp import PortInfo
+from softib.iba.smp import DATA_AT, PortInfo
 
 ROUTER, ACTIVE = int(c.NodeType.ROUTER), int(c.PortState.ACTIVE)
 OK, BAD_FIELD, BAD_ATTRIBUTE = int(c.MadStatus.OK), int(c.MadStatus.BAD_FIELD), int(c.MadStatus.BAD_ATTRIBUTE)

@@ -8,8 +8,8 @@ from softib.agents.kernels.mad_traffic import fold
 from softib.agents.kernels.registers import access_register
 from softib.fabric.counters import COUNTER_NAMES
 from softib.iba import constants as c
-from softib.iba import mlnx, mlnx_registers
-from softib.iba.mad_offsets import ATTR_AT, METHOD_AT, MODIFIER_AT
+from softib.iba import mlnx
+from softib.iba.smp import ATTR_AT, METHOD_AT, MODIFIER_AT
 
 GET = int(c.Method.GET)
 OK, BAD_ATTRIBUTE, BAD_FIELD = int(c.MadStatus.OK), int(c.MadStatus.BAD_ATTRIBUTE), int(c.MadStatus.BAD_FIELD)
@@ -31,9 +31,9 @@ HW_AT, DEVICE_AT, UPTIME_AT, FW_AT, PSID_AT, SW_AT = (
 )
 EXT_AT, EXT_SIZE = SW_AT - 1, X.size
 ACCESS_REGISTER, CAPABILITY_AT, CAPABLE = (
-    mlnx_registers.ACCESS_REGISTER,
-    mlnx_registers.CAPABILITY_AT,
-    mlnx_registers.CAPABLE,
+    mlnx.ACCESS_REGISTER,
+    mlnx.CAPABILITY_AT,
+    mlnx.CAPABLE,
 )
 EXT_DEVICES = np.array(mlnx.EXT_FW_DEVICES, np.int64)
 PSID = np.frombuffer(b"SOFTIB".ljust(16, b"\0"), np.uint8)

@@ -10,8 +10,7 @@ import numpy as np
 from softib.agents.kernels.big_endian import clear, copy, get16, get64, inner, put16, put64
 from softib.iba import constants as c
 from softib.iba import vports
-from softib.iba.mad_offsets import DATA_AT
-from softib.iba.smp import PortInfo
+from softib.iba.smp import DATA_AT, PortInfo
 
 OK, BAD_FIELD, BAD_ATTRIBUTE = int(c.MadStatus.OK), int(c.MadStatus.BAD_FIELD), int(c.MadStatus.BAD_ATTRIBUTE)
 DOWN, INIT, ARMED, ACTIVE = (

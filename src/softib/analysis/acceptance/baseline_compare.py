@@ -12,8 +12,7 @@ from softib.analysis.acceptance.drift import ClassDrift, Drift, compare_pairs
 from softib.analysis.acceptance.pair_classes import classes_of_pairs
 from softib.diags.acceptance import codes
 from softib.diags.acceptance.measurements import TESTS
-from softib.diags.finding import Finding, Location, Severity
-from softib.diags.registry import finding
+from softib.diags.finding import Finding, Location, Severity, finding
 from softib.errors import InputError
 from softib.fabric.diff import diff, named_alike
 from softib.fabric.model import Fabric

@@ -60,7 +60,7 @@ class Server:
         ``partitions`` its partitions.conf. ``udp``, ``pcap`` and ``pace`` are those of ``softib
         up``. Raises :class:`InputError` for a file or setting that cannot be used.
         """
-        from softib.fabric.lids import common_lmc
+        from softib.fabric.end_ports import common_lmc
         from softib.fabric.node_finder import port_named
         from softib.live.daemon import Daemon, Settings
         from softib.live.instances import claim

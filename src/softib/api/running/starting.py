@@ -163,7 +163,7 @@ def _file_of(source: Fabric | str | os.PathLike[str], folder: Path) -> str:
         return os.fspath(source)
     if Path(source.source).exists():
         return source.source
-    from softib.fabric.topologies.spec_writer import spec_text
+    from softib.fabric.topologies.registry import spec_text
 
     path = folder / "fabric.yaml"
     path.write_text(spec_text(result_of(source).fabric))

@@ -21,8 +21,7 @@ from softib.diags.capacity.bisection import Bisection, bisect
 from softib.diags.labels import Labels, read_labels
 from softib.diags.structure import grids
 from softib.diags.structure.rails import Rails, find_rails
-from softib.diags.structure.ranks import ranks
-from softib.diags.structure.tiers import count_tiers
+from softib.diags.structure.ranks import count_tiers, ranks
 from softib.diags.view import FabricView
 from softib.fabric.model import Fabric
 from softib.plural import counted

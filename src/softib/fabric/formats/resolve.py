@@ -16,15 +16,12 @@ import numpy as np
 
 from softib.errors import LimitError, UnreadableFile
 from softib.fabric.builder import FabricBuilder
-from softib.fabric.fec import ADVERTISED_FROM, advertise_fec
 from softib.fabric.formats import node_name_map as node_name_map_module
-from softib.fabric.formats.base import Problems, ReadResult
-from softib.fabric.formats.pairing import Cables, pair
+from softib.fabric.formats.base import Problems, ReadResult, shown
+from softib.fabric.formats.pairing import Cables, merge_repeated_nodes, pair
 from softib.fabric.formats.records import UNKNOWN, Records
-from softib.fabric.formats.same_key import merge_repeated_nodes
-from softib.fabric.formats.text import shown
 from softib.fabric.model import Fabric, Source
-from softib.fabric.power_up import port_info_image
+from softib.fabric.power_up import ADVERTISED_FROM, advertise_fec, port_info_image
 from softib.iba.constants import NodeType, PhysState
 from softib.iba.devices import DEVICES, is_aggregation_node
 from softib.iba.rates import SPEED_BY_NAME

@@ -11,8 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from softib.iba.constants import RESPONSE_BIT, Method, MgmtClass, PortState, SmpAttr
-from softib.iba.mad_offsets import CLASS_AT, METHOD_AT, TID_AT
-from softib.iba.smp import MadHeader, PortInfo
+from softib.iba.smp import CLASS_AT, METHOD_AT, TID_AT, MadHeader, PortInfo
 from softib.live.clock import clock_ps
 from softib.live.internal_sm.guid2lid import read_lids, write_lids
 from softib.live.internal_sm.kept_keys import read_keys, write_keys

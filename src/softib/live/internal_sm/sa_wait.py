@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from softib.iba.constants import RESPONSE_BIT, MgmtClass
-from softib.iba.mad_offsets import CLASS_AT, METHOD_AT, TID_AT
+from softib.iba.smp import CLASS_AT, METHOD_AT, TID_AT
 from softib.mad.batch import MadBatch
 
 __all__ = ["BOUNDS_S", "SaWait"]

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from softib.errors import InputError, UnknownName
-from softib.fabric.hosts import host_of
-from softib.fabric.node_finder import NodeFinder
+from softib.fabric.node_finder import NodeFinder, host_of
 
 __all__ = ["Ranks"]
 

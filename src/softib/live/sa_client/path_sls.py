@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from softib.errors import PeerError, SoftibError
-from softib.fabric.default_port import default_port
+from softib.fabric.node_finder import default_port
 from softib.iba.constants import CapMask
 from softib.iba.sa import PathRecord
 from softib.iba.smp import PortInfo

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from softib.iba.constants import LID_PERMISSIVE, CapMask, Method, MgmtClass, PortState, SmpAttr
-from softib.iba.mad_offsets import DATA_AT
-from softib.iba.smp import MadHeader, PortInfo, SMInfo, Smp
+from softib.iba.smp import DATA_AT, MadHeader, PortInfo, SMInfo, Smp
 from softib.live.clock import clock_ps
 from softib.live.umad_sm.wire import MadWire
 from softib.mad.batch import MadBatch

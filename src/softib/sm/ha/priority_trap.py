@@ -9,9 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from softib.iba.constants import Method, MgmtClass, SmpAttr
-from softib.iba.mad_offsets import DATA_AT
 from softib.iba.notice import Notice, TrapCapMaskChange
-from softib.iba.smp import MadHeader, PortInfo
+from softib.iba.smp import DATA_AT, MadHeader, PortInfo
 from softib.mad.batch import MadBatch
 
 __all__ = ["priority_changed"]

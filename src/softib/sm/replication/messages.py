@@ -8,9 +8,8 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from softib.iba.constants import GSI_QP, RESPONSE_BIT, Method, MgmtClass
-from softib.iba.mad_offsets import METHOD_AT
 from softib.iba.replication import HEAD_AT, RECORD_OCTETS, RECORDS_AT, REPLICA_CLASS_VERSION, ReplicaHead
-from softib.iba.smp import MadHeader
+from softib.iba.smp import METHOD_AT, MadHeader
 from softib.mad.batch import MadBatch
 
 __all__ = ["Record", "head_of", "packed", "reply", "request", "unpacked"]

@@ -6,7 +6,6 @@ from __future__ import annotations
 import numpy as np
 
 from softib.iba.constants import MadStatus
-from softib.iba.mad_offsets import METHOD_AT, VERSION_AT
 from softib.iba.sa import (
     SA_DATA,
     PathRecord,
@@ -15,6 +14,7 @@ from softib.iba.sa import (
     SaMethod,
     SaStatus,
 )
+from softib.iba.smp import METHOD_AT, VERSION_AT
 from softib.mad.batch import MadBatch
 from softib.sm.inventory import Need
 from softib.sm.notices import Subscriptions

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from softib.iba.constants import MAD_SIZE
-from softib.iba.mad_offsets import METHOD_AT
 from softib.iba.sa import RMPP_HEADER, SA_DATA, SA_DATA_OCTETS, RmppFlag, RmppType, SaHeader, SaMethod
+from softib.iba.smp import METHOD_AT
 from softib.mad.batch import MadBatch
 
 __all__ = ["RESPONSE", "fill", "fill_table", "reply_to", "short_reply"]
