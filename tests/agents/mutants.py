@@ -10,8 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from softib.fabric.model import Fabric
-from softib.iba import ar, cc, mlnx, notice, perf, perf_optional, sharp, smp, vports
+from softib.iba import cc, notice, perf, perf_optional, smp
 from softib.iba.structure import Structure
+from softib.iba.vendor import ar, mlnx, sharp, vports
 from softib.mad.batch import MadBatch
 
 LID, DR, PERF, CC, VENDOR, SHARP, SA = 0x01, 0x81, 0x04, 0x21, 0x0A, 0x0B, 0x03

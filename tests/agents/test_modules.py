@@ -9,9 +9,9 @@ from softib.agents.plane import AgentPlane
 from softib.errors import InputError
 from softib.fabric.columns import CableMedium
 from softib.fabric.topologies.registry import generate
-from softib.iba import mlnx as r
 from softib.iba.constants import Method, MgmtClass
 from softib.iba.smp import MadHeader, PortInfo
+from softib.iba.vendor import mlnx as r
 from softib.mad.batch import MadBatch
 from tests.agents.lab import S, cable, powered
 

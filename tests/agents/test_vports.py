@@ -8,7 +8,14 @@ from softib.errors import InputError
 from softib.fabric.virtual_ports import give_virtual_ports, vport_count
 from softib.iba.constants import PortState, SmpAttr
 from softib.iba.smp import PortInfo
-from softib.iba.vports import VirtualizationInfo, VNodeInfo, VPortInfo, VPortPKeyTable, VPortState, vport_modifier
+from softib.iba.vendor.vports import (
+    VirtualizationInfo,
+    VNodeInfo,
+    VPortInfo,
+    VPortPKeyTable,
+    VPortState,
+    vport_modifier,
+)
 from tests.agents.vport_changes import change_vport
 
 from .smps import GET, SET, ask, line

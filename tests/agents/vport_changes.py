@@ -6,7 +6,7 @@ from softib.agents.kernels.link_events import raise_trap, set_vport
 from softib.agents.plane import AgentPlane
 from softib.errors import InputError
 from softib.fabric.virtual_ports import vport_count
-from softib.iba.vports import VPORT_STATE_CHANGE, TrapVPortStateChange
+from softib.iba.vendor.vports import VPORT_STATE_CHANGE, TrapVPortStateChange
 
 __all__ = ["change_vport"]
 

@@ -11,8 +11,8 @@ from softib.diags.check import check
 from softib.fabric.formats.registry import read
 from softib.fabric.model import Fabric
 from softib.fabric.topologies.registry import generate
-from softib.iba import mlnx as r
-from softib.iba.mlnx import ModuleInfo
+from softib.iba.vendor import mlnx as r
+from softib.iba.vendor.mlnx import ModuleInfo
 
 SEQUOIA = "sequoia-ndr-ibdiagnet/data__ibdiagnet2__ibdiagnet2.db_csv"
 CODES = ("fec-mismatch", "fec-none", "module-temperature", "module-rx-power", "module-tx-power", "hot-module")

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from softib.diags.cable_rules.judge import judge
-from softib.iba import mlnx
 from softib.iba.constants import MgmtClass
+from softib.iba.vendor import mlnx
 from softib.monitor.increase import between
 from softib.monitor.poller import Pace
 from softib.monitor.registers import HISTOGRAM

@@ -16,8 +16,8 @@ from softib.analysis.model import RoutingPart
 from softib.analysis.prediction import predict
 from softib.analysis.routing import judge
 from softib.diags.finding import Severity
-from softib.fabric.distinct_names import natural_key
 from softib.fabric.model import Fabric
+from softib.fabric.node_names import natural_key
 from softib.fabric.topologies.registry import generate
 from softib.render.as_json import report_json, routing_json
 from softib.render.documents import plain

@@ -7,7 +7,7 @@ import pytest
 
 from softib.fabric.power_cycle import set_data_vls
 from softib.fabric.topologies.registry import generate
-from softib.iba.ar import FREE
+from softib.iba.vendor.ar import FREE
 from softib.routing.engine import DEFAULT_ENGINE
 from softib.routing.proof.verify import verify
 from softib.scenario.bring_up import bring_up

@@ -8,10 +8,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from softib.iba import ar
-from softib.iba.ar import ARInfo
 from softib.iba.constants import Method, MgmtClass, SmpAttr
 from softib.iba.smp import MadHeader
+from softib.iba.vendor import ar
+from softib.iba.vendor.ar import ARInfo
 from softib.mad.batch import MadBatch
 from softib.sm.config import config_of
 from softib.sm.options.file import read_options

@@ -6,9 +6,9 @@ import pytest
 from softib.errors import InputError
 from softib.fabric.builder import FabricBuilder
 from softib.iba.constants import PhysState, PortState
-from softib.iba.router import SITE_LOCAL
 from softib.iba.sa import PathRecord, SaMethod, SaStatus
 from softib.iba.smp import PortInfo
+from softib.iba.vendor.router import SITE_LOCAL
 from softib.live.internal_sm.settings import ManagerSettings
 from softib.sm.managers.prefix_routes import PrefixRoute, parse_prefix_routes
 from softib.sm.options.fabric_yaml import settings_of

@@ -8,7 +8,7 @@ from softib.fabric.virtual_ports import give_virtual_ports
 from softib.iba.constants import PortState, SmpAttr
 from softib.iba.sa import GUIDInfoRecord, MCMemberRecord, NodeRecord, PathRecord, SaMethod, SaStatus
 from softib.iba.smp import ATTR_AT, DATA_AT, METHOD_AT, PortInfo
-from softib.iba.vports import VirtualizationInfo, VPortInfo
+from softib.iba.vendor.vports import VirtualizationInfo, VPortInfo
 from softib.mad.batch import MadBatch
 from softib.sm.dry_run import DryRun
 from softib.sm.managers.partitions import parse_partitions

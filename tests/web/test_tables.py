@@ -14,7 +14,7 @@ from softib.api.web import _served
 from softib.errors import PeerError
 from softib.fabric.columns import CableMedium
 from softib.fabric.plugging import delete_cables
-from softib.iba import mlnx
+from softib.iba.vendor import mlnx
 from softib.web.app import app_of
 from tests.monitor.lab import port_of
 from tests.web.client import Client

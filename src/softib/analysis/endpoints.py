@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from softib.fabric.distinct_names import natural_key
 from softib.fabric.model import Fabric
+from softib.fabric.node_names import natural_key
 from softib.routing.graph import SwitchGraph
 
 __all__ = ["Endpoints", "endpoints_of"]

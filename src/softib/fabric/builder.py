@@ -25,7 +25,7 @@ from softib.fabric.power_up import ADVERTISED_FROM, advertise_fec, port_info_ima
 from softib.iba.catalogue import Switch
 from softib.iba.constants import MAX_SWITCH_PORTS, NodeType
 from softib.iba.devices import DEVICES, MELLANOX, is_aggregation_node
-from softib.iba.sharp import OTHER_TREES
+from softib.iba.vendor.sharp import OTHER_TREES
 from softib.plural import counted
 
 __all__ = ["GUID_BASE", "FabricBuilder", "LinkColumns", "NodeColumns"]

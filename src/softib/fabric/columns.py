@@ -36,10 +36,10 @@ from typing import Any
 import numpy as np
 
 from softib.fabric.counters import COUNTERS, DETAIL_COUNTERS, LANE_COUNTERS, SL_COUNTERS, VL_COUNTERS
-from softib.iba.ar import AR_GROUPS
-from softib.iba.mlnx import BINS
-from softib.iba.sharp import SHARP_CHILDREN, SHARP_QPS, SHARP_TREES
-from softib.iba.vports import VPORT_GUIDS, VPORT_PKEYS
+from softib.iba.vendor.ar import AR_GROUPS
+from softib.iba.vendor.mlnx import BINS
+from softib.iba.vendor.sharp import SHARP_CHILDREN, SHARP_QPS, SHARP_TREES
+from softib.iba.vendor.vports import VPORT_GUIDS, VPORT_PKEYS
 
 CCT_ENTRIES = 128
 """Entries of a CA port's congestion control table: two blocks of 64, what OpenSM can fill."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from softib.fabric.columns import CableMedium
-from softib.iba.mlnx import (
+from softib.iba.vendor.mlnx import (
     MEASURES_RX_POWER,
     MEASURES_TEMPERATURE,
     MEASURES_TX_BIAS,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from softib.iba.sharp import ENABLED, STREAMING, QPCConfig, QuotaConfig, TreeConfig
+from softib.iba.vendor.sharp import ENABLED, STREAMING, QPCConfig, QuotaConfig, TreeConfig
 
 if TYPE_CHECKING:
     from softib.fabric.model import Fabric

@@ -7,7 +7,7 @@ import numpy as np
 
 from softib.foreign_text import NAME, shown
 from softib.iba.constants import MgmtClass
-from softib.iba.mlnx import CAPABILITY_AT, CAPABLE, EXT_FW_DEVICES, VENDOR_DATA, GeneralInfo, GeneralInfoExt
+from softib.iba.vendor.mlnx import CAPABILITY_AT, CAPABLE, EXT_FW_DEVICES, VENDOR_DATA, GeneralInfo, GeneralInfoExt
 from softib.monitor.requests import PacedGets, vendor_gets
 from softib.monitor.targets import Targets
 

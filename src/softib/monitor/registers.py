@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from softib.iba import mlnx as r
 from softib.iba.constants import MgmtClass
 from softib.iba.smp import MadHeader
+from softib.iba.vendor import mlnx as r
 from softib.mad.batch import MadBatch
 from softib.monitor.module_levels import module_levels, module_texts
 from softib.monitor.reading import Reading

@@ -25,7 +25,7 @@ from softib.iba.smp import (
     PortInfo,
     SwitchInfo,
 )
-from softib.iba.vports import VirtualizationInfo, VPortInfo
+from softib.iba.vendor.vports import VirtualizationInfo, VPortInfo
 from softib.mad.batch import MadBatch
 from softib.sm.database import Database
 from softib.sm.managers.link_mgr import NO_CHANGE_FIELDS

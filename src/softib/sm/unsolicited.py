@@ -11,7 +11,7 @@ import numpy as np
 from softib.iba.constants import MadStatus, Method, MgmtClass, SmpAttr
 from softib.iba.notice import Notice
 from softib.iba.smp import DATA_AT, MadHeader, SMInfo, Smp
-from softib.iba.vports import VPORT_STATE_CHANGE
+from softib.iba.vendor.vports import VPORT_STATE_CHANGE
 from softib.mad.batch import MadBatch
 
 __all__ = ["SWEEP_TRAPS", "Unsolicited", "answer"]

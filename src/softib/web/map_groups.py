@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from softib.fabric.distinct_names import natural_rank
 from softib.fabric.model import Fabric
+from softib.fabric.node_names import natural_rank
 from softib.web.map_layout import Map
 
 __all__ = ["Groups", "groups_of"]

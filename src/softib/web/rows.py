@@ -10,8 +10,8 @@ import numpy as np
 
 from softib.errors import UnknownName
 from softib.fabric.counters import COUNTER_NAMES
-from softib.fabric.distinct_names import natural_key
 from softib.fabric.model import Fabric
+from softib.fabric.node_names import natural_key
 from softib.monitor.reading import Reading
 from softib.web.rates import port_rows
 

@@ -7,7 +7,7 @@ from softib.agents.kernels.ber import settle
 from softib.agents.kernels.big_endian import clear, copy, get8, get32, inner, put32, put64
 from softib.agents.kernels.fec import PAM4, clean_codewords, corrects
 from softib.agents.kernels.samples import speed_code
-from softib.iba import mlnx as r
+from softib.iba.vendor import mlnx as r
 
 AT, BLOCK = r.REGISTER_AT, r.BLOCK_SIZE
 BLOCK_NUMBER_AT = AT - 4

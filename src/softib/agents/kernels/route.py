@@ -13,7 +13,6 @@ from softib.agents.kernels.big_endian import get16, inner, put16
 from softib.agents.kernels.vports import owns_vport_lid
 from softib.fabric.counters import COUNTER_NAMES, DETAIL_COUNTERS
 from softib.iba import constants as c
-from softib.iba.ar import GROUP_MASK, ARInfo
 from softib.iba.constants import DR_DIRECTION
 from softib.iba.smp import (
     DR_DLID_AT,
@@ -27,6 +26,7 @@ from softib.iba.smp import (
     PortInfo,
     SwitchInfo,
 )
+from softib.iba.vendor.ar import GROUP_MASK, ARInfo
 
 SWITCH, GET_RESP = int(c.NodeType.SWITCH), int(c.Method.GET_RESP)
 LINK_UP = int(c.PhysState.LINK_UP)

@@ -8,8 +8,8 @@ from softib.agents.kernels.mad_traffic import fold
 from softib.agents.kernels.registers import access_register
 from softib.fabric.counters import COUNTER_NAMES
 from softib.iba import constants as c
-from softib.iba import mlnx
 from softib.iba.smp import ATTR_AT, METHOD_AT, MODIFIER_AT
+from softib.iba.vendor import mlnx
 
 GET = int(c.Method.GET)
 OK, BAD_ATTRIBUTE, BAD_FIELD = int(c.MadStatus.OK), int(c.MadStatus.BAD_ATTRIBUTE), int(c.MadStatus.BAD_FIELD)

@@ -12,9 +12,9 @@ from softib.analysis.endpoints import MAX_RAILS
 from softib.diags.acceptance.schedule import Ends
 from softib.diags.structure.recognise import Structure, recognise
 from softib.errors import UnknownName
-from softib.fabric.distinct_names import natural_key
 from softib.fabric.end_ports import end_ports
 from softib.fabric.model import Fabric
+from softib.fabric.node_names import natural_key
 from softib.routing.graph import SwitchGraph
 from softib.routing.parts import components
 

@@ -18,10 +18,10 @@ from softib.diags.cable_rules.thresholds import shipped
 from softib.diags.context import Context
 from softib.diags.finding import Each, Finding, Severity, code, each_or_one
 from softib.diags.view import FabricView
-from softib.iba import mlnx as r
-from softib.iba.mlnx import ModuleInfo
 from softib.iba.rates import SPEEDS
 from softib.iba.smp import PortInfoExtended
+from softib.iba.vendor import mlnx as r
+from softib.iba.vendor.mlnx import ModuleInfo
 from softib.plural import counted
 
 FEC_MISMATCH = code(

@@ -28,8 +28,8 @@ from collections import Counter
 import numpy as np
 
 from softib.diags.cabling_plan.plan_on_fabric import STATUSES, PlanComparison, PlannedCable, PlanOnFabric
+from softib.diags.cabling_plan.planned_cables import right_cables, swapped_cables, wrong_cables
 from softib.diags.cabling_plan.unclear_rows import absent_nodes, conflicting_rows, unmatched_rows
-from softib.diags.cabling_plan.wrong_cables import right_cables, swapped_cables, wrong_cables
 from softib.diags.finding import Severity, code, finding
 from softib.diags.view import FabricView
 from softib.fabric.formats.cabling.match import is_unnamed

@@ -29,9 +29,9 @@ from pathlib import Path
 
 import numpy as np
 
-from softib.fabric.distinct_names import natural_key
 from softib.fabric.formats.cabling.name_index import spoken_names
 from softib.fabric.model import Fabric
+from softib.fabric.node_names import natural_key
 from softib.plural import counted
 from softib.whole_files import write_text
 

@@ -1,4 +1,4 @@
-"""What routers say of the subnets behind them (:mod:`softib.iba.router`): asked in each sweep, and
+"""What routers say of the subnets behind them (:mod:`softib.iba.vendor.router`): asked in each sweep, and
 at each light sweep whether it is the same.
 
 A router that does not know these attributes, or names no subnet, may lead anywhere.
@@ -12,7 +12,7 @@ import numpy as np
 
 from softib.iba.constants import NodeType, SmpAttr
 from softib.iba.devices import MELLANOX, MELLANOX_PARTS
-from softib.iba.router import ADJACENT_BLOCK, NEXT_HOP_BLOCK, SITE_LOCAL, AdjacentSubnet, NextHop, RouterInfo
+from softib.iba.vendor.router import ADJACENT_BLOCK, NEXT_HOP_BLOCK, SITE_LOCAL, AdjacentSubnet, NextHop, RouterInfo
 from softib.mad.smp_requests import RequestQueue
 from softib.sm.database import Database
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from softib.errors import InputError
-from softib.iba.ar import BOUNDED, DC, FREE, RC, STATIC, UC, UD
+from softib.iba.vendor.ar import BOUNDED, DC, FREE, RC, STATIC, UC, UD
 from softib.sm.options.flap import truth
 
 __all__ = ["AR_OPTIONS", "ArConfig", "ar_config", "check_ar"]

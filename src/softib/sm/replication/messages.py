@@ -1,4 +1,4 @@
-"""MADs of replication: made from records, and taken apart (:mod:`softib.iba.replication` has the
+"""MADs of replication: made from records, and taken apart (:mod:`softib.iba.vendor.replication` has the
 layout)."""
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from softib.iba.constants import GSI_QP, RESPONSE_BIT, Method, MgmtClass
-from softib.iba.replication import HEAD_AT, RECORD_OCTETS, RECORDS_AT, REPLICA_CLASS_VERSION, ReplicaHead
 from softib.iba.smp import METHOD_AT, MadHeader
+from softib.iba.vendor.replication import HEAD_AT, RECORD_OCTETS, RECORDS_AT, REPLICA_CLASS_VERSION, ReplicaHead
 from softib.mad.batch import MadBatch
 
 __all__ = ["Record", "head_of", "packed", "reply", "request", "unpacked"]

@@ -3,7 +3,7 @@ or comes twice."""
 
 from __future__ import annotations
 
-from softib.iba.replication import ReplicaFlag, ReplicaStatus
+from softib.iba.vendor.replication import ReplicaFlag, ReplicaStatus
 from softib.sm.replication.messages import unpacked
 from softib.sm.replication.records import Copied, copied
 

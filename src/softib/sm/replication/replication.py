@@ -11,8 +11,15 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from softib.iba.constants import RESPONSE_BIT, Method, MgmtClass, PortState
-from softib.iba.replication import RECORD_OCTETS, RECORDS_AT, RECORDS_ATTR, STATE_ATTR, ReplicaHead, ReplicaStatus
 from softib.iba.smp import ATTR_AT, CLASS_AT, METHOD_AT, PortInfo
+from softib.iba.vendor.replication import (
+    RECORD_OCTETS,
+    RECORDS_AT,
+    RECORDS_ATTR,
+    STATE_ATTR,
+    ReplicaHead,
+    ReplicaStatus,
+)
 from softib.mad.batch import MadBatch
 from softib.mad.transactor import NEVER_PS, Completed, Transactor
 from softib.sm.journal import Journal

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from softib.iba.constants import Method
-from softib.iba.replication import RECORDS_ATTR, ReplicaFlag, ReplicaHead, ReplicaStatus
+from softib.iba.vendor.replication import RECORDS_ATTR, ReplicaFlag, ReplicaHead, ReplicaStatus
 from softib.mad.batch import MadBatch
 from softib.sm.replication.messages import Record, packed, request
 

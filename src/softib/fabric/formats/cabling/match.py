@@ -25,7 +25,6 @@ import numpy as np
 
 from softib.errors import InputError
 from softib.fabric.builder import GUID_BASE
-from softib.fabric.distinct_names import natural_key
 from softib.fabric.formats.base import Problem
 from softib.fabric.formats.cabling.name_index import (
     AMBIGUOUS,
@@ -36,6 +35,7 @@ from softib.fabric.formats.cabling.name_index import (
 )
 from softib.fabric.formats.cabling.plan import CablingPlan
 from softib.fabric.model import Fabric
+from softib.fabric.node_names import natural_key
 from softib.foreign_text import shown
 from softib.iba.constants import NodeType
 from softib.plural import counted, plural

@@ -32,9 +32,9 @@ from softib.fabric.formats.base import Problems
 from softib.fabric.formats.ibdiagnet import db_csv_columns as names
 from softib.fabric.formats.ibdiagnet.csv_sections import Section, SectionWriter
 from softib.fabric.model import Reported
-from softib.iba import mlnx as r
-from softib.iba.mlnx import ModuleInfo
 from softib.iba.smp import PortInfoExtended
+from softib.iba.vendor import mlnx as r
+from softib.iba.vendor.mlnx import ModuleInfo
 
 __all__ = [
     "adaptive_routing",

@@ -29,12 +29,12 @@ from pathlib import Path
 from typing import Any
 
 from softib.errors import UnreadableFile
-from softib.fabric.distinct_names import natural_key
 from softib.fabric.formats import node_name_map as node_name_map_module
 from softib.fabric.formats.base import Problem, Problems, ReadResult
 from softib.fabric.formats.topo.build import TopoCable, TopoSystem, build_fabric
 from softib.fabric.formats.topo.ibnl import ARROW, IbnlLibrary, parse_arrow
 from softib.fabric.formats.topo.ibnl_expand import Template, expand, generic
+from softib.fabric.node_names import natural_key
 from softib.iba.constants import MAX_SWITCH_PORTS, NodeType
 from softib.iba.rates import SPEED_BY_NAME
 from softib.input_files import content, shown_name, stem
