@@ -8,6 +8,7 @@ import subprocess
 import numpy as np
 
 from softib.fabric import counters
+from softib.fabric.power_cycle import power_on
 from softib.fabric.topologies.registry import generate
 from softib.iba import notice, perf_optional
 from softib.iba.smp import PortInfo, SwitchInfo
@@ -95,7 +96,7 @@ S = 10**12
 
 def powered(generation="QDR"):
     f = generate("fat-tree", radix=4, levels=2, generation=generation)
-    f.power_on()
+    power_on(f)
     SwitchInfo.port_state_change.set(f.switch_info, 0)  # as a manager leaves it; only its first rise is a trap
     return f, ClientPlane(f)
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from softib.fabric.power_cycle import power_on
 from softib.fabric.topologies.registry import generate
 from softib.fabric.virtual_ports import give_virtual_ports
 from softib.iba.constants import PortState, SmpAttr
@@ -186,7 +187,7 @@ def test_lids_are_remembered_and_never_two_s():
     f, ends = fabric(own=range(1, 5))
     a = managed(f)
     held = {guid_of(f, p, i): lid_of(f, p, i) for p in ends[1:5] for i in (1, 2, 3)}
-    f.power_on()
+    power_on(f)
     second = Asked(f, sweep_interval_ps=10**13)
     assert {guid_of(f, p, i): lid_of(f, p, i) for p in ends[1:5] for i in (1, 2, 3)} == held, (
         "the lowest free ones again"

@@ -29,7 +29,6 @@ numbered from 1; the QP of a tree's edge says in ``sharp_qp`` which LID is at th
 
 from __future__ import annotations
 
-from collections import namedtuple
 from dataclasses import dataclass
 from typing import Any
 
@@ -314,9 +313,6 @@ LAZY_COLUMNS = frozenset(
 )
 """Columns that most fabrics never write; copying or clearing a fabric should not allocate their
 pages."""
-
-Arrays = namedtuple("Arrays", [c.name for c in COLUMNS])  # type: ignore[misc]
-"""All columns as one value that a kernel takes: ``f.port_peer``, ``f.lft`` …"""
 
 
 class CableMedium:

@@ -3,20 +3,12 @@ the data rates of ports."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-if TYPE_CHECKING:
-    from softib.fabric.model import Fabric
-from typing import TYPE_CHECKING
-
+from softib.fabric.model import Fabric
 from softib.iba.constants import PortState
 from softib.iba.lids import may_stand
 from softib.iba.smp import SwitchInfo
-
-if TYPE_CHECKING:
-    from softib.fabric.model import Fabric
 
 __all__ = ["common_lmc", "end_ports", "port_gbps", "unmanaged_ends", "valid_lids"]
 

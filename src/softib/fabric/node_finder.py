@@ -23,6 +23,7 @@ __all__ = [
     "NodeFinder",
     "default_port",
     "device_name",
+    "find_node",
     "host_of",
     "master_of",
     "port_named",
@@ -230,3 +231,9 @@ def port_named(fabric: Fabric, node: str | None) -> int:
     """Row of the port of the node called ``node``; of the default host where nobody names one
     (None). Raises as :meth:`NodeFinder.adapter`."""
     return default_port(fabric) if node is None else port_on(fabric, NodeFinder(fabric).adapter(node))
+
+
+def find_node(fabric: Fabric, name: str) -> int:
+    """The node that ``name`` means. Raises as :meth:`NodeFinder.node`. A finder that is kept
+    answers many names quicker."""
+    return NodeFinder(fabric).node(name)

@@ -5,13 +5,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from softib.fabric.model import Fabric
 from collections.abc import Sequence
 
 import numpy as np
+
+from softib.fabric.model import Fabric
 
 __all__ = ["distinct_names", "natural_key", "natural_rank"]
 

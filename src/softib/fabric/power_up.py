@@ -5,18 +5,14 @@ Capabilities as current adapters and switches report them; sources beside each v
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from softib.fabric.model import Fabric
 from softib.iba.constants import DEFAULT_GID_PREFIX, CapMask, CapMask2, PhysState
 from softib.iba.rates import SPEED_BY_NAME, SPEEDS, WIDTH_BITS, speed_named
-from softib.iba.smp import PortInfo, SwitchInfo
-
-if TYPE_CHECKING:
-    from softib.fabric.model import Fabric
-from softib.fabric.model import Fabric
-from softib.iba.smp import PortInfoExtended
+from softib.iba.smp import PortInfo, PortInfoExtended, SwitchInfo
 
 CA_CAP_MASK = (
     CapMask.TRAP

@@ -16,6 +16,7 @@ from softib.agents.plane import AgentPlane
 from softib.errors import InputError, SoftibError
 from softib.fabric.model import Fabric
 from softib.fabric.node_finder import port_named
+from softib.fabric.power_cycle import power_on
 from softib.live.clock import clock_ps
 from softib.live.control.server import ControlServer
 from softib.live.crash_log import CrashLog, say
@@ -86,7 +87,7 @@ class Daemon:
         self.began = time.monotonic() if began is None else began
         self.instance, self.settings = instance, settings
         fabric.name = instance.name
-        fabric.power_on(keep_lids=True)  # before: in shared memory a look at a page that nobody wrote costs it
+        power_on(fabric, keep_lids=True)  # before: in shared memory a look at a page that nobody wrote costs it
         self.shared = SharedFabric.create(instance.shared_fabric, fabric)
         self.fabric = self.shared.fabric
         plane = AgentPlane(self.fabric)

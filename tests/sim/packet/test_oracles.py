@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from softib.fabric.power_cycle import power_on
 from softib.iba.smp import PortInfo, SwitchInfo
 from softib.sim.messages import Transport, messages
 from softib.sim.packet import PacketOptions, run
@@ -207,7 +208,7 @@ def test_the_flit_simulators_example_with_its_own_tables(shared_data):
 
     base = shared_data / f"flitsim/examples__{name}__"
     fabric = read_topo(f"{base}{name}.topo", ibnl_dirs=[shared_data / "ibutils-ibnl"]).fabric
-    fabric.power_on()
+    power_on(fabric)
     fabric.lft[:], problems = read_lfts(f"{base}{name}.fdbs", fabric)
     lid, more = read_hcas(f"{base}ftree.hcas", fabric)
     assert not problems and not more

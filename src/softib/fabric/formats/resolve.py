@@ -21,6 +21,7 @@ from softib.fabric.formats.base import Problems, ReadResult, shown
 from softib.fabric.formats.pairing import Cables, merge_repeated_nodes, pair
 from softib.fabric.formats.records import UNKNOWN, Records
 from softib.fabric.model import Fabric, Source
+from softib.fabric.power_cycle import power_on
 from softib.fabric.power_up import ADVERTISED_FROM, advertise_fec, port_info_image
 from softib.iba.constants import NodeType, PhysState
 from softib.iba.devices import DEVICES, is_aggregation_node
@@ -229,7 +230,7 @@ def _speeds(f: Fabric, c: dict[str, np.ndarray], cables: Cables, supported: np.n
     info, mlnx = port_info_image(f, np.maximum(sup, active), np.maximum(sup_lanes, active_lanes), active, active_lanes)
     f.port_info[:], f.port_mlnx_speed[:] = info, mlnx
     advertise_fec(f, ADVERTISED_FROM)
-    f.power_on()
+    power_on(f)
 
 
 def _as_found(f: Fabric, r: Records, c: dict[str, np.ndarray], cables: Cables, problems: Problems) -> set[str]:
