@@ -14,8 +14,8 @@ from softib.fabric.end_ports import port_gbps
 from softib.fabric.model import Fabric
 from softib.routing.graph import SwitchGraph
 from softib.sim import static
-from softib.sim import static_patterns as patterns
-from softib.sim.static_limits import random_pairs_limit
+from softib.sim import static_network as patterns
+from softib.sim.static import random_pairs_limit
 from softib.sim.static_network import Network
 
 __all__ = ["MESSAGE_BYTES", "Busy", "Pattern", "Prediction", "predict"]
@@ -70,7 +70,7 @@ class Prediction:
     """Everything that the static layer says. Times are in picoseconds by message size in bytes.
 
     ``limit`` is what the wiring allows random pairs
-    (:func:`~softib.sim.static_limits.random_pairs_limit`), None where the structure is not known.
+    (:func:`~softib.sim.static.random_pairs_limit`), None where the structure is not known.
     ``narrowest_gbps`` is what one half sends to the other across the narrowest bisection.
     """
 

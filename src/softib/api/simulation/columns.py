@@ -209,6 +209,8 @@ def _messages(run: Run, result: RunResult, remedies: list[dict[str, Any]]) -> di
     }
     if outcome.network != "infiniband":
         figures |= {"network": outcome.network, "ethernet": _ethernet(result)}
+    if outcome.network == "roce":
+        figures["congestion_control"] = result.congestion_control.name
     return figures
 
 

@@ -69,6 +69,8 @@ class Simulation(TypedDict):
     """Changes that causes propose: tried, or why not."""
     over_time: NotRequired[dict[str, Any]]
     """Loads and queues by interval: rows of ``ports``, ``tiers``, ``queues``."""
+    congestion_control: NotRequired[str]
+    """Only of a run over RoCE."""
     network: NotRequired[Literal["roce", "tcp"]]
     """Only of a run over Ethernet, with the next."""
     ethernet: NotRequired[dict[str, float]]
