@@ -18,7 +18,12 @@ from softib.errors import InputError, SoftibError, SoftibWarning
 
 __all__ = ["GROUPS", "Extension", "blamed_on", "extensions"]
 
-GROUPS = {"softib.workloads": "workload pattern", "softib.congestion_control": "congestion control"}
+GROUPS = {
+    "softib.congestion_control": "congestion control",
+    "softib.engines": "routing engine",
+    "softib.exporters": "round exporter",
+    "softib.workloads": "workload pattern",
+}
 """Group of entry points → what an entry of it is, in messages."""
 
 
@@ -67,7 +72,7 @@ def blamed_on(package: str, what: str) -> Iterator[None]:
         yield
     except SoftibError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         if not package:
             raise
         raise InputError(f"package {package}: {what} failed: {_reason(error)}") from error
