@@ -19,8 +19,9 @@ from softib.sim.timing import Timing, profile_of, timing_of
 
 if TYPE_CHECKING:
     from softib.fabric.model import Fabric
+    from softib.sim.fluid_phases import PhaseTables
     from softib.sim.packet.profiles import DeviceProfile
-    from softib.sim.phase_tables import PhaseTables
+
 
 __all__ = ["WHY", "Laid", "Plane", "dwords_of", "packets_of", "wire_octets"]
 
@@ -208,7 +209,7 @@ class Plane:
     @cached_property
     def phase_tables(self) -> PhaseTables:
         """What :mod:`softib.sim.fluid_phases` reads."""
-        from softib.sim.phase_tables import tables_of
+        from softib.sim.fluid_phases import tables_of
 
         return tables_of(self)
 

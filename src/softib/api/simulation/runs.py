@@ -179,7 +179,7 @@ class Runs:
         from softib.analysis.routed import routed
         from softib.analysis.simulation.run import run_workload
         from softib.fabric.generation import at_generation
-        from softib.sim.packet.ethernet_options import network_of
+        from softib.sim.packet.options import network_of
 
         first = {} if self.network == "infiniband" else {"network": self.network}
         result, changed = result_of(self.fabric), {**first, **(changes or {})}
