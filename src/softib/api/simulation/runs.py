@@ -157,7 +157,8 @@ class Run:
 @dataclass(frozen=True)
 class Runs:
     """``work`` on ``fabric`` by ``layer``. ``lfts``: a dump of tables instead of an engine's.
-    ``whole``: with the jobs of other fabrics, too; ``elsewhere``: these jobs by fabric."""
+    ``whole``: with the jobs of other fabrics, too; ``elsewhere``: these jobs by fabric; ``hosts``:
+    what messages cost the hosts, beside what the fabric's source says."""
 
     fabric: Fabric
     work: Workload
@@ -169,6 +170,7 @@ class Runs:
     record: Record
     whole: Workload | None = None
     elsewhere: Mapping[str, Runs] = field(default_factory=dict)
+    hosts: Mapping[str, Any] = field(default_factory=dict)
 
     def make(self, changes: Mapping[str, str] | None = None, engine: str | None = None) -> Run:
         """Run it, with ``changes`` (and then on tables that ``engine`` makes). Raises
@@ -181,6 +183,7 @@ class Runs:
         from softib.analysis.simulation.run import run_workload
         from softib.fabric.generation import at_generation
         from softib.sim.packet.ethernet_options import network_of
+        from softib.sim.packet.profiles import host_figures
 
         first = {} if self.network == "infiniband" else {"network": self.network}
         result, changed = result_of(self.fabric), {**first, **(changes or {})}
@@ -210,6 +213,7 @@ class Runs:
             phases = self._phases(found, scale_of(changed))
             return Run(self, None, phases, shown, time.perf_counter() - began, named)
         work = self.whole if changed.get("fabrics") == "one" and self.whole is not None else self.work
+        figures = host_figures({**result.extra.get("hosts", {}), **self.hosts})
         recording = self._recording(found.fabric, changes is None, changed.get("vl") == "jobs")
         run = run_workload(
             found,
@@ -220,6 +224,7 @@ class Runs:
             options=options,
             progress=self.record.progress,
             recording=replace(recording, scale=scale_of(changed)),
+            hosts=figures,
         )
         run.outcome.wall_s = time.perf_counter() - began
         return Run(self, run, None, shown, run.outcome.wall_s, named)

@@ -68,7 +68,7 @@ def scaling(
         if not run.good:
             raise InputError(f"{count:,} GPUs: the step did not complete; softib.simulate says why")
         hosts = hosts_of(fabric.arrays)
-        found = figures_of(one, hosts.name, hosts.chosen(list(chosen)), run.simulated_us)
+        found = figures_of(one, hosts.name, hosts.chosen(list(chosen)), hosts.gbps, run.simulated_us)
         rows.append({"gpus": count, "batch": batch, **{k: v for k, v in found.items() if k != "gpus"}})
         rows[-1]["relative"] = rows[-1]["tokens_per_s"] / count / (rows[0]["tokens_per_s"] / gpus[0])
     return rows

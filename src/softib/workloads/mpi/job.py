@@ -8,6 +8,7 @@ import numpy as np
 
 from softib.errors import InputError
 from softib.plural import counted, plural
+from softib.sim.packet.profiles import PROFILES, DeviceProfile
 from softib.workloads.mpi.collective import program_of
 from softib.workloads.mpi.cost import costs_of, machine
 from softib.workloads.pattern import JobMessages
@@ -34,9 +35,9 @@ def rails_of(rows: np.ndarray, ranks: int, each: int, rails: int) -> tuple[np.nd
     return rows[host * rails], rows[host[:, None] * rails + (first[:, None] + rail) % rails]
 
 
-def mpi_part(job: Mpi, rows: np.ndarray) -> JobMessages:
-    """The messages of ``job`` on the hosts ``rows``. Raises :class:`InputError` for more ranks than
-    these take, and for what is not MPI's to choose."""
+def mpi_part(job: Mpi, rows: np.ndarray, profile: DeviceProfile = PROFILES["EDR"]) -> JobMessages:
+    """The messages of ``job`` on the hosts ``rows``, whose costs ``profile`` has. Raises
+    :class:`InputError` for more ranks than these take, and for what is not MPI's to choose."""
     what = str(getattr(job, "pattern", "mpi"))
     if given := {"opcode", "transport", "receives", "rate"} & job.model_fields_set:
         raise InputError(f"{what}: {sorted(given)[0]} is the library's choice: leave it out")
@@ -56,7 +57,7 @@ def mpi_part(job: Mpi, rows: np.ndarray) -> JobMessages:
         )
     if job.algorithm == "sharp":
         return _sharp(job, rows[:: job.rails][:ranks], collective)
-    costs = costs_of(job.machine, job.size, job.ranks_per_host)
+    costs = costs_of(job.machine, profile)
     program, chosen = program_of(
         collective,
         job.size,
