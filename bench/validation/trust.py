@@ -116,25 +116,26 @@ def _of_perftest(rows: Sequence[Row]) -> list[tuple[int, float, float]]:
 def _datasets(rows: Sequence[Row]) -> list[str]:
     """A line for each dataset and what it ran."""
     out = []
-    for name, what in dict.fromkeys((r.dataset, r.metric) for r in rows if library_of(r)):
-        of = [r for r in rows if (r.dataset, r.metric) == (name, what)]
-        error = float(np.mean([abs(r.error) for r in of]))
-        nodes = [min(r.nodes for r in of), max(r.nodes for r in of)]
-        size = [min(r.size for r in of), max(r.size for r in of)]
-        library = library_of(of[0])
-        more = ""
-        if library == "nccl":
-            s = next(s for s in nccl.sets() if s.name == name)
-            line = dict(x.split("=") for x in s.line.split(","))
-            generation, kind = s.generation, what.split()[1]
-            more = f', gpu: {machine_of(line["machine"]).gpu.name}, version: "{line["nccl"]}"'
-        else:
-            t = next(t for t in mpi.sets() if (t.name, t.metric) == (name, what))
-            generation, kind = t.generation, KINDS.get(what, what.partition("_")[2].replace("_", "-"))
-        out.append(
-            f"{{name: {name!r}, library: {library}, what: {kind}, generation: {generation}{more}, nodes: {nodes}, size: {size}, error: {error:.3f}}}"
-        )
-    return out
+    for s in nccl.sets():
+        line = dict(x.split("=") for x in s.line.split(","))
+        about = f', gpu: {machine_of(line["machine"]).gpu.name}, version: "{line["nccl"]}"'
+        for kind in dict.fromkeys(c for c, _, _ in s.rows):
+            of = [r for r in rows if (r.dataset, r.metric, r.nodes) == (s.name, f"nccl {kind}", s.nodes)]
+            out.append(_line(of, "nccl", str(kind), s.generation, about))
+    for t in mpi.sets():
+        of = [r for r in rows if (r.dataset, r.metric, r.nodes) == (t.name, t.metric, t.nodes)]
+        if of and library_of(of[0]):
+            kind = KINDS.get(t.metric, t.metric.partition("_")[2].replace("_", "-"))
+            out.append(_line(of, library_of(of[0]), kind, t.generation, ""))
+    return list(dict.fromkeys(out))
+
+
+def _line(of: Sequence[Row], library: str, kind: str, generation: str, more: str) -> str:
+    error = float(np.mean([abs(r.error) for r in of]))
+    nodes = [min(r.nodes for r in of), max(r.nodes for r in of)]
+    size = [max(min(r.size for r in of), 1), max(r.size for r in of)]
+    about = f"library: {library}, what: {kind}, generation: {generation}{more}"
+    return f"{{name: {of[0].dataset!r}, {about}, nodes: {nodes}, size: {size}, error: {error:.3f}}}"
 
 
 KINDS = {

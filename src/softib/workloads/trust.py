@@ -14,6 +14,8 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
+from softib.plural import counted
+
 __all__ = ["Case", "Trust", "trust_in", "trusted"]
 
 MEASURED, INTERPOLATED, NEVER = "measured", "interpolated", "never measured"
@@ -65,9 +67,9 @@ class Dataset:
         if self.version.split(".")[:2] != case.version.split(".")[:2]:
             yield f"version {case.version}"
         if not self.nodes[0] <= case.nodes <= self.nodes[1]:
-            yield f"{case.nodes:,} nodes"
+            yield counted(case.nodes, "node")
         if not self.size[0] <= case.size <= self.size[1]:
-            yield f"{case.size:,} bytes"
+            yield counted(case.size, "byte")
 
 
 @dataclass(frozen=True)
