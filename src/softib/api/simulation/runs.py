@@ -182,7 +182,7 @@ class Runs:
         from softib.analysis.simulation.run import run_workload
         from softib.fabric.generation import at_generation
         from softib.sim.packet.ethernet_options import network_of
-        from softib.sim.packet.profiles import host_figures
+        from softib.sim.packet.profiles import host_figures, no_adaptive_routing
 
         first = {} if self.network == "infiniband" else {"network": self.network}
         result, changed = result_of(self.fabric), {**first, **(changes or {})}
@@ -225,6 +225,8 @@ class Runs:
             recording=replace(recording, scale=scale_of(changed)),
             hosts=figures,
         )
+        if changed.get("ar") == "on" and (still := no_adaptive_routing(found.fabric)):
+            run.outcome.notes = (*run.outcome.notes, still)
         run.outcome.wall_s = time.perf_counter() - began
         return Run(self, run, None, shown, run.outcome.wall_s, named)
 

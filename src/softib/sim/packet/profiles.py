@@ -10,13 +10,16 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from softib.errors import InputError, SoftibBug, UnknownName
 from softib.iba.catalogue import ADAPTER_OF, SWITCH_OF, pcie_gbps
 from softib.iba.rates import SPEEDS, speed_named
 
-__all__ = ["OF_HOSTS", "PROFILES", "DeviceProfile", "host_figures", "profile_of"]
+if TYPE_CHECKING:
+    from softib.fabric.model import Fabric
+
+__all__ = ["OF_HOSTS", "PROFILES", "DeviceProfile", "host_figures", "no_adaptive_routing", "profile_of"]
 
 
 @dataclass(frozen=True)
@@ -121,6 +124,20 @@ def host_figures(given: Mapping[str, Any]) -> dict[str, float]:
 
 MOST_OF_HOSTS = 1e9
 EXAMPLES = {"program_ns": 200, "post_ns": 170, "fetch_ns": 400, "message_gap_ns": 5, "copy_gbytes": 7}
+
+
+def no_adaptive_routing(fabric: Fabric) -> str:
+    """Return why ``ar=on`` changes nothing: switches of the links' generation do not route
+    adaptively; empty where they do."""
+    from softib.sim.timing import profile_of as main_profile_of
+
+    name = main_profile_of(fabric).name
+    switch = SWITCH_OF[name]
+    if switch.adaptive_routing:
+        return ""
+    return f"ar=on changes nothing: switches of {name} ({switch.name}) do not route adaptively"
+
+
 PROFILES = {s.name: _profile(s.name) for s in SPEEDS}
 """By generation."""
 
