@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
@@ -30,6 +31,17 @@ __all__ = [
 def _whole(value: Any) -> Any:
     """Options of the command line are texts."""
     return int(value) if isinstance(value, str) and value.isdecimal() else value
+
+
+def _version(value: Any) -> Any:
+    """A version of NCCL 2, such as 2.19.3; YAML reads 2.8 as a number."""
+    text = str(value)
+    if not re.fullmatch(r"2\.\d{1,2}(\.\d{1,2})?", text):
+        raise ValueError("use for example 2.19.3")
+    return text
+
+
+Version = Annotated[str, BeforeValidator(_version)]
 
 
 class Gpus(Job):
@@ -60,7 +72,7 @@ class Gpus(Job):
     per_process: Number = Field(
         1, description="GPUs that one process drives (nccl-tests -g): it launches them one after another"
     )
-    nccl: Annotated[str, Field(pattern=r"^2\.\d{1,2}(\.\d{1,2})?$")] = Field(
+    nccl: Version = Field(
         "2.30",
         description="version of NCCL, whose constants choose: those of 2.8 and 2.30 were read, the nearer counts",
     )

@@ -247,6 +247,7 @@ HOSTS = Hosts(np.arange(8), tuple(f"h{i}" for i in range(8)), np.zeros(8, np.int
     ("nccl-all-reduce:1MB,protocol=ll256", "no NCCL protocol named"),
     ("nccl-all-reduce:1MB,machine=dgx-2", "no machine named"),
     ("nccl-all-reduce:1MB,rate=10", "takes no rate"),
+    ("nccl-all-reduce:1MB,nccl=3.1", "use for example 2.19.3"),
     ("nccl-all-reduce:1MB,gpus=5000", "1 to 1,024"),
 ])  # fmt: skip
 def test_what_does_not_fit_is_one_line(text: str, says: str) -> None:

@@ -133,7 +133,8 @@ def _training(t: dict[str, Any]) -> str:
     return (
         f"{t['gpus']:,} GPUs ({shape}), {t['parameters'] / 1e9:,.1f} G parameters: step {_us(t['step_us'])}, "
         f"efficiency {t['efficiency']:.1%}, "
-        f"{t['tokens_per_s']:,.0f} tokens/s, {t['gpu_hours_per_billion_tokens']:,.1f} GPU-hours for a billion tokens"
+        f"{t['tokens_per_s']:,.0f} tokens/s, {t['gpu_hours_per_billion_tokens']:,.1f} GPU-hours for a billion tokens; "
+        f"NCCL {t['nccl']}, nodes of {t['machine']}"
     )
 
 
