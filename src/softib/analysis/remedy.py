@@ -12,8 +12,8 @@ from softib.analysis.labels import with_names
 from softib.analysis.prediction import SAMPLES, network_of
 from softib.fabric.model import Fabric
 from softib.routing.engine import RouteOptions
+from softib.routing.engines.ftree import remedy
 from softib.routing.graph import SwitchGraph
-from softib.routing.remedy import remedy
 from softib.sim import static
 
 __all__ = ["FtreeUnfit", "ftree_unfit"]

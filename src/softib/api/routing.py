@@ -156,7 +156,7 @@ class Routing(Suggests):
         fit. Raises :class:`InputError` where they cannot be written."""
         from softib.analysis.labels import with_names
         from softib.api.guid_files import write_guid_files
-        from softib.routing.remedy import remedy
+        from softib.routing.engines.ftree import remedy
 
         found = remedy(self._found.graph, self._found.options)
         if found is None:

@@ -15,8 +15,7 @@ from softib.errors import UnknownName
 from softib.fabric.end_ports import end_ports
 from softib.fabric.model import Fabric
 from softib.fabric.natural_order import natural_key
-from softib.routing.graph import SwitchGraph
-from softib.routing.parts import components
+from softib.routing.graph import SwitchGraph, components
 
 __all__ = ["FabricEnds", "ends_of_fabric", "ends_of_hosts"]
 

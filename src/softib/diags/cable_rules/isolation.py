@@ -11,7 +11,7 @@ import numpy as np
 from softib.diags.cable_rules.case import Case, Suspicion
 from softib.diags.finding import Severity
 from softib.plural import counted
-from softib.routing.parts import components
+from softib.routing.graph import components
 
 __all__ = ["with_isolation"]
 
