@@ -37,13 +37,9 @@ API = {
     "api/monitor/diagnosing.py with_slow_ports",
     "api/simulation/result.py what_if_text",
     "api/table.py to_pandas",
-    "render/document_types/simulation.py Compare",
-    "render/document_types/simulation.py Simulate",
 }
 """Methods of public classes that Python users call, and documents that are found by name."""
 TO_DO = {
-    "agents/plane.py security",
-    "agents/plane.py take_deliveries",
     "fabric/faults/inject.py random_swap",
     "fabric/faults/kinds.py markdown",
     "fabric/faults/kinds.py random_fault",
@@ -54,7 +50,6 @@ TO_DO = {
     "fabric/virtual_ports.py vport_count",
     "iba/crc.py roce_icrc",
     "iba/crc.py vcrc",
-    "live/umad_sm/manager.py open_port",
     "mad/rmpp.py Receiver",
     "routing/fat_tree.py compute_node_order",
     "routing/updn.py route_dnup",

@@ -20,7 +20,7 @@ from softib.routing.graph import SwitchGraph
 from softib.scenario.bring_up import bring_up
 from softib.scenario.graph_view import graph_of
 from softib.sm.config import SmConfig
-from softib.sm.options.change import ChangeConfig
+from softib.sm.options.softib_options import ChangeConfig
 from softib.sm.subnet_manager import SubnetManager
 from softib.sm.tables.lft_order import LftUpdate, _next_switch
 

@@ -7,11 +7,10 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from softib.api.changes import Changes
 from softib.api.fabric import Fabric, as_fabric, result_of
 from softib.api.findings import Findings
 from softib.api.progress import Steps, Timed, unwatched
-from softib.api.results import Prediction, Report
+from softib.api.results import Changes, Prediction, Report
 from softib.api.routing import Routing
 
 if TYPE_CHECKING:
@@ -252,7 +251,7 @@ def diff(before: Source, after: Source) -> Changes:
     from softib.fabric.diff import diff as compare
 
     a, b = as_fabric(before), as_fabric(after)
-    return Changes(compare(result_of(a).fabric, result_of(b).fabric), a, b)
+    return Changes(a, b, compare(result_of(a).fabric, result_of(b).fabric))
 
 
 def _routing(found: Routed, fabric: Fabric) -> Routing:

@@ -50,13 +50,13 @@ def compare(fabric: Fabric, plan: CablingPlan) -> PlanComparison:
     counts = Counter(t.status for t in work.table)
     reasons = Counter(t.reason for t in work.table)
     return PlanComparison(
-        work.findings,
-        work.table,
-        {s: counts[s] for s in STATUSES},
-        work.rows.other_problems(),
         plan.files,
         {"all": len(plan), "repeated": work.rows.repeated, "mirrored": work.rows.mirrored},
+        {s: counts[s] for s in STATUSES},
         {r: reasons[r] for r in REASONS if reasons[r]},
+        work.table,
+        work.findings,
+        work.rows.other_problems(),
         _as_planned(work),
     )
 

@@ -72,11 +72,11 @@ class PlanOnFabric:
         self.table.append(
             PlannedCable(
                 status,
+                self.plan.files[int(self.plan.file[row])],
                 int(self.plan.line[row]),
                 self.names(row),
                 found,
                 note,
-                self.plan.files[int(self.plan.file[row])],
                 reason,
                 tuple(self.plan.row_name(r) for r in self.rows.repeats.get(row, ())),
                 tuple(self._node(row, end) for end in (0, 1)),

@@ -42,7 +42,9 @@ def unplanned_cables(on: PlanOnFabric) -> None:
         nameless = host >= 0 and is_unnamed(view.names[host], kinds[view.names[host]])
         unnamed += nameless
         note = UNNAMED_ADAPTER if nameless else ""
-        on.table.append(PlannedCable("unexpected", 0, ("", ""), (str(view.location(a)), str(view.location(b))), note))
+        on.table.append(
+            PlannedCable("unexpected", "", 0, ("", ""), (str(view.location(a)), str(view.location(b))), note)
+        )
         if len(rows) <= MANY:
             on.findings.append(
                 finding(

@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from softib.errors import InputError
-from softib.live.launch.child_watchdog import wait_with
+from softib.live.launch.child_watchdog import StaleDirs, wait_with
 from softib.live.launch.executable import look_at
 from softib.live.launch.mount_namespace import entering
-from softib.live.launch.stale_dirs import StaleDirs
 from softib.preload.build import LIBRARY, MPI_LIBRARY, OPENED_AS, WAIT, why_no_umad, why_no_verbs
 
 __all__ = ["PRELOADS", "Manner", "built_libraries", "find_program", "run_attached", "stock_library", "umad_library"]
@@ -41,8 +40,8 @@ LOOK_S = 0.25
 def stock_library() -> Path:
     """Debian's ``libumad2sim.so``. Raises :class:`InputError` where it is not installed."""
     for pattern in PATTERNS:
-        for found in sorted(glob.glob(pattern)):
-            return Path(found)
+        for library in sorted(glob.glob(pattern)):
+            return Path(library)
     raise InputError("libumad2sim.so is not installed; on Debian and Ubuntu it is in the package ibsim-utils")
 
 
@@ -63,7 +62,7 @@ def built_libraries() -> list[Path]:
 
 @dataclass(frozen=True)
 class Manner:
-    """How a program is run: under the ``stock`` library instead of ours; in a mount ``namespace``
+    """How a program is run: under the ``stock`` library instead of softib's; in a mount ``namespace``
     whose /sys/class is the view's; ``refresh`` is called every ``every_s`` seconds while it runs
     (None: never). ``alive`` tells whether the fabric is up: programs under the stock library wait
     for ever when it is not (under ours they read an error). ``held``: nothing is due when the
@@ -94,10 +93,10 @@ def search_path() -> str:
 
 def find_program(name: str) -> str:
     """The program that ``name`` means. Raises :class:`InputError` where there is none."""
-    found = shutil.which(name, path=search_path())
-    if found is None:
+    path = shutil.which(name, path=search_path())
+    if path is None:
         raise InputError(f"{name}: no such program")
-    return found
+    return path
 
 
 def run_attached(program: str, command: Sequence[str], env: dict[str, str], manner: Manner = PLAIN) -> int:
