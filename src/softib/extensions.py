@@ -18,7 +18,7 @@ from softib.errors import InputError, SoftibError, SoftibWarning
 
 __all__ = ["GROUPS", "Extension", "blamed_on", "extensions"]
 
-GROUPS = {"softib.workloads": "workload pattern"}
+GROUPS = {"softib.workloads": "workload pattern", "softib.exporters": "round exporter"}
 """Group of entry points → what an entry of it is, in messages."""
 
 
@@ -66,7 +66,7 @@ def blamed_on(package: str, what: str) -> Iterator[None]:
         yield
     except SoftibError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise InputError(f"package {package}: {what} failed: {_reason(error)}") from error
 
 

@@ -7,11 +7,9 @@ import pytest
 from softib.errors import InputError
 from softib.fabric.node_finder import NodeFinder
 from softib.fabric.topologies.registry import generate
-from softib.live.launch.jobs import RANK_VARIABLES, Job, job_of
 from softib.live.launch.preload import find_program, search_path
-from softib.live.launch.ranks import Ranks
-from softib.live.launch.silent_hcas import Watch, communicates
-from softib.live.launch.tuning import MARK, tuned
+from softib.live.launch.tuning import MARK, RANK_VARIABLES, Job, Watch, communicates, job_of, tuned
+from softib.live.operations import Ranks
 
 
 @pytest.fixture(scope="module")

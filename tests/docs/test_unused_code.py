@@ -35,13 +35,12 @@ FOREIGN = {
 API = {
     "api/fabric.py to_networkx",
     "api/monitor/diagnosing.py with_slow_ports",
+    "api/simulation/comparison.py half_price",
     "api/simulation/result.py what_if_text",
     "api/table.py to_pandas",
 }
 """Methods of public classes that Python users call, and documents that are found by name."""
 TO_DO = {
-    "agents/plane.py security",
-    "agents/plane.py take_deliveries",
     "fabric/faults/inject.py random_swap",
     "fabric/faults/kinds.py markdown",
     "fabric/faults/kinds.py random_fault",
@@ -52,7 +51,6 @@ TO_DO = {
     "fabric/virtual_ports.py vport_count",
     "iba/crc.py roce_icrc",
     "iba/crc.py vcrc",
-    "live/umad_sm/manager.py open_port",
     "mad/rmpp.py Receiver",
     "routing/fat_tree.py compute_node_order",
     "routing/updn.py route_dnup",

@@ -15,7 +15,7 @@ from softib.fabric.hosts import host_of
 from softib.fabric.node_finder import NodeFinder
 from softib.iba.constants import NodeType
 from softib.iba.devices import AGGREGATION_NODE_DESC
-from softib.live.launch.ranks import Ranks
+from softib.live.operations import Ranks
 from softib.scenario.bring_up import bring_up
 from softib.scenario.graph_view import graph_of
 from softib.workloads.hosts import hosts_of

@@ -494,7 +494,7 @@ def test_a_downgraded_link_has_its_new_rate():
 
 def test_a_slow_port_makes_its_peer_wait_as_the_running_fabric_counts():
     """PortXmitWait of the port that faces it: the time that it takes to drain what was sent beyond its buffer, less what the link would have
-    needed (softib.agents.kernels.drain counts the same on a running fabric)."""
+    needed (softib.agents.kernels.faults.flow_control counts the same on a running fabric)."""
     gbps, size = 5.0, 2_000_000
     fabric = no_lifetimes(star(2, "HDR"))
     ends = end_ports(fabric)

@@ -9,7 +9,7 @@
     faults.leave_out(port, 0.3, now_ps)    # the port leaves out 30 % of its flow-control packets
     faults.power(node, False, now_ps)      # a switch without power
 
-Each effect is the specification's (:mod:`softib.agents.kernels.ber`,
+Each effect is the specification's (:mod:`softib.agents.kernels.faults.ber`,
 :mod:`softib.agents.kernels.port_info`) and shows at both ends. The bit error ratios of a fabric's
 cables (column ``cable_ber``) are there from the start.
 """
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from softib.agents.kernels.fault_columns import (
+from softib.agents.kernels.faults.fault_columns import (
     BER,
     BITS,
     CUT,
@@ -41,7 +41,7 @@ from softib.agents.kernels.fault_columns import (
     STARVED,
     WAITED,
 )
-from softib.agents.kernels.fec import LANE_GBPS, NRZ_CODE, PAM4, PAM4_CODE, SYMBOL_BITS, codeword, corrects
+from softib.agents.kernels.faults.fec import LANE_GBPS, NRZ_CODE, PAM4, PAM4_CODE, SYMBOL_BITS, codeword, corrects
 from softib.agents.kernels.link_events import fail_port, loss_of_ports, set_link, settle_ports
 from softib.agents.kernels.samples import speed_code
 from softib.agents.optical_faults import OpticalFaults

@@ -53,6 +53,12 @@ class Forgotten(Result):
     show_default=True,
     help="Of the history, and of what is down; 0: for ever.",
 )
+@click.option(
+    "--to",
+    multiple=True,
+    metavar="NAME=TARGET",
+    help="Hand every round to an installed package's exporter too; repeatable.",
+)
 @click.option("--expect", metavar="FILE", help="A plan or a discovery: its devices and cables must be there.")
 @click.option(
     "--once", is_flag=True, help="Print the metrics of one second, or of files, and leave (for a textfile collector)."
@@ -69,6 +75,7 @@ def command(
     in_flight: int,
     history: str | None,
     keep_days: float,
+    to: tuple[str, ...],
     expect: str | None,
     once: bool,
     fabric: str | None,
@@ -123,6 +130,7 @@ def command(
         history=history,
         keep_days=keep_days,
         in_flight=in_flight,
+        to=to,
         notice=print_notice,
     )
     with exporter:

@@ -89,9 +89,9 @@ def job(hosts: tuple[str, ...], streaming: bool, fabric: str | None, as_json: bo
     if as_json:
         print_json(document("sm-job", **tree))
         return 0
-    kind = "streaming " if job["streaming"] else ""
+    kind = "streaming " if tree["streaming"] else ""
     click.echo(shown(f"{kind}tree {tree['tree']}; all ways meet in {tree['top']}"))
-    for host, node in zip(hosts, job["hosts"], strict=True):
+    for host, node in zip(hosts, tree["hosts"], strict=True):
         click.echo(shown(f"  {host}: {node}"))
     return 0
 

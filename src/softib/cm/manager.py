@@ -12,10 +12,9 @@ from collections import deque
 from collections.abc import Callable
 
 from softib.cm.connect import Request
-from softib.cm.connections import Connections, Message, OutgoingMad, stray
+from softib.cm.connections import Connections, Message, OutgoingMad, Timer, stray
 from softib.cm.endpoint import Endpoint, Param
-from softib.cm.reject import Rejection
-from softib.cm.timers import Timer
+from softib.cm.release import Rejection
 from softib.cm.transitions import Input, fire
 from softib.iba.cm import CmAttr, RejectReason
 from softib.iba.mad_codec import parse_cm

@@ -5,9 +5,8 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Any
 
-from softib.cm.endpoint import Endpoint, Event, Param, QpType
-from softib.cm.path import CA_ACK_DELAY, ack_timeout
-from softib.cm.timers import Timing
+from softib.cm.connections import Timing
+from softib.cm.endpoint import CA_ACK_DELAY, Endpoint, Event, Param, QpType, ack_timeout
 from softib.iba.cm import RejectReason, Transport
 
 __all__ = ["Received", "event_fields", "qp_types_of", "rej_fields", "rep_fields", "req_fields"]

@@ -7,9 +7,8 @@ import errno
 
 from softib.cm.connect import Request
 from softib.cm.connections import Connections, Message, answered
-from softib.cm.endpoint import Endpoint, Event, Param
-from softib.cm.port_space import qkey_of
-from softib.cm.reject import Rejection
+from softib.cm.endpoint import Endpoint, Event, Param, qkey_of
+from softib.cm.release import Rejection
 from softib.iba.cm import CmAttr, SidrStatus
 from softib.iba.mad_codec import cm_mad
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from softib.agents.kernels.app_cells import HIGH
+from softib.agents.kernels.app_drops import HIGH
 from softib.agents.kernels.app_traffic import fold_cells
 from softib.agents.plane import AgentPlane, Delivery
 from softib.agents.rmpp_segments import RmppSegments
@@ -22,12 +22,10 @@ from softib.agents.trap_queue import TrapQueue
 from softib.iba.constants import LID_PERMISSIVE, Method, MgmtClass
 from softib.iba.mad_offsets import CLASS_AT, METHOD_AT, TID_AT
 from softib.iba.smp import PortInfo
-from softib.live.answer_kernels import LAST, RECEIVED, REPLIES, answer
 from softib.live.clock import clock_ps
 from softib.live.crash_log import ReportBug, raised
-from softib.live.exchange import BATCH, exchange_of, replies_of
-from softib.live.forwarded import Forwarded, ForwardedRequests
-from softib.live.station import Station, Stations, is_response
+from softib.live.exchange_kernels import BATCH, LAST, RECEIVED, REPLIES, answer, exchange_of, replies_of
+from softib.live.station import Forwarded, ForwardedRequests, Station, Stations, is_response
 from softib.live.verbs.traffic import no_cells
 from softib.mad.batch import MadBatch, SendStatus, batch_of
 
@@ -48,7 +46,7 @@ class MadRouter:
     configuration.
 
     A server puts what a program sent into ``requests`` (:data:`~softib.mad.batch.MadColumns`) and
-    calls :meth:`handle`, or a kernel of its own around :func:`softib.live.answer_kernels.answer`,
+    calls :meth:`handle`, or a kernel of its own around :func:`softib.live.exchange_kernels.answer`,
     and :meth:`finish` after it.
     """
 

@@ -12,7 +12,7 @@ from softib import __version__
 from softib.iba.constants import PortState
 from softib.jit import in_use
 from softib.live.clock import clock_ps
-from softib.live.internal_sm.sa_wait import Wait
+from softib.live.internal_sm.manager import Wait
 from softib.live.verbs.shared_heap import VerbsUsage
 from softib.result import Result, key
 from softib.sm.sweep.report import SweepReport

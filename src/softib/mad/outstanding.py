@@ -65,8 +65,7 @@ class Outstanding:
 
     def rows_of(self, tids: np.ndarray) -> np.ndarray:
         """Rows of TIDs that are in the table."""
-        rows: np.ndarray = tids - self.first
-        return rows
+        return tids - self.first
 
     def in_state(self, tids: np.ndarray, state: int) -> np.ndarray:
         """Those of ``tids`` whose request is in ``state`` (TIDs below the table's are finished)."""
@@ -147,8 +146,7 @@ def _keys(mad: np.ndarray) -> np.ndarray:
     if mad.flags.c_contiguous and len(mad):
         dwords = mad.view(np.uint32)
         # Octets 0-3 are version, class, class version, method; octets 16-19 the attribute and two reserved ones.
-        keys: np.ndarray = (dwords[:, 0] & _CLASS_MASK) | ((dwords[:, 4] & _ATTR_MASK) << np.uint32(16))
-        return keys
+        return (dwords[:, 0] & _CLASS_MASK) | ((dwords[:, 4] & _ATTR_MASK) << np.uint32(16))
     return _keys(np.ascontiguousarray(mad)) if len(mad) else np.zeros(0, np.uint32)
 
 

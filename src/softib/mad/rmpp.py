@@ -45,8 +45,7 @@ def is_whole(mad: np.ndarray) -> np.ndarray:
     )
     data = R.type.get(mad[:, RMPP_HEADER:RMPP_END]) == RmppType.DATA
     flags = R.flags.get(mad[:, RMPP_HEADER:RMPP_END])
-    whole: np.ndarray = rmpp & data & (mad[:, METHOD_AT] >= RESPONSE_BIT) & (flags & _WHOLE == _WHOLE)
-    return whole
+    return rmpp & data & (mad[:, METHOD_AT] >= RESPONSE_BIT) & (flags & _WHOLE == _WHOLE)
 
 
 def conversation(message: bytes, acknowledged: bool = True) -> tuple[np.ndarray, np.ndarray]:

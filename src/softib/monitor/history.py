@@ -25,8 +25,7 @@ from softib.diags.managers.manager_health import ManagerRound
 from softib.diags.observations import Observations, ObservedPorts
 from softib.errors import InputError, MissingLibrary, UnreadableFile
 from softib.monitor.history_tables import interval_of, manager_schema, ports_of_table, table_of, table_of_ports
-from softib.monitor.increase import Interval
-from softib.monitor.series import merged_ports, observations_of
+from softib.monitor.intervals import Interval, merged_ports, observations_of
 
 if TYPE_CHECKING:
     import duckdb

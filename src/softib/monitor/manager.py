@@ -24,7 +24,7 @@ from softib.iba.smp import PortInfo, SMInfo
 from softib.monitor.opening import Opened
 from softib.monitor.poller import Poller
 from softib.monitor.requests import sa_gets, smp_gets
-from softib.sm.state import SmState
+from softib.sm.ha.election import SmState
 
 __all__ = ["Manager", "ManagerWatch"]
 

@@ -13,8 +13,7 @@ from rich.text import Text
 
 from softib.analysis.jobs.files import ScheduledJob
 from softib.foreign_text import shown
-from softib.monitor.job_rates import JobRow, job_rows
-from softib.monitor.ranking import ORDERS, PortRow, ranked
+from softib.monitor.ranking import ORDERS, JobRow, PortRow, job_rows, ranked
 from softib.monitor.watch import Watch
 from softib.plural import counted
 from softib.result import Result

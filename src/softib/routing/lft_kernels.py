@@ -15,30 +15,30 @@ profile). By end: base ``lid`` and ``lmc`` (int64), egress ``port`` of its switc
 
 
 @kernel
-def candidate_masks(legal, s, masks):
+def candidate_masks(legal, s, octet, masks):
     """Bit k of ``masks[k // 64, t]``: the k-th link of ``s`` lies on a best legal path to switch
     ``t``.
 
-    masks uint64[4, n] out. One pass over a row of ``hops`` per link, so that it runs as vector
-    code.
+    masks uint64[4, n] out; octet uint8[n] is scratch. One pass over a row of ``hops`` per link, in
+    bytes, so that it runs as vector code; eight links make an octet of the masks.
     """
     first, peer, down, hops, is_down = legal.first, legal.peer, legal.down, legal.hops, legal.is_down
     n = hops.shape[0]
     mine, mine_down = hops[s], is_down[s]
     masks[: (first[s + 1] - first[s] + 63) // 64, :] = 0
-    for e in range(first[s], first[s + 1]):
-        k = e - first[s]
-        bit = np.uint64(1) << np.uint64(k & 63)
-        row = masks[k >> 6]
-        theirs, theirs_down = hops[peer[e]], is_down[peer[e]]
-        if down[e]:
+    for begin in range(first[s], first[s + 1], 8):
+        octet[:] = 0
+        for e in range(begin, min(begin + 8, first[s + 1])):
+            bit = np.uint8(1 << (e - begin))
+            theirs, theirs_down = hops[peer[e]], is_down[peer[e]]
             for t in range(n):
-                if (theirs[t] < 254) & (theirs[t] + 1 == mine[t]) & mine_down[t] & theirs_down[t]:
-                    row[t] |= bit
-        else:
-            for t in range(n):
-                if (theirs[t] < 254) & (theirs[t] + 1 == mine[t]) & (not mine_down[t]):
-                    row[t] |= bit
+                best = (theirs[t] < 254) & (np.uint8(theirs[t] + 1) == mine[t])
+                legal_here = (mine_down[t] & theirs_down[t]) if down[e] else (not mine_down[t])
+                octet[t] |= bit * np.uint8(best & legal_here)
+        k = begin - first[s]
+        row, shift = masks[k >> 6], np.uint64(k & 63)
+        for t in range(n):
+            row[t] |= np.uint64(octet[t]) << shift
 
 
 @kernel
@@ -69,6 +69,18 @@ def candidate_list(t, base, n_masks, masks, last, out_port, found, ports, count)
     return count
 
 
+@kernel
+def _count_ports(row, load):
+    """``load[p]``: entries of ``row`` (uint8[LIDs], a whole number of blocks) that lead to port
+    ``p``. Four counts a port: equal entries beside each other do not wait for one another."""
+    parts = np.zeros((4, 256), np.int64)
+    for i in range(0, row.shape[0], 4):
+        for j in range(4):
+            parts[j, row[i + j]] += 1
+    for p in range(256):
+        load[p] = parts[0, p] + parts[1, p] + parts[2, p] + parts[3, p]
+
+
 @kernel(steps=lambda legal, dests, resume, lft: 5 * len(lft) * len(dests.lid), rows=True)
 def least_loaded(legal, dests, resume, lft):
     """Tables for LMC 0: each LID in turn takes the port that carries the fewest LIDs so far, ties
@@ -79,30 +91,35 @@ def least_loaded(legal, dests, resume, lft):
     """
     first, out_port = legal.first, legal.out_port
     group_switch, group_first, group_end, counted = dests.switch, dests.first, dests.end, dests.counted
-    end_lid, end_port = dests.lid, dests.port
     n = first.shape[0] - 1
     load = np.zeros(256, np.int64)  # by port
     found = np.empty(256, np.int32)
-    ports = np.empty(256, np.int64)
-    masks = np.zeros((4, n), np.uint64)
+    ports = np.empty(256, np.uint8)
+    masks, octet = np.zeros((4, n), np.uint64), np.empty(n, np.uint8)
     last = np.zeros(4, np.uint64)
+    lids = np.empty(group_end.shape[0], np.uint16)
+    for i in range(group_end.shape[0]):
+        lids[i] = dests.lid[group_end[i]]
     for s in range(n):
         n_masks = (first[s + 1] - first[s] + 63) // 64
-        candidate_masks(legal, s, masks)
-        load[:] = 0
+        candidate_masks(legal, s, octet, masks)
         row = lft[s]
+        load[:] = 0
         if resume:
-            for port in row:
-                load[port] += 1
+            _count_ports(row, load)
         last[:] = 0
         count = 0
         for g in range(group_switch.shape[0]):
             t = group_switch[g]
             lo, hi = group_first[g], group_first[g + 1]
+            while lo < hi and row[lids[lo]] != 255:
+                lo += 1
+            if lo == hi:
+                continue
             if t == s:
                 for i in range(lo, hi):
-                    if row[end_lid[group_end[i]]] == 255:
-                        row[end_lid[group_end[i]]] = end_port[group_end[i]]
+                    if row[lids[i]] == 255:
+                        row[lids[i]] = dests.port[group_end[i]]
                 continue
             count = candidate_list(t, first[s], n_masks, masks, last, out_port, found, ports, count)
             if count == 0:
@@ -112,7 +129,7 @@ def least_loaded(legal, dests, resume, lft):
             k = count
             least = np.int64(0)
             for i in range(lo, hi):
-                lid = end_lid[group_end[i]]
+                lid = lids[i]
                 if row[lid] != 255:
                     continue
                 while k < count and load[ports[k]] != least:
@@ -146,9 +163,9 @@ def least_loaded_lmc(legal, dests, system, lft):
     n = first.shape[0] - 1
     load = np.zeros(256, np.int64)
     found = np.empty(256, np.int32)
-    ports = np.empty(256, np.int64)
+    ports = np.empty(256, np.uint8)
     link_of_port = np.empty(256, np.int32)
-    masks = np.zeros((4, n), np.uint64)
+    masks, octet = np.zeros((4, n), np.uint64), np.empty(n, np.uint8)
     last = np.zeros(4, np.uint64)
     most = 0
     for i in range(end_lmc.shape[0]):
@@ -158,7 +175,7 @@ def least_loaded_lmc(legal, dests, system, lft):
         last[:] = 0
         count = 0
         n_masks = (first[s + 1] - first[s] + 63) // 64
-        candidate_masks(legal, s, masks)
+        candidate_masks(legal, s, octet, masks)
         base = first[s]
         link_of_port[:] = -1
         for e in range(first[s], first[s + 1]):

@@ -58,8 +58,8 @@ def beyond_max_hops(graph: SwitchGraph, hops: np.ndarray) -> list[str]:
     No subnet manager gets there: a directed route has at most 63 hops (IBA 14.2.1.2).
     """
     part, reach = np.full(graph.n_switches, -1, np.int32), np.empty(graph.n_switches, np.int32)
-    for s in range(graph.n_switches):
-        if part[s] < 0 and (hops[s] == 255).any():
+    for s in np.flatnonzero((hops == 255).any(axis=1)).tolist():
+        if part[s] < 0:
             rank_from(graph.first, graph.peer, np.array([s], np.int32), reach)
             part[reach >= 0] = s
     unrouted = np.count_nonzero((hops == 255) & (part[:, None] == part[None, :])) if (part >= 0).any() else 0

@@ -11,16 +11,23 @@ from softib.errors import InputError
 from softib.iba.constants import DEFAULT_GID_PREFIX
 from softib.mad.transactor import RETRIES, TIMEOUT_PS, WINDOW
 from softib.routing.engine import DEFAULT_ENGINE, WITHOUT_LANES, RouteOptions, chain
-from softib.sm.managers.aggregation_mgr import AGGREGATION_OPTIONS, AggregationConfig, aggregation_config
 from softib.sm.managers.partitions import DEFAULT_PARTITIONS, Partition
-from softib.sm.managers.prefix_routes import PrefixRoute
 from softib.sm.managers.qos_policy import QosPolicy
-from softib.sm.options.ar import AR_OPTIONS, ArConfig, ar_config
-from softib.sm.options.change import CHANGE_OPTIONS, ChangeConfig, change_config
+from softib.sm.managers.router_mgr import PrefixRoute
 from softib.sm.options.congestion import CC_OPTIONS, CongestionConfig, congestion_config
-from softib.sm.options.flap import FLAP_OPTIONS, FlapConfig, flap_config
 from softib.sm.options.link import LINK_OPTIONS, LinkPolicy, link_policy
 from softib.sm.options.qos import QOS_OPTIONS, QosConfig, qos_config
+from softib.sm.options.softib_options import (
+    SOFTIB_OPTIONS,
+    AggregationConfig,
+    ArConfig,
+    ChangeConfig,
+    FlapConfig,
+    aggregation_config,
+    ar_config,
+    change_config,
+    flap_config,
+)
 
 __all__ = ["SmConfig", "config_of"]
 
@@ -141,12 +148,9 @@ def config_of(fields: Mapping[str, Any]) -> SmConfig:
     parts = (
         "link_policy",
         *LINK_OPTIONS,
-        *FLAP_OPTIONS,
-        *CHANGE_OPTIONS,
+        *SOFTIB_OPTIONS,
         *QOS_OPTIONS,
         *CC_OPTIONS,
-        *AR_OPTIONS,
-        *AGGREGATION_OPTIONS,
         "qos",
         "congestion_control",
         "aggregation",

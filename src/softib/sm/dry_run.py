@@ -146,13 +146,11 @@ def _tid(mad: np.ndarray) -> int:
     return int.from_bytes(mad[TID_AT + 4 : TID_AT + 8].tobytes(), "big")
 
 
-def _path(mad: np.ndarray) -> bytes:
-    return mad[INITIAL_PATH_AT + 1 : INITIAL_PATH_AT + 1 + int(mad[HOP_COUNT_AT])].tobytes()
-
-
 def _key(mad: np.ndarray) -> tuple[bytes, int, int]:
+    """Directed route, attribute and modifier."""
+    path = mad[INITIAL_PATH_AT + 1 : INITIAL_PATH_AT + 1 + int(mad[HOP_COUNT_AT])].tobytes()
     attr, modifier = int(MadHeader.attr_id.get(mad)), int(MadHeader.attr_mod.get(mad))
-    return _path(mad), attr, modifier & (SM_SUPPORTS_EXTENDED_SPEEDS - 1) if attr == SmpAttr.PORT_INFO else modifier
+    return path, attr, modifier & (SM_SUPPORTS_EXTENDED_SPEEDS - 1) if attr == SmpAttr.PORT_INFO else modifier
 
 
 def _nodes_by_path(db: Database) -> dict[bytes, int]:

@@ -24,19 +24,17 @@ from softib.mad.batch import MadBatch
 from softib.mad.transactor import NEVER_PS, Transactor
 from softib.routing.engine import Routing
 from softib.routing.graph import SwitchGraph
+from softib.sm.aggregation.aggregation_mgr import AggregationManager, AggregationPhases
 from softib.sm.config import SmConfig
 from softib.sm.database import Database
-from softib.sm.ha.election import Election
-from softib.sm.ha.mastership import Holdings, Mastership
-from softib.sm.ha.priority_trap import priority_changed
+from softib.sm.ha.election import Election, SmState, priority_changed
+from softib.sm.ha.handover import Holdings, Mastership
 from softib.sm.health.silent import SilentPorts
-from softib.sm.managers.aggregation_mgr import AggregationManager
 from softib.sm.managers.lid_mgr import Lids
 from softib.sm.replication.records import Source
 from softib.sm.replication.replication import Replication
 from softib.sm.responder import Responder
 from softib.sm.sa_manager import SaManager
-from softib.sm.state import SmState
 from softib.sm.stores import Stores
 from softib.sm.sweep.between_sweeps import BetweenSweeps
 from softib.sm.sweep.phases import PHASES
@@ -70,15 +68,15 @@ class SubnetManager:
         self.lids: Lids = {}
         self.mkeys = self._stores.mkeys
         self.mkeys.configure(config.mkey, config.mkey_lookup)
-        records = Source(sa.multicast, sa.services, sa.subscriptions, self.lids, self._stores, config, sa.sa.aliases)
-        self.replication = Replication(records, sa.journal)
+        records = Source(sa.multicast, sa.services, sa.subscriptions, self.lids, self._stores, sa.sa.aliases)
+        self.replication = Replication(records, sa.journal, config)
         self.silent = SilentPorts(config.window, config.timeout_ps, config.retries)
         self.schedule = Schedule()
         holdings = Holdings(sa, self.replication, self.silent, self._stores, self.lids)
         self._flapping = holdings.flapping
         self._phase = Phase()
         self._runner = SweepRunner(self.transactor, self._phase)
-        self._mastership = Mastership(self.election, holdings, self.schedule, self._runner.give_up)
+        self._mastership = Mastership(self.election, holdings, self.schedule, self._runner.give_up, config)
         self._runner.connect(self._mastership)
         self._responder = Responder(self._mastership, lambda: self.transactor.sent)
         self._between = BetweenSweeps(self._runner, self._responder)
@@ -199,7 +197,8 @@ class SubnetManager:
     @property
     def aggregation(self) -> AggregationManager | None:
         """Gives jobs trees; None where the configuration asks for none."""
-        return self._runner.sweep.features.aggregation
+        extension = self._runner.sweep.extension_of("sharp_trees")
+        return extension.manager if isinstance(extension, AggregationPhases) else None
 
     @property
     def settled(self) -> bool:

@@ -16,12 +16,11 @@ from softib.errors import SoftibError
 from softib.fabric.formats.base import ReadResult
 from softib.fabric.model import Fabric
 from softib.iba.constants import PhysState
-from softib.live.subnet_reader.source import read_wire
-from softib.monitor.increase import Interval, between, same_ports
+from softib.live.subnet_reader import read_wire
+from softib.monitor.intervals import Interval, between, observations_of, same_ports
 from softib.monitor.opening import Opened
 from softib.monitor.poller import Pace
 from softib.monitor.reading import Reading
-from softib.monitor.series import observations_of
 from softib.monitor.watch import Watch
 
 __all__ = ["Collector", "cables_mark", "tables_mark"]

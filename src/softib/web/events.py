@@ -13,7 +13,7 @@ import numpy as np
 from softib.diags.finding import Finding
 from softib.foreign_text import shown
 from softib.iba.constants import PhysState
-from softib.monitor.increase import Interval, same_ports
+from softib.monitor.intervals import Interval, same_ports
 from softib.web.remembered import Snapshot, cables_of
 
 if TYPE_CHECKING:

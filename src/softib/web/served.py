@@ -19,8 +19,8 @@ from softib.errors import InputError, SoftibError
 from softib.fabric.formats.base import ReadResult
 from softib.fabric.model import Fabric
 from softib.iba.constants import PhysState
-from softib.monitor.increase import Interval
-from softib.monitor.steady_clock import SteadyClock
+from softib.live.clock import SteadyClock
+from softib.monitor.intervals import Interval
 from softib.web.collector import Collector, cables_mark, tables_mark
 from softib.web.earlier import Earlier, counter_findings
 from softib.web.events import Events, says_down

@@ -6,7 +6,7 @@ import pytest
 from softib.iba.constants import Method, MgmtClass
 from softib.iba.sa import SaMethod
 from softib.iba.smp import MadHeader
-from softib.live.internal_sm.sa_wait import BOUNDS_S, SaWait
+from softib.live.internal_sm.manager import BOUNDS_S, SaWait
 from softib.mad.batch import MadBatch
 
 MS = 10**9

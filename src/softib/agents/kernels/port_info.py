@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from softib.agents.kernels.ber import settle
 from softib.agents.kernels.big_endian import clear, copy, get8, get16, inner, same
-from softib.agents.kernels.fault_columns import BITS, CUT, DEAD
+from softib.agents.kernels.faults.ber import settle
+from softib.agents.kernels.faults.fault_columns import BITS, CUT, DEAD
 from softib.agents.kernels.notice import notice
 from softib.agents.kernels.training import agree
 from softib.fabric.counters import COUNTER_NAMES

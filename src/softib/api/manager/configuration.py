@@ -103,7 +103,7 @@ def _policy(text: str, name: str) -> None:
 
 
 def _routes(text: str, name: str) -> None:
-    from softib.sm.managers.prefix_routes import parse_prefix_routes
+    from softib.sm.managers.router_mgr import parse_prefix_routes
 
     parse_prefix_routes(text, name)
 
@@ -211,7 +211,7 @@ def _partitions(name: str, text: str) -> ConfigCheck:
 
 def _options(name: str, text: str) -> ConfigCheck:
     from softib.live.internal_sm.settings import ManagerSettings
-    from softib.sm.options.engines import unknown_to_opensm
+    from softib.sm.options.file import unknown_to_opensm
     from softib.sm.options.opensm_conf import as_opensm_reads
     from softib.sm.options.opensm_defaults import DEFAULTS
 
@@ -238,8 +238,8 @@ def _options(name: str, text: str) -> ConfigCheck:
         softib.append(f"refused: {why}")
     listed = {line for line in softib if line in opensm or any(n not in DEFAULTS and n in line for n in stated.unknown)}
     opensm.sort(key=_line)
-    own = sorted((line for line in softib if line not in listed), key=_line)
-    return ConfigCheck(name, "opensm.conf", tuple(opensm), tuple(own))
+    others = sorted((line for line in softib if line not in listed), key=_line)
+    return ConfigCheck(name, "opensm.conf", tuple(opensm), tuple(others))
 
 
 def _line(remark: str) -> float:

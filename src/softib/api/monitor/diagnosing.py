@@ -166,7 +166,7 @@ def jobs_on(source: Source, jobs: str | os.PathLike[str] | Mapping[str, Any], *,
 def _processes_on(source: Source | None) -> ProcessesOf:
     """Finds processes of a job: on the nodes of a running fabric, else on this machine."""
     from softib.live.instances import running
-    from softib.live.job_processes import JobProcesses
+    from softib.live.proc import JobProcesses
 
     name = getattr(source, "name", source)
     return JobProcesses(next((i.folder for i in running() if i.name == name), None)).of

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from softib.api.arguments import Suggests
@@ -25,6 +27,7 @@ class Exporter(Suggests):
     ``names``: ``treydock`` or ``guilbaults``, whose metric names and labels ports get. ``window``:
     seconds that error ratios are from at most. ``history``: keep every interval as Parquet in this
     directory for ``keep_days`` days (0: for ever). ``in_flight``: requests at one device at a time.
+    ``to``: ``NAME=TARGET`` of exporters of installed packages, which take every round too.
     What was seen and is down stays in the metrics for ``keep_days`` days too, or until
     :meth:`forget`. Raises :class:`InputError` for a source, name or port that cannot be used,
     :class:`MissingLibrary` without the extra ``monitor``.
@@ -42,9 +45,11 @@ class Exporter(Suggests):
         history: str | os.PathLike[str] | None = None,
         keep_days: float = 30.0,
         in_flight: int = 4,
+        to: Sequence[str] = (),
         notice: Notice = warn,
     ):
         from softib.monitor.exporter.names import SCHEMES
+        from softib.monitor.exporter.round_exporter import open_exporters
         from softib.monitor.exporter.service import ExporterService
         from softib.monitor.history import History
         from softib.monitor.opening import open_source
@@ -53,8 +58,12 @@ class Exporter(Suggests):
         if names not in SCHEMES:
             raise InputError(f"names={names!r}: give one of {', '.join(SCHEMES)}")
         kept = None if history is None else History(history, keep_days)
-        opened = open_source(source)
-        try:
+        with ExitStack() as undo:
+            sinks = open_exporters(source, to)
+            for sink in sinks:
+                undo.callback(sink.close)
+            opened = open_source(source)
+            undo.callback(opened.close)
             self._service: ExporterService = ExporterService(
                 opened,
                 address=address,
@@ -65,11 +74,10 @@ class Exporter(Suggests):
                 history=kept,
                 pace=Pace(most=in_flight),
                 keep_s=keep_days * 86400,
+                sinks=sinks,
                 notice=notice,
             )
-        except BaseException:
-            opened.close()
-            raise
+            undo.pop_all()
         self.source, self.address = source, address
 
     @property
@@ -112,7 +120,7 @@ class Exporter(Suggests):
         needs two. ``fabric`` names the ports of files that hold counters alone. Raises
         :class:`InputError` and its kin as :func:`softib.observe` does."""
         from softib.monitor.exporter.names import SCHEMES
-        from softib.monitor.exporter.of_files import text_of_files
+        from softib.monitor.exporter.text import text_of_files
 
         if names not in SCHEMES:
             raise InputError(f"names={names!r}: give one of {', '.join(SCHEMES)}")

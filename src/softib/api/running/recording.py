@@ -42,7 +42,7 @@ class Recording:
     @property
     def environment(self) -> dict[str, str]:
         """Variables of the program."""
-        from softib.live.launch.jobs import RANK_VARIABLES
+        from softib.live.launch.tuning import RANK_VARIABLES
 
         return {VARIABLE: str(self.folder), "SOFTIB_RECORD_RANK_FROM": ",".join(name for name, _ in RANK_VARIABLES)}
 
@@ -102,7 +102,7 @@ def recording_to(path: str | os.PathLike[str]) -> Recording:
     Raises :class:`InputError` for another suffix, a folder that cannot be written, and inside of
     another recording.
     """
-    from softib.live.launch.jobs import job_of
+    from softib.live.launch.tuning import job_of
 
     target = Path(path)
     if target.suffix not in SUFFIXES:

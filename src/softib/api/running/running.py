@@ -36,8 +36,8 @@ def explain_path(instance: Instance, a: str, b: str) -> Explanation:
     from softib.analysis.path_explanation import explain
     from softib.errors import PeerError
     from softib.fabric.node_finder import NodeFinder
-    from softib.live.control.client import ask
-    from softib.live.sa_client.one_path import path_sl
+    from softib.live.control import ask
+    from softib.live.sa_client import path_sl
     from softib.live.snapshot import read
 
     fabric = read(instance).fabric
@@ -187,7 +187,7 @@ class RunningFabric(Suggests):
 
     def down(self) -> None:
         """Stop it. Programs on it see their next send fail."""
-        from softib.live.control.client import stop
+        from softib.live.control import stop
 
         stop(self._instance)
 
@@ -198,7 +198,7 @@ class RunningFabric(Suggests):
         return find(self.name)
 
     def _ask(self, op: str, **more: Any) -> dict[str, Any]:
-        from softib.live.control.client import ask
+        from softib.live.control import ask
 
         return ask(self._instance, op, **more)
 

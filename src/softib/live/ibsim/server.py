@@ -27,12 +27,11 @@ from softib.errors import InputError
 from softib.fabric.node_finder import NodeFinder
 from softib.live.admission import Credentials
 from softib.live.clock import clock_ps
-from softib.live.ibsim.buffers import buffers_of
 from softib.live.ibsim.client import PAUSE_AT, Client
 from softib.live.ibsim.control import IbsimControl
 from softib.live.ibsim.kernels import FD, NUMBER, PORT, pump, read_frames
 from softib.live.ibsim.sockets import ServerSockets
-from softib.live.ibsim.wire import CONTROL_SIZE, ClientInfo, Control, ControlType
+from softib.live.ibsim.wire import CONTROL_SIZE, ClientInfo, Control, ControlType, buffers_of
 from softib.live.mad_router import BATCH, MadRouter
 from softib.live.proc import has_ended
 
@@ -48,7 +47,7 @@ ROUNDS = 8
 
 
 class IbsimServer:
-    """Serves the fabric of ``router`` below ``sockets``, as a :class:`~softib.live.event_loop.Peer`
+    """Serves the fabric of ``router`` below ``sockets``, as a :class:`~softib.live.daemon.Peer`
     of the loop; ``on_change`` is called when clients come or go.
 
     Raises :class:`InputError` when another server has the name or port.

@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from softib.errors import InputError
-from softib.live.launch.child_watchdog import wait_with
+from softib.live.launch.child_watchdog import StaleDirs, wait_with
 from softib.live.launch.executable import look_at
 from softib.live.launch.mount_namespace import entering
-from softib.live.launch.stale_dirs import StaleDirs
 from softib.preload.build import LIBRARY, MPI_LIBRARY, OPENED_AS, WAIT, why_no_umad, why_no_verbs
 
 __all__ = ["PRELOADS", "Manner", "built_libraries", "find_program", "run_attached", "stock_library", "umad_library"]

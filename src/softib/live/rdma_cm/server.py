@@ -17,9 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from softib.cm.connections import Unread, nothing_unread
+from softib.cm.connections import TIMING, Timing, Unread, nothing_unread
 from softib.cm.endpoint import Endpoint, Event
-from softib.cm.timers import TIMING, Timing
 from softib.fabric.default_port import default_port
 from softib.iba.constants import GSI_QP, RESPONSE_BIT, MgmtClass
 from softib.iba.mad_codec import CM_CLASS

@@ -6,8 +6,7 @@ import errno
 import socket
 from typing import Any
 
-from softib.cm.endpoint import Endpoint, State
-from softib.cm.port_space import PS
+from softib.cm.endpoint import PS, Endpoint, State
 from softib.live.rdma_cm.address import AF_IB, Address, parse
 from softib.live.rdma_cm.wire import constant
 

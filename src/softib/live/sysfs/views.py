@@ -17,8 +17,7 @@ from pathlib import Path
 from softib.fabric.hosts import device_name, host_of
 from softib.fabric.model import Fabric
 from softib.fabric.node_finder import split_port
-from softib.live.sysfs.files import DEVICE_FILES, FIRMWARE, PORT_FILES, table_files
-from softib.live.sysfs.pci import PCI_FILES, pci_folder, pci_name
+from softib.live.sysfs.files import DEVICE_FILES, FIRMWARE, PCI_FILES, PORT_FILES, pci_folder, pci_name, table_files
 
 __all__ = ["Device", "View", "Views"]
 

@@ -17,16 +17,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from softib.live.answer_kernels import SENT
 from softib.live.clock import clock_ps
+from softib.live.exchange_kernels import SENT
 from softib.live.ibsim.server import PUMP_WAIT_MS, ROUNDS
 from softib.live.mad_router import BATCH, PUMP_ROUNDS, PUMP_ROUNDS_ALONE, MadRouter
 from softib.live.umad.agents import AGENTS
-from softib.live.umad.buffers import buffers_of
 from softib.live.umad.file import Ancillary, IssmFile, Pending, RmppPayload, UmadFile, tid_of
 from softib.live.umad.grh import routes_of
 from softib.live.umad.kernels import CLOSED, LEFT, SPECIAL, read_messages, umad_pump, write_messages
-from softib.live.umad.wire import HEAD_SIZE, MESSAGE_SIZE, constant, types
+from softib.live.umad.wire import HEAD_SIZE, MESSAGE_SIZE, buffers_of, constant, types
 from softib.live.unix_server import ANCILLARY_SIZE, descriptors
 
 __all__ = ["UmadRequests"]

@@ -13,14 +13,13 @@ from typing import Any
 import numpy as np
 
 from softib.errors import PeerError
-from softib.live.control.client import attach
+from softib.live.control import attach
 from softib.live.instances import Instance
 from softib.live.umad.wire import MESSAGE_SIZE, constant, types
-from softib.live.umad_client.abi import HEAD_SIZE
+from softib.live.umad_client.abi import ASKS, CLASS_VERSION, HEAD_SIZE
 from softib.live.umad_client.devices import UmadDevice
 from softib.live.umad_client.kernels import NO_AGENT
 from softib.live.umad_client.port import ROWS, UmadPort, _wire
-from softib.live.umad_client.registrations import ASKS, CLASS_VERSION
 from softib.mad.batch import MadBatch, mad_columns
 
 __all__ = ["FabricPort"]

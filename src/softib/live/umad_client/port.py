@@ -17,6 +17,8 @@ from softib.iba.constants import MAD_SIZE, MgmtClass
 from softib.jit import table
 from softib.live.umad_client import libc
 from softib.live.umad_client.abi import (
+    ASKS,
+    CLASS_VERSION,
     ENABLE_PKEY,
     HEAD,
     HEAD_SIZE,
@@ -38,7 +40,6 @@ from softib.live.umad_client.kernels import (
     exchange,
     parse,
 )
-from softib.live.umad_client.registrations import ASKS, CLASS_VERSION
 from softib.mad.batch import COLUMNS, MadBatch, batch_of, mad_columns
 
 __all__ = ["WIRE_WINDOW", "UmadPort"]

@@ -17,14 +17,13 @@ from softib.errors import PeerError, SoftibError
 from softib.iba.constants import PortState
 from softib.input_files import FILE_LIMIT, read_text
 from softib.live.clock import clock_ps
-from softib.live.internal_sm.guid2lid import read_lids, write_lids
-from softib.live.internal_sm.kept_keys import read_keys, write_keys
+from softib.live.internal_sm.guid2lid import read_keys, read_lids, write_keys, write_lids
 from softib.live.umad_client.devices import UmadDevice, port_state
 from softib.live.umad_sm.wire import MadWire, Pacing
 from softib.mad.batch import MadBatch
 from softib.sm.config import SmConfig
+from softib.sm.ha.election import SmState
 from softib.sm.sa.dump import dump, read_dump
-from softib.sm.state import SmState
 from softib.sm.subnet_manager import SubnetManager
 from softib.sm.tables.table_proof import PROVED, TableProof, prove_tables
 

@@ -7,26 +7,43 @@ import contextlib
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
 from softib.errors import InputError, MadTimeout
 from softib.iba.smp import SMInfo
-from softib.live.internal_sm.kept_keys import read_keys
+from softib.live.internal_sm.guid2lid import read_keys
+from softib.live.umad_client.abi import ASKS, MANAGES
 from softib.live.umad_client.devices import UmadDevice
 from softib.live.umad_client.port import UmadPort
-from softib.live.umad_client.registrations import ASKS, MANAGES
-from softib.live.umad_sm.dry_wire import DryWire
-from softib.live.umad_sm.live_master import Master, live_master
 from softib.live.umad_sm.manager import Hooks, UmadManager, port_timeout_ms
+from softib.live.umad_sm.wire import MadWire, Master, live_master
+from softib.mad.batch import MadBatch
 from softib.sm.config import SmConfig
-from softib.sm.dry_run import AttributeChange
+from softib.sm.dry_run import AttributeChange, DryRun
+from softib.sm.ha.election import SmState
 from softib.sm.managers.mkeys import MKeys
-from softib.sm.state import SmState
 
-__all__ = ["Job", "Plan", "Until", "default_lids", "dry_run", "managing", "serve"]
+__all__ = ["DryWire", "Job", "Plan", "Until", "default_lids", "dry_run", "managing", "serve"]
+
+
+@dataclass
+class DryWire:
+    """``wire``, to which no Set gets."""
+
+    wire: MadWire
+    dry: DryRun = field(default_factory=DryRun)
+
+    def exchange(self, outbox: MadBatch | None = None) -> MadBatch | None:
+        """As :class:`~softib.live.umad_sm.wire.MadWire`."""
+        return self.dry.back(self.wire.exchange(None if outbox is None else self.dry.out(outbox)))
+
+    def wait(self, timeout_s: float) -> bool:
+        """As :class:`~softib.live.umad_sm.wire.MadWire`."""
+        return self.wire.wait(timeout_s)
+
 
 TAKE_OVER_PRIORITY = 15
 """Of SMInfo, the highest: a master of lower priority hands over (IBA 14.4.1)."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from softib.monitor.increase import LEAST, SYMBOLS, Interval
+from softib.monitor.intervals import LEAST, SYMBOLS, Interval
 from softib.monitor.reading import Reading
 from softib.monitor.registers import HISTOGRAM
 

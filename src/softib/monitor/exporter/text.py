@@ -3,6 +3,9 @@ straight from columns."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 import numpy as np
 
 from softib.diags.observations import ObservedPorts
@@ -29,14 +32,15 @@ from softib.monitor.exporter.names import (
     Metric,
 )
 from softib.monitor.exporter.ratios import ErrorRatios, bit_error_ratios, upper_bound, utilization, wait_ratio
-from softib.monitor.exporter.standing import down_states
+from softib.monitor.exporter.service_metrics import down_states
 from softib.monitor.exporter.text_kernels import write_counters, write_gauges, write_histograms
-from softib.monitor.increase import Interval
+from softib.monitor.files import checked_pair, read_snapshot
+from softib.monitor.intervals import Interval, between
 from softib.monitor.reading import Reading
 from softib.monitor.registers import HISTOGRAM as HISTOGRAMS
 from softib.monitor.seen_ports import SeenPorts
 
-__all__ = ["PortText"]
+__all__ = ["PortText", "text_of_files"]
 
 LONGEST_NUMBER = 24
 _HELP = {m.name: m for m in (*TREYDOCK, *GUILBAULTS, *STATE, LANES)}
@@ -261,3 +265,17 @@ def _first_of_device(ports: ObservedPorts) -> np.ndarray:
     guid = ports.node_guid
     first = np.concatenate([[True], guid[1:] != guid[:-1]]) if len(guid) else np.zeros(0, bool)
     return np.flatnonzero(first | ~ports.switch)
+
+
+def text_of_files(files: Sequence[str], scheme: str, fabric: str | None) -> str:
+    """Counters and levels of the newest of one or two ``files``; error ratios and shares of time
+    are of the time between both. Raises :class:`InputError` where they are of one time or of two
+    fabrics."""
+    shots = sorted((read_snapshot(f, fabric) for f in files), key=lambda s: int(s.reading.time_ns.max(initial=0)))
+    last = shots[-1]
+    ratios, interval = ErrorRatios(len(last.reading), math.inf, math.inf), None
+    if len(shots) > 1:
+        checked_pair(shots[0], last)
+        interval = between(shots[0].reading, last.reading)
+        ratios.add(interval)
+    return PortText(last.ports, scheme).text(last.reading, interval, ratios).decode()

@@ -22,35 +22,12 @@ from softib.routing.adaptive import AdaptivePorts, adaptive_ports, could_deadloc
 from softib.routing.engine import Routing
 from softib.routing.graph import SwitchGraph
 from softib.sm.database import Database
-from softib.sm.options.ar import ArConfig
-from softib.sm.tables.table_store import TableStore
+from softib.sm.options.softib_options import ArConfig
+from softib.sm.stores import ArStore
 
-__all__ = ["ArManager", "ArStore"]
+__all__ = ["ArManager"]
 
 INFO, GROUP, LFT = int(SmpAttr.MLNX_AR_INFO), int(SmpAttr.MLNX_AR_GROUP), int(SmpAttr.MLNX_AR_LFT)
-
-
-class ArStore:
-    """What outlives a sweep: the tables that switches hold, and the numbers of their groups, by
-    NodeGUID and ports."""
-
-    def __init__(self) -> None:
-        self.tables = TableStore()
-        self.numbers: dict[int, dict[bytes, int]] = {}
-        self.caps: dict[int, int] = {}
-        """NodeGUID → groups that the switch has room for."""
-
-    def forget(self, guid: int) -> None:
-        """Nothing is known of this switch any more."""
-        self.caps.pop(guid, None)
-        self.tables.forget(guid)
-        self.numbers.pop(guid, None)
-
-    def clear(self) -> None:
-        """Nothing is known of any."""
-        self.caps.clear()
-        self.tables.clear()
-        self.numbers.clear()
 
 
 class ArManager:
@@ -173,8 +150,7 @@ class ArManager:
         for mask, number in self.store.numbers[int(self.graph.switch_guid[s])].items():
             masks64[number] = np.frombuffer(mask, ">u8")[::-1]
         bit = np.uint64(1) << (port % 64).astype(np.uint64)
-        found: np.ndarray = (masks64[group, port // 64] & bit) > 0
-        return found
+        return (masks64[group, port // 64] & bit) > 0
 
     def _switch_of_lid(self) -> np.ndarray:
         """int32[LIDs, a whole number of blocks]: switch that a LID hangs on, -1 for none."""

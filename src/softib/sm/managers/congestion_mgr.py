@@ -16,7 +16,7 @@ from softib.mad.gmp_requests import GMP_DATA, GmpRequests
 from softib.mad.smp_requests import RequestQueue
 from softib.sm.database import Database
 from softib.sm.options.congestion import CongestionConfig
-from softib.sm.tables.table_store import TableStore
+from softib.sm.stores import TableStore
 
 __all__ = ["queue_congestion"]
 

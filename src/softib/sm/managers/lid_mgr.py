@@ -73,7 +73,9 @@ def assign(db: Database, lmc: int, lids: Lids | None = None, fresh: bool = False
     taken = {guid: (a, b) for guid, a, b in zip(guids, lid.tolist(), last.tolist(), strict=True)}
     if len(lids) > len(taken):  # a port is away: remembered LIDs that another port has now are forgotten
         for guid in [
-            g for g, (a, b) in lids.items() if g not in taken and (a > LID_UCAST_MAX or _is_taken(lid, last, a, b))
+            g
+            for g, (a, b) in lids.items()
+            if g not in taken and (a > LID_UCAST_MAX or ((lid <= b) & (last >= a)).any())
         ]:
             del lids[guid]
     lids.update(taken)
@@ -86,10 +88,6 @@ def _away(lids: Lids, here: set[int], used: np.ndarray) -> np.ndarray:
         if guid not in here:
             out[first : last + 1] = True
     return out & ~used
-
-
-def _is_taken(first: np.ndarray, last: np.ndarray, a: int, b: int) -> bool:
-    return bool(((first <= b) & (last >= a)).any())
 
 
 def _kept(lid: np.ndarray, wide: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -24,7 +24,7 @@ from softib.iba.smp import SwitchInfo
 from softib.mad.smp_requests import RequestQueue
 from softib.routing.multicast.multicast_kernels import mark_tree
 from softib.routing.multicast.multicast_trees import MulticastTrees
-from softib.sm.journal import Journal, group_key, member_key
+from softib.sm.journal import Journal, Kind, record_key
 from softib.sm.sa.subnet import Subnet
 
 __all__ = ["Group", "McastManager", "Member"]
@@ -119,19 +119,19 @@ class McastManager:
         """A group that has its MLID already."""
         self._of_mlid.setdefault(group.mlid, []).append(group)
         self.groups[group.mgid] = group
-        self.journal.note(group_key(group.mgid))
+        self.journal.note(record_key(Kind.GROUP, group.mgid))
         self.note_members(group)
 
     def note_members(self, group: Group, guids: Iterable[int] | None = None) -> None:
         """These memberships (None: all of the group) changed."""
         for guid in group.members if guids is None else guids:
-            self.journal.note(member_key(group.mgid, guid))
+            self.journal.note(record_key(Kind.MEMBER, group.mgid, guid))
 
     def remove(self, group: Group) -> None:
         """Remove the group; its MLID is free for another where it was its alone."""
         del self.groups[group.mgid]
         self.note_members(group)
-        self.journal.note(group_key(group.mgid))
+        self.journal.note(record_key(Kind.GROUP, group.mgid))
         self._of_mlid[group.mlid].remove(group)
         if not self._of_mlid[group.mlid]:
             del self._of_mlid[group.mlid]

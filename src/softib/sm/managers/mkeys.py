@@ -150,5 +150,4 @@ class MKeys:
 def hidden(info: np.ndarray) -> np.ndarray:
     """bool[n]: ports whose PortInfo (uint8[n, 64]) hides an M_Key from whoever asked with another
     one (MKeyProtectBits 1, IBA 14.2.4)."""
-    out: np.ndarray = (PortInfo.mkey_protect.get(info) > 0) & (PortInfo.mkey.get(info) == 0)
-    return out
+    return (PortInfo.mkey_protect.get(info) > 0) & (PortInfo.mkey.get(info) == 0)

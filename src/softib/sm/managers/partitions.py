@@ -1,4 +1,5 @@
-"""Partitions as OpenSM's partitions.conf writes them (opensm(8), doc/partition-config.txt).
+"""Partitions as OpenSM's partitions.conf writes them (opensm(8), doc/partition-config.txt), and
+membership in them as columns (IBA 10.9.3).
 
     Default=0x7fff, ipoib : ALL, SELF=full ;
     storage=0x10, ipoib, rate=16, mtu=5, defmember=limited : 0x0002c903000e0b81=full, ALL_CAS,
@@ -18,11 +19,71 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from softib.errors import InputError
 from softib.iba.rates import MTU_BYTES
-from softib.sm.sa.members import FULL, LIMITED
 
-__all__ = ["DEFAULT_PARTITIONS", "KEYWORDS", "Partition", "PartitionGroup", "parse_partitions", "partition_problems"]
+__all__ = [
+    "DEFAULT_PARTITIONS",
+    "FULL",
+    "KEYWORDS",
+    "LIMITED",
+    "Members",
+    "Partition",
+    "PartitionGroup",
+    "parse_partitions",
+    "partition_problems",
+]
+
+
+LIMITED, FULL = 1, 2
+FULL_BIT = 0x8000
+BASE = 0x7FFF
+
+
+@dataclass(frozen=True)
+class Members:
+    """``pkey`` uint16[partitions] without the membership bit, the one that is preferred first;
+    ``state`` uint8[partitions, ends] of bits LIMITED and FULL; ``sl`` uint8[partitions]."""
+
+    pkey: np.ndarray
+    state: np.ndarray
+    sl: np.ndarray
+
+    @classmethod
+    def everybody(cls, ends: int) -> Members:
+        """All are full members of the default partition."""
+        return cls(np.array([BASE], np.uint16), np.full((1, ends), FULL, np.uint8), np.zeros(1, np.uint8))
+
+    def common(self, source: np.ndarray, target: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(P_Key, SL) of each pair of ends, as the source's table has it; P_Key -1 where they share
+        none.
+
+        ``wanted`` int64[n] is a P_Key that must be it (its membership bit is ignored), -1 = any.
+        """
+        found, sl = np.full(len(source), -1), np.zeros(len(source), np.uint8)
+        open_ = np.arange(len(source))
+        for row, base in enumerate(self.pkey.tolist()):
+            if not len(open_):
+                break
+            of, at = self.state[row, source[open_]], self.state[row, target[open_]]
+            fits = (of > 0) & (at > 0) & (((of | at) & FULL) > 0)
+            fits &= (wanted[open_] < 0) | ((wanted[open_] & BASE) == base)
+            rows = open_[fits]
+            found[rows] = base | np.where(of[fits] & FULL, FULL_BIT, 0)
+            sl[rows] = self.sl[row]
+            open_ = open_[~fits]
+        return found, sl
+
+    def has(self, end: int, pkey: int) -> bool:
+        """Is the end a member of this partition (full where the P_Key says full)?"""
+        rows = np.flatnonzero(self.pkey == (pkey & BASE))
+        if not len(rows):
+            return False
+        state = int(self.state[rows[0], end])
+        return bool(state & FULL) if pkey & FULL_BIT else state > 0
+
 
 DEFAULT_BASE = 0x7FFF
 KEYWORDS = ("ALL", "ALL_CAS", "ALL_SWITCHES", "ALL_ROUTERS", "SELF")

@@ -16,9 +16,8 @@ from softib.mad.smp_requests import RequestQueue
 from softib.plural import counted
 from softib.sm.config import SmConfig
 from softib.sm.database import Database
-from softib.sm.inventory import pkey_blocks
-from softib.sm.managers.partitions import Partition
-from softib.sm.sa.members import FULL, LIMITED, Members
+from softib.sm.managers.partitions import FULL, LIMITED, Members, Partition
+from softib.sm.sa.inventory import pkey_blocks
 from softib.sm.sa.subnet import Subnet
 
 __all__ = ["PkeyManager", "PkeyTables", "arranged", "members_of", "states"]

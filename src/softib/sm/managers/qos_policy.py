@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from softib.errors import InputError
+from softib.sm.options.values import number
 
 __all__ = ["MatchRule", "PortGroup", "QosLevel", "QosPolicy", "parse_policy"]
 
@@ -99,16 +100,6 @@ def _ranges(most: int) -> Callable[[str], Ranges]:
     return read
 
 
-def _number(most: int) -> Callable[[str], int]:
-    def read(text: str) -> int:
-        value = int(text, 0)
-        if not 0 <= value <= most:
-            raise ValueError
-        return value
-
-    return read
-
-
 def _names(text: str) -> tuple[str, ...]:
     """Between commas; what is in quotes is one text, without them."""
     names = [""]
@@ -161,10 +152,10 @@ _KEYS: dict[str, dict[str, tuple[str, Callable[[str], Any]]]] = {
     },
     "qos-level": {
         "name": ("name", _text),
-        "sl": ("sl", _number(15)),
-        "mtu-limit": ("mtu", _number(5)),
-        "rate-limit": ("rate", _number(63)),
-        "packet-life": ("packet_life", _number(63)),
+        "sl": ("sl", number(0, 15)),
+        "mtu-limit": ("mtu", number(0, 5)),
+        "rate-limit": ("rate", number(0, 63)),
+        "packet-life": ("packet_life", number(0, 63)),
         "pkey": ("pkeys", _PKEYS),
     },
     "qos-match-rule": {
@@ -264,7 +255,7 @@ def _ulp(r: _Reader, line: str) -> None:
     rule, _, sl_text = (part.strip() for part in line.rpartition(":"))
     kind, _, limit = (part.strip() for part in rule.partition(","))
     try:
-        sl = _number(15)(sl_text)
+        sl = number(0, 15)(sl_text)
         if kind == "default" and not limit:
             r.ulp_default = sl
             return

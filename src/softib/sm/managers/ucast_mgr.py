@@ -19,11 +19,11 @@ from softib.routing.engine import RouteOptions, Routing, route
 from softib.routing.graph import PortColumns, SwitchGraph
 from softib.routing.proof.proven_tables import ProvenTables
 from softib.sm.database import Database
-from softib.sm.health.absent_ends import EndLocations, with_absent
 from softib.sm.managers import link_mgr
-from softib.sm.managers.vport_routes import with_vports
+from softib.sm.managers.ucast_cache import EndLocations, with_absent
 from softib.sm.tables.lft_order import LftUpdate
 from softib.sm.tables.sl_history import SlHistory
+from softib.sm.vports.vport_table import with_vports
 
 __all__ = ["LftStore", "graph_from", "queue_round", "queue_tops", "route_subnet", "start_update"]
 
@@ -136,9 +136,10 @@ def start_update(
 
 def queue_round(db: Database, queue: RequestQueue, graph: SwitchGraph, update: LftUpdate) -> None:
     """Put the Sets of the next round. Tags are ``switch * blocks + block``, switch as in the graph."""
-    which, image = update.next_round()
+    which = update.next_round()
+    switch, block = np.divmod(which, update.blocks)
     route_of = db.port_route[db.node_base[graph.switch_node]]
-    queue.set(SmpAttr.LFT, route_of[which // update.blocks], which, which % update.blocks, image)
+    queue.set(SmpAttr.LFT, route_of[switch], which, block, update.images, data_row=which)
 
 
 def queue_tops(db: Database, queue: RequestQueue, graph: SwitchGraph, life_time: int) -> None:

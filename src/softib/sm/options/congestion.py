@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from softib.errors import InputError
 from softib.iba.cc import (
     CCT_BLOCK,
     CACongestionEntry,
@@ -16,6 +15,7 @@ from softib.iba.cc import (
     CongestionControlTable,
     SwitchCongestionSetting,
 )
+from softib.sm.options.values import number
 
 __all__ = ["CC_OPTIONS", "CongestionConfig", "congestion_config"]
 
@@ -36,25 +36,6 @@ class CongestionConfig:
     table: tuple[bytes, ...]
     key: int = 0
     max_outstanding: int = MAX_OUTSTANDING
-
-
-def _number(bits: int) -> Callable[[str], int]:
-    def read(text: str) -> int:
-        value = int(text, 0)
-        if not 0 <= value < 1 << bits:
-            raise ValueError
-        return value
-
-    read.__doc__ = f"a number from 0 to {(1 << bits) - 1:#x}"
-    return read
-
-
-def _positive(text: str) -> int:
-    """a number from 1 to 65535"""
-    value = int(text, 0)
-    if not 1 <= value <= 0xFFFF:
-        raise ValueError
-    return value
 
 
 def _mask(text: str) -> bytes:
@@ -96,16 +77,16 @@ def _by_sl(bits: int) -> Callable[[str], dict[int, int]]:
 
 
 _SWITCH: dict[str, tuple[str, Callable[[str], Any]]] = {
-    "control_map": ("control_map", _number(32)),
+    "control_map": ("control_map", number(0, 0xFFFFFFFF)),
     "victim_mask": ("victim_mask", _mask),
     "credit_mask": ("credit_mask", _mask),
-    "threshold": ("threshold", _number(4)),
-    "packet_size": ("packet_size", _number(8)),
-    "credit_starvation_threshold": ("cs_threshold", _number(4)),
+    "threshold": ("threshold", number(0, 15)),
+    "packet_size": ("packet_size", number(0, 255)),
+    "credit_starvation_threshold": ("cs_threshold", number(0, 15)),
     "credit_starvation_return_delay": ("cs_return_delay", _delay),
-    "marking_rate": ("marking_rate", _number(16)),
+    "marking_rate": ("marking_rate", number(0, 0xFFFF)),
 }
-_CA_PORT: dict[str, Callable[[str], Any]] = {"port_control": _number(16), "control_map": _number(16)}
+_CA_PORT: dict[str, Callable[[str], Any]] = {"port_control": number(0, 0xFFFF), "control_map": number(0, 0xFFFF)}
 _ENTRY: dict[str, Callable[[str], Any]] = {
     "ccti_timer": _by_sl(16),
     "ccti_increase": _by_sl(8),
@@ -115,8 +96,8 @@ _ENTRY: dict[str, Callable[[str], Any]] = {
 CC_OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
     name: (name, read)
     for name, read in {
-        "cc_key": _number(64),
-        "cc_max_outstanding_mads": _positive,
+        "cc_key": number(0, 0xFFFFFFFFFFFFFFFF),
+        "cc_max_outstanding_mads": number(1, 0xFFFF),
         **{SW + name: read for name, (_, read) in _SWITCH.items()},
         **{CA + name: read for name, read in _CA_PORT.items()},
         **{CA + name: read for name, read in _ENTRY.items()},
@@ -162,11 +143,3 @@ def _blocks(entries: tuple[int, ...]) -> tuple[bytes, ...]:
     return tuple(
         CongestionControlTable.pack(ccti_limit=limit, entry=block).tobytes() for block in table.reshape(-1, CCT_BLOCK)
     )
-
-
-def check_cc(section: Mapping[str, Any]) -> None:
-    """Raise :class:`InputError` for an option of a fabric.yaml without ``congestion_control:
-    true``."""
-    for key in section:
-        if key in CC_OPTIONS and not section.get("congestion_control"):
-            raise InputError(f"sm.{key}: has no effect without congestion_control: true")

@@ -15,13 +15,13 @@ from softib.iba.mad_offsets import ATTR_AT, CLASS_AT, METHOD_AT
 from softib.iba.replication import RECORD_OCTETS, RECORDS_AT, RECORDS_ATTR, STATE_ATTR, ReplicaHead, ReplicaStatus
 from softib.iba.smp import PortInfo
 from softib.mad.batch import MadBatch
-from softib.mad.transactor import NEVER_PS, Completed, Transactor
+from softib.mad.transactor import NEVER_PS, Transactor
+from softib.sm.config import SmConfig
+from softib.sm.ha.election import SmState
 from softib.sm.journal import Journal
-from softib.sm.replication.messages import Record, head_of, reply, request
+from softib.sm.managers.partitions import Partition
 from softib.sm.replication.records import Copied, Source
-from softib.sm.replication.replica import Replica
-from softib.sm.replication.sender import Sender
-from softib.sm.state import SmState
+from softib.sm.replication.transfer import Record, Replica, Sender, head_of, reply, request
 
 __all__ = ["Replication"]
 
@@ -59,8 +59,7 @@ class Replication:
     """``source`` are the records of this manager as a master; ``replica`` those of its master.
     ``journal`` notes what changes."""
 
-    def __init__(self, source: Source, journal: Journal):
-        config = source.config
+    def __init__(self, source: Source, journal: Journal, config: SmConfig):
         self.source, self.journal, self.replica = source, journal, Replica()
         self.sender = Sender(config.sm_key)
         self.local_guid = 0
@@ -77,7 +76,7 @@ class Replication:
         replies = [r for i in query.tolist() if (r := self._answer(now_ps, inbox[i : i + 1], state)) is not None]
         answers = np.delete(np.arange(len(inbox)), query)
         self._transactor.receive(now_ps, inbox[answers] if len(answers) else None)
-        self._ended(now_ps)
+        self._ended()
         return MadBatch.concat(replies) if replies else None
 
     def postpone(self, by_ps: int) -> None:
@@ -92,23 +91,20 @@ class Replication:
             self._submit([(key, self.source.value(key)) for key in keys])
         if self._transactor.busy:
             self._transactor.receive(now_ps)
-            self._ended(now_ps)
+            self._ended()
         return self._transactor.send(now_ps)
 
-    def _ended(self, now_ps: int) -> None:
+    def _ended(self) -> None:
+        """Take the answers to own requests, and those that got none."""
         for done in self._transactor.completed():
-            self._take(now_ps, done)
-
-    def _take(self, now_ps: int, done: Completed) -> None:
-        for tag, mad in zip(done.tags.tolist(), done.batch.mad, strict=True):
-            guid, copy = self._sent.about.pop(tag, (0, 0))
-            head = None if done.timed_out else head_of(mad)
-            known = head is not None and head["sm_key"] == self.sender.sm_key
-            if guid:
-                self.sender.over(guid, copy, head["state"] if head is not None and known else -1)
-            else:
-                taken = head is not None and known and head["state"] == ReplicaStatus.TAKEN
-                self._asking.in_vain = 0 if taken else self._asking.in_vain + 1
+            for tag, mad in zip(done.tags.tolist(), done.batch.mad, strict=True):
+                guid, copy = self._sent.about.pop(tag, (0, 0))
+                head = {} if done.timed_out else head_of(mad)
+                status = head["state"] if head.get("sm_key") == self.sender.sm_key else -1
+                if guid:
+                    self.sender.over(guid, copy, status)
+                else:
+                    self._asking.in_vain = 0 if status == ReplicaStatus.TAKEN else self._asking.in_vain + 1
 
     def _answer(self, now_ps: int, query: MadBatch, state: SmState) -> MadBatch | None:
         mad = query.mad[0]
@@ -133,9 +129,9 @@ class Replication:
 
     # -- a master --
 
-    def swept(self, here: np.ndarray) -> None:
+    def swept(self, here: np.ndarray, partitions: tuple[Partition, ...] | None) -> None:
         """A sweep as master ended. ``here``: PortGUIDs of the subnet (uint64[n])."""
-        self.source.here = set(here.tolist())
+        self.source.here, self.source.partitions = set(here.tolist()), partitions
         if not self.sender.standbys:
             return
         before, self._of_sweep = self._of_sweep, self.source.of_sweep()
@@ -201,10 +197,10 @@ class Replication:
         """When a standby shall look at its own port (:meth:`located`)."""
         return self._asking.due_ps
 
-    def asks(self, now_ps: int) -> None:
-        """The own port is query: when the next time is due."""
+    def asks(self, now_ps: int, pause_ps: int) -> None:
+        """The own port is asked now: set when it is due next, at the latest after ``pause_ps``."""
         slow = self.replica.in_step or self._asking.in_vain >= TRIES
-        self._asking.due_ps = now_ps + (self.source.config.polling_timeout_ps if slow else ASK_SOON_PS)
+        self._asking.due_ps = now_ps + (pause_ps if slow else ASK_SOON_PS)
 
     def located(self, info: np.ndarray) -> None:
         """PortInfo (uint8[64]) of the own port: ask the master there, once there is a way to it."""

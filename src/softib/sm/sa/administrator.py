@@ -3,6 +3,9 @@ never an exception."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 import numpy as np
 
 from softib.iba.constants import MadStatus
@@ -16,18 +19,21 @@ from softib.iba.sa import (
     SaStatus,
 )
 from softib.mad.batch import MadBatch
-from softib.sm.inventory import Need
-from softib.sm.notices import Subscriptions
+from softib.sm.managers.partitions import Members
+from softib.sm.sa.alias_guids import AliasGuids
 from softib.sm.sa.fair_queue import FairQueue
-from softib.sm.sa.message import RESPONSE, fill, fill_table, reply_to
+from softib.sm.sa.inventory import Need
+from softib.sm.sa.mcmember_record import Multicast
+from softib.sm.sa.message import RESPONSE, Answer, Request, fill, fill_table, reply_to
 from softib.sm.sa.methods import DGID_AT, MULTICAST_PREFIX, answer_of
-from softib.sm.sa.records.mcmember import Multicast
-from softib.sm.sa.records.path import BIT
-from softib.sm.sa.records.service import Services
-from softib.sm.sa.request import Answer, Request
-from softib.sm.sa.state import SaState
+from softib.sm.sa.one_path import OnePath
+from softib.sm.sa.path_record import BIT, Paths
+from softib.sm.sa.service_record import Services
+from softib.sm.sa.subnet import Subnet
+from softib.sm.sa.subscriptions import Subscriptions
+from softib.sm.sa.views import Views
 
-__all__ = ["Administrator"]
+__all__ = ["Administrator", "Deferred"]
 
 H = SaHeader
 A, M, E = SaAttr, SaMethod, SaStatus
@@ -35,14 +41,68 @@ SA_CLASS_VERSION = 2
 STATUS = H.status.byte
 
 
-class Administrator(SaState):
-    """Answers for the subnet that :meth:`refresh` got last; before the first one requests get BUSY."""
+class Deferred(NamedTuple):
+    """A question (a batch of one), and the tables that must be read before it can be answered."""
+
+    need: Need
+    request: MadBatch
+
+
+class Administrator:
+    """Answers for the subnet that :meth:`refresh` got last (``subnet``); before the first one
+    requests get BUSY.
+
+    ``sm_info`` (returns uint8[64]) and ``other_managers`` (port of the database → SMInfo) are the
+    content of SMInfoRecord. ``tables`` are records by attribute that hold until the next sweep,
+    ``read`` those that devices answered.
+    """
 
     def __init__(self, sa_key: int, multicast: Multicast, subscriptions: Subscriptions, services: Services):
-        super().__init__(sa_key, multicast, subscriptions, services)
+        self.sa_key = sa_key
+        self.multicast: Multicast = multicast
+        self.subscriptions: Subscriptions = subscriptions
+        self.services: Services = services
+        self.aliases = AliasGuids()
         self.queue = FairQueue()
-        self.deferred: list[tuple[Need, MadBatch]] = []
+        self.deferred: list[Deferred] = []
         """Questions of the last batch that need tables of devices."""
+        self.subnet: Subnet | None = None
+        self.members: Members = Members.everybody(0)
+        self.paths: Paths | None = None
+        self.one_path: OnePath | None = None
+        self.views: Views | None = None
+        self.sm_info: Callable[[], np.ndarray] = lambda: np.zeros(64, np.uint8)
+        self.other_managers: dict[int, np.ndarray] = {}
+        self.tables: dict[int, np.ndarray] = {}
+        self.read: dict[Need, np.ndarray] = {}
+
+    # -- the subnet --
+
+    def close(self) -> None:
+        """Nobody's administrator."""
+        self.subnet = self.paths = self.one_path = self.views = None
+        self.members = Members.everybody(0)
+
+    def refresh(self, subnet: Subnet, members: Members) -> None:
+        """A sweep ended: from now on this is the subnet."""
+        self.subnet, self.members = subnet, members
+        self.paths = Paths(subnet, members)
+        self.views = Views(subnet, members)
+        self.one_path = OnePath(subnet, members, self.views.open)
+        self.renamed()
+        self.tables.clear()
+        self.read.clear()
+
+    def renamed(self) -> None:
+        """Alias GUIDs are others than before."""
+        self.administered.alias_guid, self.administered.alias_owner = self.aliases.columns()
+        self.tables.pop(int(SaAttr.GUID_INFO_RECORD), None)
+
+    @property
+    def administered(self) -> Subnet:
+        """``subnet``, where there is one."""
+        assert self.subnet is not None
+        return self.subnet
 
     # -- batches --
 
@@ -52,9 +112,9 @@ class Administrator(SaState):
         if len(requests) == 1 and self.one_path and (reply := self.one_path.reply(requests, self.sa_key)) is not None:
             return reply
         key = H.sm_key.get(requests.mad)
-        known = (key == 0) | (key == np.uint64(self.sa_key))
-        if not known.all():
-            requests = requests[known]
+        fits = (key == 0) | (key == np.uint64(self.sa_key))
+        if not fits.all():
+            requests = requests[fits]
         if not len(requests):
             return MadBatch.zeros(0)
         if self.subnet is None:
@@ -67,7 +127,7 @@ class Administrator(SaState):
         for i in np.flatnonzero(todo).tolist():
             answer = self._one(requests, i, now_ps)
             if answer.wait is not None:
-                self.deferred.append((answer.wait, requests[i : i + 1]))
+                self.deferred.append(Deferred(answer.wait, requests[i : i + 1]))
                 answered[i] = False
                 continue
             long = self._write(answer, int(requests.mad[i, METHOD_AT]), reply.mad[i])
@@ -159,18 +219,14 @@ class Administrator(SaState):
         """Put an answer into its MAD; returns the whole message where it is longer."""
         if answer.status or answer.records is None:
             fill(out, answer.status)
-        elif method in (M.GET, M.SET, M.DELETE):
-            self._single(answer.records, out)
-        else:
+        elif method not in (M.GET, M.SET, M.DELETE):
             self.queue.learned(int(H.attr_id.get(out)), len(answer.records))
             return fill_table(out, answer.records)
-        return None
-
-    def _single(self, records: np.ndarray, out: np.ndarray) -> None:
-        if len(records) == 1:
-            fill(out, 0, records[0])
+        elif len(answer.records) == 1:
+            fill(out, 0, answer.records[0])
         else:
-            fill(out, E.TOO_MANY_RECORDS if len(records) else E.NO_RECORDS)
+            fill(out, E.TOO_MANY_RECORDS if len(answer.records) else E.NO_RECORDS)
+        return None
 
 
 ASKING = (M.GET, M.GET_TABLE, M.GET_MULTI)

@@ -18,10 +18,9 @@ from softib.errors import InputError
 from softib.iba.constants import LID_MCAST_MAX, LID_MCAST_MIN
 from softib.iba.sa import InformInfo, Selector, ServiceRecord
 from softib.sm.managers.mcast_mgr import Group, Member
-from softib.sm.notices import Subscription
-from softib.sm.replication.records import Copied
-from softib.sm.sa.records.service import FOR_EVER, HEAD, NEVER_PS, PS_PER_S
-from softib.sm.sa_manager import SaManager
+from softib.sm.sa.service_record import FOR_EVER, HEAD, NEVER_PS, PS_PER_S
+from softib.sm.sa.subscriptions import Subscription
+from softib.sm.sa_manager import SaManager, SaRecords
 
 __all__ = ["dump", "read_dump"]
 
@@ -105,10 +104,10 @@ def _array(name: str, values: list[int], digits: int) -> str:
     return f"{name}={text(values[:half])}:{text(values[half:])}"
 
 
-def read_dump(text: str, path: str, now_ps: int) -> Copied:
+def read_dump(text: str, path: str, now_ps: int) -> SaRecords:
     """What a dump of ours or OpenSM's says. Raises :class:`InputError` with file and line for a
     record that cannot be read."""
-    out = Copied()
+    out = SaRecords()
     for number, line in enumerate(text.splitlines(), 1):
         head, found = line.lstrip().split(":")[0], dict(PAIR.findall(line))
         try:
@@ -185,7 +184,7 @@ def _read_subscription(line: str) -> Subscription:
     )
 
 
-def _read_service(found: dict[str, str], out: Copied, now_ps: int) -> None:
+def _read_service(found: dict[str, str], out: SaRecords, now_ps: int) -> None:
     lease = _number(found, "lease", FOR_EVER)
     fields = {name: np.array(_elements(found[name], digits), np.uint64) for name, digits in ARRAYS}
     record = R.pack(

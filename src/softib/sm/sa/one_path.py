@@ -1,7 +1,7 @@
 """One Get(PathRecord) alone, as a host's connection asks it: the columns' answer without columns.
 
 A column of one costs as much as a column of hundreds: three quarters of the time of a question that
-comes by itself. So the plain case is answered by numbers here; :mod:`softib.sm.sa.records.path`
+comes by itself. So the plain case is answered by numbers here; :mod:`softib.sm.sa.path_record`
 says what the rules are, and answers everything else, whatever is wrong included.
 """
 
@@ -18,10 +18,10 @@ from softib.iba.constants import MgmtClass
 from softib.iba.mad_offsets import ATTR_AT
 from softib.iba.sa import SA_DATA, PathRecord, SaAttr, SaHeader, SaMethod, mask_of
 from softib.mad.batch import MadBatch
-from softib.sm.sa.members import BASE, FULL, FULL_BIT, Members
+from softib.sm.managers.partitions import BASE, FULL, FULL_BIT, Members
 from softib.sm.sa.message import short_reply
 from softib.sm.sa.path_kernels import walk
-from softib.sm.sa.records.path import hops_table
+from softib.sm.sa.path_record import hops_table
 from softib.sm.sa.subnet import LINK_LOCAL, RATE_OF_RANK, Subnet
 
 __all__ = ["OnePath"]

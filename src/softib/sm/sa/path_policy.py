@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from softib.iba.constants import NodeType
-from softib.sm.managers.partitions import Partition
+from softib.sm.managers.partitions import BASE, Members, Partition
 from softib.sm.managers.qos_policy import MatchRule, PortGroup, QosPolicy, Ranges
-from softib.sm.sa.members import BASE, Members
 from softib.sm.sa.subnet import RATE_RANK, Subnet
 
 __all__ = ["NONE", "PathPolicy", "unmatched"]

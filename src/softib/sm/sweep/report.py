@@ -78,7 +78,7 @@ class SweepReport(SweepCounts):
     phase_s: dict[str, float] = field(default_factory=dict)
     """Phase → seconds."""
     sls: list[Any] = field(default_factory=list, metadata=HIDDEN)
-    """:class:`~softib.sm.tables.sl_check.SlTrouble` of SLs in use that a port drops or starves."""
+    """:class:`~softib.sm.managers.sl2vl.SlTrouble` of SLs in use that a port drops or starves."""
     tables_change: str = "unchanged"
     """Can a credit loop arise while forwarding tables change? acyclic, loop, loops-by-itself,
     unchanged; unknown-sls, sl2vl-changes, too-large, unknown-tables: nothing is known

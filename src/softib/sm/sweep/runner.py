@@ -10,9 +10,9 @@ from softib.mad.transactor import NEVER_PS, Transactor
 from softib.routing.engine import Routing
 from softib.routing.graph import SwitchGraph
 from softib.sm.database import Database
-from softib.sm.ha.mastership import Mastership
+from softib.sm.ha.election import SmEvent, SmState, next_state
+from softib.sm.ha.handover import Mastership
 from softib.sm.sa.path_policy import unmatched
-from softib.sm.state import SmEvent, SmState, next_state
 from softib.sm.sweep.phases import PHASES
 from softib.sm.sweep.rediscovery import Resume
 from softib.sm.sweep.report import PS_PER_S, SweepReport

@@ -15,8 +15,8 @@ import numpy as np
 from softib.mad.transactor import NEVER_PS
 from softib.sm.config import SmConfig
 from softib.sm.database import Database
+from softib.sm.ha.election import SmState
 from softib.sm.sa.subnet import Subnet
-from softib.sm.state import SmState
 
 __all__ = ["Schedule"]
 

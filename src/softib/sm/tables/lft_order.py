@@ -57,7 +57,8 @@ class LftUpdate:
             row, self._lid = np.nonzero(old[rows] != new[rows])
             self._switch = rows[row]
             order = np.ones(len(row), np.uint16)
-            rounds(old, new, _next_switch(graph), self._switch, self._lid, order)
+            if len(row):
+                rounds(old, new, _next_switch(graph), self._switch, self._lid, order)
         else:  # nothing forwards yet: one round, and nothing to order
             self.held = new
         self._value = new[self._switch, self._lid]
@@ -106,8 +107,9 @@ class LftUpdate:
         at = self._at
         return 0 < at < len(self._step) and bool(self._step[at - 1] // STAGE != self._step[at] // STAGE)
 
-    def next_round(self) -> tuple[np.ndarray, np.ndarray]:
-        """The Sets of the next round: (``switch * blocks + block`` of each, image uint8[n, 64])."""
+    def next_round(self) -> np.ndarray:
+        """The Sets of the next round: ``switch * blocks + block`` of each, whose image is that row
+        of :attr:`images`."""
         stop = self._at
         if self._at < len(self._switch):
             stop = int(np.searchsorted(self._step, self._step[self._at], side="right"))
@@ -120,8 +122,13 @@ class LftUpdate:
         sent = np.repeat(self._unwritten, self.blocks)
         sent[switch * self.blocks + lid // LFT_BLOCK] = True
         self._unwritten[:] = False
-        which = np.flatnonzero(sent)
-        return which, self.held.reshape(-1, LFT_BLOCK)[which]
+        return np.flatnonzero(sent)
+
+    @property
+    def images(self) -> np.ndarray:
+        """The blocks of :attr:`held`: uint8[switches * blocks, 64]. Rows that a round sends stay as
+        they are until the next."""
+        return self.held.reshape(-1, LFT_BLOCK)
 
     def lost(self, which: np.ndarray) -> None:
         """Nobody knows whether these Sets were done."""

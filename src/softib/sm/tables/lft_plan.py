@@ -15,10 +15,10 @@ from softib.routing.transition.transition import ONE_VL, SlUse, transition_loop,
 from softib.sm.config import SmConfig
 from softib.sm.database import Database
 from softib.sm.managers.link_mgr import fewest_data_vls
+from softib.sm.managers.sl2vl import sls_in_use
 from softib.sm.managers.ucast_mgr import LftStore
-from softib.sm.options.change import ChangeConfig
 from softib.sm.options.qos import DROP, QosConfig
-from softib.sm.tables.sl_check import sls_in_use
+from softib.sm.options.softib_options import ChangeConfig
 
 __all__ = ["AT_ONCE", "LftPlan", "plan_change"]
 
