@@ -203,7 +203,7 @@ def readers(folder: Path) -> dict[str, tuple[Any, Callable[[Path], Any]]]:
     from softib.monitor.ufm_telemetry import read_telemetry
     from softib.routing.chains import chain_policy
     from softib.routing.engines import torus_config
-    from softib.sm.managers import partitions, prefix_routes, qos_policy
+    from softib.sm.managers import partitions, qos_policy, router_mgr
     from softib.sm.options import fabric_yaml, file, link
     from softib.workloads import traffic_matrix, workload
     from softib.workloads.traces.forms import read_trace
@@ -237,7 +237,7 @@ def readers(folder: Path) -> dict[str, tuple[Any, Callable[[Path], Any]]]:
         "slurm": (SLURM, lambda p: (read_jobs(p), read_jobs(p, 6.0))), "pods": (PODS, lambda p: (read_jobs(p), read_jobs(p, 6.0))),
         "hosts": ("node[1-2]\nhost:8 slots=8\n", read_hosts), "partitions": (PARTITIONS, text(partitions.parse_partitions)),
         "opensm.conf": (OPENSM, text(file.read_options)), "qos policy": (QOS, text(qos_policy.parse_policy)),
-        "prefix routes": ("0xfec0000000000002 0x1\n* 0x2\n", text(prefix_routes.parse_prefix_routes)),
+        "prefix routes": ("0xfec0000000000002 0x1\n* 0x2\n", text(router_mgr.parse_prefix_routes)),
         "link policy": ("leaf[1-3,9] width=1x,4x speed=QDR,EDR fec=rs\n", text(link.parse_link_policy)), "guids": ("0x1\n0x2\n", lambda p: fabric_yaml.read_guids(str(p))),
         "torus": (TORUS, lambda p: _as_engine(torus_config.parse, p)), "groups": (GROUPS, chain("pgrp_policy_file")),
         "topologies": (TOPOLOGIES, chain("topo_policy_file")), "chain": (CHAIN, chain("rch_policy_file")), "goal": (GOAL, read_trace),

@@ -15,7 +15,7 @@ from softib.errors import SoftibError
 from softib.fabric.model import Fabric
 from softib.plural import counted
 from softib.result import Result
-from softib.routing.engine import ENGINES, NEEDS, RouteOptions, route
+from softib.routing.engine import NEEDS, RouteOptions, engines, route
 from softib.routing.graph import SwitchGraph
 from softib.routing.proof.verify import verify
 from softib.routing.remedy import remedy
@@ -140,14 +140,14 @@ def compare_engines(
             rows.append(_not_tried(name, graph.n_switches))
         else:
             rows.append(_row(name, fabric, graph, ends, options, seed))
-    order = [*ENGINES, part.engine]
+    order = [*engines(), part.engine]
     return sorted(rows, key=lambda r: (-(r.bisection or 0.0), not r.used, order.index(r.engine)))
 
 
 def _ready(options: RouteOptions | None) -> list[str]:
     """Engines that have what they need; minhop, which tells whether shortest paths make credit
     loops, is the first."""
-    return [name for name in ENGINES if not (name in NEEDS and not getattr(options, NEEDS[name], ""))]
+    return [name for name in engines() if not (name in NEEDS and not getattr(options, NEEDS[name], ""))]
 
 
 def _takes_long(name: str, switches: int, loops: bool) -> bool:

@@ -1,4 +1,4 @@
-"""How connections come about (IBA 12.9.7): REQ, REP and RTU, at both ends.
+"""Establishment of connections (IBA 12.9.7): REQ, REP and RTU, at both ends.
 
 A message that is not answered in time is sent again (IBA 12.9.8); an MRA asks the sender for
 patience (IBA 12.6.6).
@@ -33,8 +33,8 @@ __all__ = [
     "is_sidr",
     "may_wait",
     "other_transport",
+    "repeat_answer",
     "resend",
-    "send_again",
     "send_mra_for_rep",
     "send_mra_for_req",
     "send_rep",
@@ -143,7 +143,7 @@ def establish(cm: Connections, e: Endpoint, _: object) -> None:
 # -- repetitions --
 
 
-def send_again(cm: Connections, e: Endpoint, m: Message) -> None:
+def repeat_answer(cm: Connections, e: Endpoint, m: Message) -> None:
     """The peer repeats its message: the answer (REP or RTU) was lost."""
     cm.post(e, e.last_mad)
 

@@ -58,7 +58,8 @@ class Timing:
         return code_ms(self.response)
 
     def hold_ms(self, response: int) -> int:
-        """How long to hold a request whose sender waits ``response`` (a code) for an answer."""
+        """Return for how long to hold a request whose sender waits ``response`` (a code) for an
+        answer."""
         return min(self.early_ms, code_ms(response) // 2)
 
 
@@ -93,7 +94,7 @@ class Timers:
         self._running.pop((e, timer), None)
 
     def deadline_ps(self) -> int | None:
-        """When the first timer ends."""
+        """Return when the first timer ends, None without one."""
         while self._heap and self._running.get(self._heap[0][2:]) != self._heap[0][1]:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
@@ -114,7 +115,7 @@ there; None when they hold none."""
 
 
 def nothing_unread(qpn: int) -> Callable[[], bool] | None:
-    """Where there is no data path."""
+    """For ports without a data path."""
     return None
 
 
@@ -144,8 +145,8 @@ class Message(NamedTuple):
 
 
 class HeldDreq(NamedTuple):
-    """A DREQ that waits: ``unread`` tells whether the program still has completions to take, until
-    ``until_ps``."""
+    """A DREQ that waits: ``unread`` returns whether the program still has completions to take,
+    until ``until_ps``."""
 
     unread: Callable[[], bool]
     until_ps: int
@@ -155,8 +156,8 @@ class HeldDreq(NamedTuple):
 class Connections:
     """``find_listener(port, service_id)`` finds the id that listens; ``new_child(listener)`` makes
     the id of a request; ``report(endpoint, event, status, fields)`` reports an event;
-    ``node_guid(port)`` is a port's NodeGUID; ``unread(qpn)`` tells whether completions wait for the
-    program of a queue pair."""
+    ``node_guid(port)`` is a port's NodeGUID; ``unread(qpn)`` returns whether completions wait for
+    the program of a queue pair."""
 
     find_listener: Callable[[int, int], Endpoint | None]
     new_child: Callable[[Endpoint], Endpoint]
@@ -219,14 +220,16 @@ class Connections:
 
 
 def answered(e: Endpoint) -> None:
-    """The program has answered the request ``e``: it no longer counts for its listener's backlog."""
+    """The program has answered the request ``e``: it no longer counts for its listener's
+    backlog."""
     if e.listener is not None:
         e.listener.waiting -= 1
         e.listener = None
 
 
 def stray(m: Message) -> Endpoint:
-    """An endpoint that stands for the sender of ``m``, which no connection and no listener knows."""
+    """An endpoint that stands for the sender of ``m``, which no connection and no listener
+    knows."""
     req = m.fields
     if "primary_local_lid" in req:
         return Endpoint(

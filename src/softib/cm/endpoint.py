@@ -203,7 +203,7 @@ class QpType(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """What a program passes when it connects or accepts (``struct rdma_conn_param``)."""
+    """The parameters of a program that connects or accepts (``struct rdma_conn_param``)."""
 
     qpn: int = 0
     qkey: int = 0

@@ -110,7 +110,7 @@ def qp_types_of(req: dict[str, Any]) -> tuple[int, ...]:
 
 
 def event_fields(event: Event, message: dict[str, Any], head: int) -> dict[str, Any]:
-    """What an event carries of a message with the fields ``message``; ``head`` bytes of its private
+    """Return the fields of an event from those of its ``message``; ``head`` bytes of its private
     data are the CMA's.
 
     Resources swap: what the peer serves, this side may have outstanding.

@@ -106,7 +106,7 @@ def take_rej(cm: Connections, e: Endpoint, m: Message) -> None:
 
 
 CHECK_MS = 1
-"""How often it is checked whether the program has taken its completions."""
+"""Interval of the checks whether the program has taken its completions."""
 
 
 def _dreq(e: Endpoint) -> bytes:

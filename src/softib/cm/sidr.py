@@ -81,7 +81,7 @@ def resend_sidr_rep(cm: Connections, e: Endpoint, m: Message) -> None:
 
 
 def refuse_unserved(cm: Connections, e: Endpoint, m: Message) -> None:
-    """Nobody serves the ID."""
+    """The ID is not served."""
     fields = {"request_id": m.fields["request_id"], "service_id": m.service_id}
     mad = cm_mad(CmAttr.SIDR_REP, m.head.tid, status=SidrStatus.INVALID_SERVICE_ID, **fields)
     cm.post_pathless(m.port, m.slid, mad)

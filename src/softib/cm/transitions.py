@@ -2,7 +2,7 @@
 
 A row: in this state, on this input, where its guard holds, the action runs and the endpoint is in
 the next state. Of rows with the same state and input the first whose guard holds counts. What no
-row names changes nothing and is answered by nobody: a program's command in the wrong state, and a
+row names changes nothing and gets no answer: a program's command in the wrong state, and a
 message that is not expected there, which IBA 12.9.8 drops (LAP and APR always: there are no
 alternate paths here).
 
@@ -25,7 +25,7 @@ __all__ = ["ROWS", "TRANSITIONS", "Input", "Transition", "fire"]
 
 
 class Input(IntEnum):
-    """What can happen to an endpoint: a message, a command of its program, the end of a time."""
+    """Events of an endpoint: a message, a command of its program, the end of a time."""
 
     REQ = auto()
     MRA = auto()
@@ -74,7 +74,7 @@ def nothing(cm: Connections, e: Endpoint, _: object) -> None:
 
 S, I = State, Input  # noqa: E741
 DATA_FIRST, EARLY = "softib.cm.release", "softib.cm.connect"
-"""Where this CM does otherwise than Linux, and why."""
+"""Modules with the reasons for which softib's CM differs from Linux."""
 ROWS: tuple[Transition, ...] = tuple(
     Transition(state, what, action, then, when, rule)  # type: ignore[arg-type]
     for state, what, when, action, then, rule in (
@@ -119,7 +119,7 @@ ROWS: tuple[Transition, ...] = tuple(
         (S.REQ_RCVD, I.REJ, None, release.take_rej, S.IDLE, "IBA 12.9.7: the peer takes it back"),
         (S.REQ_RCVD, I.REJECT, None, release.reject_req, S.IDLE, "IBA 12.9.7"),
         (S.REQ_RCVD, I.DESTROY, None, release.reject_req, S.IDLE, "cm_destroy_id: reason 28"),
-        (S.REP_SENT, I.REQ, None, connect.send_again, S.REP_SENT, "cm_dup_req_handler"),
+        (S.REP_SENT, I.REQ, None, connect.repeat_answer, S.REP_SENT, "cm_dup_req_handler"),
         (S.REP_SENT, I.RTU, None, connect.establish, S.ESTABLISHED, "IBA 12.9.7"),
         (S.REP_SENT, I.NOTIFY, None, connect.establish, S.ESTABLISHED, "IBA 12.9.7; cm_establish"),
         (S.REP_SENT, I.MRA, None, connect.extend_timeout, S.REP_SENT, "IBA 12.6.6"),
@@ -135,7 +135,7 @@ ROWS: tuple[Transition, ...] = tuple(
         (S.REP_SENT, I.REJECT, None, release.withdraw_rep, S.IDLE, "ib_send_cm_rej"),
         (S.REP_SENT, I.DESTROY, None, release.withdraw_rep, S.IDLE, "cm_destroy_id: reason 28"),
         # a connection, and its end
-        (S.ESTABLISHED, I.REP, connect.has_rtu, connect.send_again, S.ESTABLISHED, "cm_dup_rep_handler"),
+        (S.ESTABLISHED, I.REP, connect.has_rtu, connect.repeat_answer, S.ESTABLISHED, "cm_dup_rep_handler"),
         (S.ESTABLISHED, I.REJ, None, release.take_rej, S.IDLE, "cm_rej_handler"),
         (S.ESTABLISHED, I.DREQ, release.dreq_is_held, nothing, S.ESTABLISHED, "the peer repeats its DREQ"),
         (S.ESTABLISHED, I.DREQ, release.has_unread, release.hold_dreq, S.ESTABLISHED, DATA_FIRST),
@@ -167,7 +167,7 @@ ROWS: tuple[Transition, ...] = tuple(
         (S.SIDR_REQ_RCVD, I.REJECT, None, sidr.reject_sidr_req, S.SIDR_DONE, "IBA 12.11.2, status 2"),
         (S.SIDR_REQ_RCVD, I.DESTROY, None, sidr.reject_sidr_req, S.IDLE, "cm_destroy_id: status 2"),
         (S.SIDR_DONE, I.SIDR_REQ, None, sidr.resend_sidr_rep, S.SIDR_DONE, "IBA 12.11"),
-        # an id that nobody waits for
+        # an id that no peer waits for
         *(
             (s, I.DESTROY, None, nothing, S.IDLE, "cm_destroy_id")
             for s in (S.IDLE, S.LISTEN, S.DREQ_SENT, S.TIMEWAIT, S.SIDR_REQ_SENT, S.SIDR_DONE)
@@ -182,9 +182,9 @@ TRANSITIONS: dict[tuple[State, Input], tuple[Transition, ...]] = {
 """Rows by (state, input)."""
 
 
-def fire(cm: Connections, e: Endpoint, what: Input, arg: Any = None) -> None:
-    """``what`` happens to ``e``. ``arg`` is the message, what the program passes, or None."""
-    for row in TRANSITIONS.get((e.state, what), ()):
+def fire(cm: Connections, e: Endpoint, trigger: Input, arg: Any = None) -> None:
+    """``trigger`` happens to ``e``. ``arg`` is the message, what the program passes, or None."""
+    for row in TRANSITIONS.get((e.state, trigger), ()):
         if row.when is None or row.when(cm, e, arg):
             break
     else:
@@ -194,4 +194,4 @@ def fire(cm: Connections, e: Endpoint, what: Input, arg: Any = None) -> None:
     e.state = row.next
     child = row.action(cm, e, arg)
     if child is not None:
-        fire(cm, child, what, arg)
+        fire(cm, child, trigger, arg)

@@ -97,7 +97,8 @@ class Outstanding:
         return rows
 
     def requests(self, rows: np.ndarray) -> MadBatch:
-        """The requests of ``rows``, as they were submitted (views where they are one whole chunk)."""
+        """The requests of ``rows``, as they were submitted (views where they are one whole
+        chunk)."""
         chunks = self.chunk[rows]
         parts = []
         for c in dict.fromkeys(chunks.tolist() if chunks[0] != chunks[-1] else [int(chunks[0])]):
@@ -121,7 +122,8 @@ class Outstanding:
         self.live = 0
 
     def _drop_finished(self) -> None:
-        """Forget the finished requests before the first live one, and octets that nobody needs."""
+        """Forget the finished requests before the first live one, and octets that are no longer
+        needed."""
         alive = np.flatnonzero(self.state[: self.n] != DONE)
         cut = int(alive[0]) if len(alive) else self.n
         kept = self.n - cut

@@ -1,5 +1,5 @@
-"""The subnet manager's database: the columns of a fabric, learned by MADs alone and grown as answers
-arrive.
+"""The subnet manager's database: the columns of a fabric, learned by MADs alone and grown as
+answers arrive.
 
 ``node``, ``portnum``, ``port`` (a row: ``node_base + portnum``) mean what they mean in a fabric;
 rows are in the order of discovery. A switch has rows for ports 0…NumPorts, a CA for 1…NumPorts.
@@ -194,8 +194,8 @@ class Database:
         """Ports that own LIDs: port 0 of each usable switch, and each CA port that answered; by
         PortGUID, the SM's first."""
         on_switch = self.is_switch[self.port_node]
-        own_lids = np.where(on_switch, self.port_num == 0, self.has_port_info) & self.node_ok[self.port_node]
-        rows = np.flatnonzero(own_lids)
+        has_lids = np.where(on_switch, self.port_num == 0, self.has_port_info) & self.node_ok[self.port_node]
+        rows = np.flatnonzero(has_lids)
         rows = rows[np.lexsort((self.port_num[rows], self.port_guid[rows]))]
         return np.concatenate([rows[rows == self.sm_port], rows[rows != self.sm_port]])
 

@@ -1,5 +1,5 @@
-"""What a manager would change, found out without changing it: every Set goes out as the Get of the
-same attribute.
+"""Dry run: the changes that a manager would make, without making them. Every Set goes out as the
+Get of the same attribute.
 
 The answer says what the device holds; the manager gets back what it wanted to set, as if it had
 been set, and goes on. So a whole sweep runs, and the differences are collected on the way. Nothing
@@ -128,17 +128,17 @@ class DryRun:
         return inbox
 
     def changes(self, db: Database) -> list[AttributeChange]:
-        """What would be different, by node (in the order of names), attribute and block or port."""
+        """Return the differences, by node (in the order of names), attribute and block or port."""
         where = _nodes_by_path(db)
-        found = []
+        changes = []
         for (path, attr, modifier), now in self._held.items():
             node = where.get(path, -1)
             rows = _differences(attr, modifier, now, self._then[path, attr, modifier])
             if rows:
                 guid = int(db.node_guid[node]) if node >= 0 else 0
                 name = db.name(node) if node >= 0 else "?"
-                found.append(AttributeChange(node, guid, name, _name(attr), modifier, rows))
-        return sorted(found, key=lambda c: (c.name, c.guid, c.attr, c.modifier))
+                changes.append(AttributeChange(node, guid, name, _name(attr), modifier, rows))
+        return sorted(changes, key=lambda c: (c.name, c.guid, c.attr, c.modifier))
 
 
 def _tid(mad: np.ndarray) -> int:
@@ -172,8 +172,9 @@ def _name(attr: int) -> str:
 
 
 def _after(attr: int, now: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """What the device would hold after Set(``wanted``): components whose zero means "no change"
-    stay (IBA 14.2.5.6), PortStateChange is cleared (14.2.5.4), VPortStateChange likewise."""
+    """Return the content of the device after Set(``wanted``): components whose zero means "no
+    change" stay (IBA 14.2.5.6), PortStateChange is cleared (14.2.5.4), VPortStateChange
+    likewise."""
     then = wanted.copy()
     if attr == SmpAttr.PORT_INFO:
         for f in (*NO_CHANGE_FIELDS, PortInfo.port_state):

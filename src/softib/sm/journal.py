@@ -1,5 +1,5 @@
-"""The journal of an administrator: keys of the records that changed since it was last read. Standbys
-get those alone (:mod:`softib.sm.replication`)."""
+"""The journal of an administrator: keys of the records that changed since it was last read.
+Standbys get those alone (:mod:`softib.sm.replication`)."""
 
 from __future__ import annotations
 

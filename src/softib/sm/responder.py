@@ -47,22 +47,22 @@ def answer(
     mads: MadBatch,
     sm_info: np.ndarray,
     mkeys_of: KeysOf = lambda lids: dict.fromkeys(lids.tolist(), 0),
-    known: bool = True,
+    has_guid: bool = True,
 ) -> Unsolicited:
-    """What ``mads`` (SMP requests and traps) mean, and the answers to them.
+    """Sort ``mads`` (SMP requests and traps), and answer them.
 
-    ``sm_info`` uint8[64] is what SMInfo answers; ``mkeys_of`` tells which M_Keys ports hold: a
+    ``sm_info`` uint8[64] is what SMInfo answers; ``mkeys_of`` returns the M_Keys that ports hold: a
     TrapRepress with another one is a violation there, and raises a trap of its own (IBA 14.2.4).
     While a port's is not known yet its trap stands: it will be repeated. A Set(SMInfo) with a
     modifier that means nothing is refused as a bad field. While the manager does not know its own
-    GUID (not ``known``) SMInfo is left without an answer: OpenSM takes one with GUID 0 for no
+    GUID (not ``has_guid``) SMInfo is left without an answer: OpenSM takes one with GUID 0 for no
     manager at all, and becomes master beside it. What is neither question nor trap is left without
     an answer.
     """
     mad = mads.mad
     method, attr = MadHeader.method.get(mad), MadHeader.attr_id.get(mad)
     smp = np.isin(MadHeader.mgmt_class.get(mad), (MgmtClass.SUBN_LID, MgmtClass.SUBN_DR))
-    question = smp & known & (attr == SmpAttr.SM_INFO) & np.isin(method, (Method.GET, Method.SET))
+    question = smp & has_guid & (attr == SmpAttr.SM_INFO) & np.isin(method, (Method.GET, Method.SET))
     trap = smp & (attr == SmpAttr.NOTICE) & (method == Method.TRAP)
     notices = mad[trap][:, DATA_AT : DATA_AT + 64]
     calls = (Notice.is_generic.get(notices) == 1) & np.isin(Notice.trap_number.get(notices), SWEEP_TRAPS)
@@ -98,7 +98,7 @@ def _device(notices: np.ndarray) -> np.ndarray:
 
 
 class Responder:
-    """``sent`` tells how many MADs the manager has sent (ActCount of SMInfo)."""
+    """``sent`` returns how many MADs the manager has sent (ActCount of SMInfo)."""
 
     def __init__(self, mastership: Mastership, sent: Callable[[], int]):
         self.mastership, self.sent = mastership, sent
@@ -115,7 +115,7 @@ class Responder:
             reply = self.replication.receive(now_ps, inbox[copies], self.mastership.state)
             out += [reply] if reply is not None else []
             inbox = inbox[~copies]
-        # A request of ours that the wire hands back (umad's ETIMEDOUT) is no question; its retry stands anyway.
+        # A request that the wire hands back (umad's ETIMEDOUT) is no question; its retry stands anyway.
         is_request = (inbox.mad[:, METHOD_AT] < RESPONSE_BIT) & (inbox.status == SendStatus.OK)
         if is_request.any():
             alone = bool(is_request.all())
@@ -135,9 +135,9 @@ class Responder:
         to_sa = requests.mad[:, CLASS_AT] == MgmtClass.SUBN_ADM
         if to_sa.all() and master.state == SmState.MASTER:
             return self._administer(now_ps, requests)
-        known = self.replication.local_guid != 0
+        has_guid = self.replication.local_guid != 0
         mkeys, lids = master.has.stores.mkeys, master.has.lids
-        answered = answer(requests[~to_sa], self.sm_info(), lambda at: mkeys.of_lids(at, db, lids), known)
+        answered = answer(requests[~to_sa], self.sm_info(), lambda at: mkeys.of_lids(at, db, lids), has_guid)
         if answered.suspects and master.state in SWEEPS_IN:
             master.schedule.suspect_lids(answered.suspects, db, self.sa_manager.subnet)
         for modifier, info in answered.controls:

@@ -30,8 +30,8 @@ __all__ = ["SaManager", "SaRecords"]
 
 REPORT_WINDOW = 64
 BUDGET = 1024.0
-"""How much is answered in a step (:mod:`softib.sm.sa.fair_queue`): about 20 ms, so that no SMP
-waits longer for the manager."""
+"""Cost of the requests that are answered in a step (:mod:`softib.sm.sa.fair_queue`): about 20 ms,
+so that no SMP waits longer for the manager."""
 IN_SERVICE, OUT_OF_SERVICE = 64, 65
 LINK_LOCAL, HOPS_MAX = 2, 255
 
@@ -87,8 +87,8 @@ class SaManager:
     # -- being master --
 
     def restore(self, copy: SaRecords, config: SmConfig) -> None:
-        """What the master before knew. Its partitions' groups are kept where partitions of
-        ``config`` keep them."""
+        """Restore the records of the previous master. Its partitions' groups are kept where
+        partitions of ``config`` keep them."""
         self.close()
         self.config = config
         for group in copy.groups:
@@ -103,16 +103,16 @@ class SaManager:
     def open(self, subnet: Subnet, members: Members) -> None:
         """A sweep ended. What left the subnet is forgotten, and subscribers get GID In Service and
         Out of Service notices."""
-        known, first = self.known, self.subnet is None
+        registered, first = self.known, self.subnet is None
         if first:
             self._partition_groups(subnet)
         self.sa.refresh(subnet, members)
         self._restored = None
-        if known is None:
+        if registered is None:
             return
         if first:
             self._end_deserted(self.groups.groups.values())
-        old, new = set(known.tolist()), set(subnet.end_guid.tolist())
+        old, new = set(registered.tolist()), set(subnet.end_guid.tolist())
         for guid in sorted(new - old):
             self._report_gid(IN_SERVICE, (self.config.subnet_prefix, guid))
         left = old - new
@@ -196,7 +196,7 @@ class SaManager:
     # -- questions --
 
     def sm_info(self, local_info: Callable[[], np.ndarray], others: dict[int, np.ndarray]) -> None:
-        """What SMInfoRecord tells from now on (``local_info`` is called when somebody asks)."""
+        """Set the content of SMInfoRecord (``local_info`` is called for each request)."""
         self.sa.sm_info, self.sa.other_managers = local_info, others
 
     def answer(self, requests: MadBatch, now_ps: int) -> MadBatch:

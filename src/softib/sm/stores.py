@@ -1,5 +1,5 @@
-"""What devices hold by what the manager wrote: it outlives a sweep, so that the next one sends only
-changes."""
+"""Stores of the tables that the manager wrote to devices: they outlive a sweep, so that the next
+one sends only changes."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class TableStore:
             for (guid, number, attr, modifier), image in self.held.items():
                 if (guid, attr) in self._touched:
                     images.setdefault((guid, attr), []).append((number, modifier, image))
-            self._digests |= {place: _digest(found) for place, found in images.items()}
+            self._digests |= {place: _digest(attributes) for place, attributes in images.items()}
             self._touched.clear()
         return self._digests
 
@@ -87,7 +87,7 @@ class TableStore:
         self, db: Database, attr: int, ports: np.ndarray, modifier: np.ndarray, data: np.ndarray
     ) -> np.ndarray:
         """bool[n]: attributes of devices that hold, by what was copied, just these; ports that came
-        up anew lost theirs all the same."""
+        up again lost theirs all the same."""
         out = np.zeros(len(ports), bool)
         guids = np.array(sorted(guid for guid, what in self.copied if what == attr), np.uint64)
         rows = (
@@ -96,11 +96,11 @@ class TableStore:
         of_device: dict[int, list[int]] = {}
         for row, guid in zip(rows.tolist(), db.node_guid[db.port_node[ports[rows]]].tolist(), strict=True):
             of_device.setdefault(guid, []).append(row)
-        for guid, mine in of_device.items():
-            image = {(int(db.port_num[ports[i]]), int(modifier[i])): data[i].tobytes() for i in mine}
+        for guid, rows_of_device in of_device.items():
+            image = {(int(db.port_num[ports[i]]), int(modifier[i])): data[i].tobytes() for i in rows_of_device}
             digest = _digest([(*place, what) for place, what in image.items()])
             if digest == self.copied[guid, attr]:
-                out[mine] = True
+                out[rows_of_device] = True
                 self.held |= {(guid, number, attr, m): what for (number, m), what in image.items()}
                 self._digests[guid, attr] = digest
         self.copied = {place: digest for place, digest in self.copied.items() if place[1] != attr}
@@ -114,8 +114,8 @@ def _digest(images: list[tuple[int, int, bytes]]) -> bytes:
 
 
 class ArStore:
-    """What outlives a sweep: the tables that switches hold, and the numbers of their groups, by
-    NodeGUID and ports."""
+    """State of adaptive routing that outlives a sweep: the tables that switches hold, and the
+    numbers of their groups, by NodeGUID and ports."""
 
     def __init__(self) -> None:
         self.tables = TableStore()
@@ -148,12 +148,12 @@ class Stores:
     aggregation_caps: dict[int, np.ndarray] = field(default_factory=dict)
     """NodeGUID → what an aggregation node answered to ANInfo."""
     trained: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
-    """(NodeGUID, portnum) → width and speed for which its link was trained anew."""
+    """(NodeGUID, portnum) → width and speed for which its link was trained again."""
     extensions: HeldExtensions = field(default_factory=dict)
     pkeys: PkeyTables = field(default_factory=dict)
     routers: RouterTables = field(default_factory=RouterTables)
     mkeys: MKeys = field(default_factory=MKeys)
-    """M_Keys of end ports: nobody forgets them."""
+    """M_Keys of end ports; never forgotten."""
 
     @property
     def copied(self) -> tuple[TableStore, ...]:
@@ -161,7 +161,8 @@ class Stores:
         return self.qos, self.congestion
 
     def trust_nothing(self) -> None:
-        """A whole sweep asks every device for what it holds and can, where there is a Get for it."""
+        """A whole sweep asks every device for what it holds and can, where there is a Get for
+        it."""
         self.pkeys.clear()
         self.extensions.clear()
         self.ar.caps.clear()

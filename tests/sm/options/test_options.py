@@ -17,7 +17,7 @@ from softib.live.internal_sm.guid2lid import read_lids, write_lids
 from softib.live.internal_sm.settings import ManagerSettings
 from softib.sm.config import SmConfig
 from softib.sm.managers import link_mgr
-from softib.sm.options.congestion import CC_OPTIONS, congestion_config
+from softib.sm.managers.congestion_mgr import CC_OPTIONS, congestion_config
 from softib.sm.options.fabric_yaml import CHAIN_FILES
 from softib.sm.options.file import OPTIONS, read_options
 from softib.sm.options.link import LINK_OPTIONS, LinkPolicy, LinkRule, link_policy

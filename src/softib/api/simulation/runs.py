@@ -74,9 +74,9 @@ class Run:
 
     def variant(self, changes: Mapping[str, str]) -> Run:
         """Run it again with ``changes`` (for example ``{"engine": "updn"}``)."""
-        from softib.routing.engine import ENGINES
+        from softib.routing.engine import engines
 
-        engine = self.engine if self.settings.lfts is None and self.engine in ENGINES else None
+        engine = self.engine if self.settings.lfts is None and self.engine in engines() else None
         return self.settings.make(changes, changes.get("engine") or engine)
 
     @property

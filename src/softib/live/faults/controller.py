@@ -43,7 +43,7 @@ AMOUNTS: dict[str, tuple[str, Callable[[LinkFaults, int, float, int], None]]] = 
 }
 """Faults that are one number, of which 0 heals → its option, and what plants it."""
 TRAINING_PS = PS
-"""How long a link polls and trains before it is up again: 1 s, so that whoever looks can see it
+"""How long a link polls and trains before it is up again: 1 s, long enough to be seen
 down."""
 
 
@@ -169,9 +169,10 @@ class FaultController:
         self.planted.forget(kind, port)
         if options[option]:
             self.planted.add(kind, port, options, now_ps)
+        link = self._link(port)
         if kind == "flow-control":
-            return self._link(port)
-        return replace(self._link(port), errors=ExpectedErrors(**self.faults.expected_errors(port)))
+            return link
+        return replace(link, errors=ExpectedErrors(**self.faults.expected_errors(port)))
 
     def _hot_module(self, port: int, options: dict[str, Any], now_ps: int) -> FaultReply:
         self.faults.optics.heat(port, float(options["celsius"]))
@@ -279,8 +280,8 @@ class FaultController:
             self._changed(now_ps)
 
     def settle(self, now_ps: int) -> None:
-        """Counters of ports with a fault are right as of now, for whoever reads the mapped arrays
-        and not the PMA."""
+        """Bring the counters of ports with a fault up to now, for readers of the mapped arrays, which
+        do not ask the PMA."""
         ports = self.faults.marked()
         if len(ports):
             peers = self.fabric.port_peer[ports]  # the port that faces a slow one has no fault, and waits

@@ -2,9 +2,9 @@
 of class 0x0b, and gives jobs a tree.
 
 All layouts of that class are softib's own (:mod:`softib.iba.sharp`), so this manager knows softib's
-devices alone. A node whose part changed gets all of it anew: its QPs are taken back (which ends its
-trees), reserved, connected, and named in its trees, in that order; a node whose part stayed is left
-alone. The class is addressed by LID, so it comes last in a sweep.
+devices alone. A node whose part changed gets all of it again: its QPs are taken back (which ends
+its trees), reserved, connected, and named in its trees, in that order; a node whose part stayed is
+left alone. The class is addressed by LID, so it comes last in a sweep.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ __all__ = ["AggregationManager", "AggregationPhases"]
 
 @dataclass
 class Part:
-    """What one aggregation node shall hold: contexts of its QPs 1 …, and its trees: (modifier,
+    """The content of one aggregation node: contexts of its QPs 1 …, and its trees: (modifier,
     TreeConfig), (modifier, QuotaConfig)."""
 
     qps: list[bytes]
@@ -88,24 +88,25 @@ class AggregationManager:
 
     # -- what nodes can --
 
-    def ask(self, queue: RequestQueue, known: dict[int, np.ndarray], fresh: np.ndarray) -> None:
-        """Get(ANInfo) of the nodes that are not ``known`` (NodeGUID → answer, of sweeps before), or
-        whose port came up anew (``fresh`` bool[ports]). Tags are rows of ``nodes``."""
+    def ask(self, queue: RequestQueue, held_caps: dict[int, np.ndarray], fresh: np.ndarray) -> None:
+        """Queue Get(ANInfo) of the nodes that ``held_caps`` (NodeGUID → answer in an earlier sweep)
+        does not have, or whose port came up again (``fresh`` bool[ports]). Tags are rows of
+        ``nodes``."""
         if not len(self.nodes):
             self.notes.append("aggregation: the subnet has no aggregation node")
-        answers = [known.get(guid) for guid in self.db.node_guid[self.nodes].tolist()]
+        answers = [held_caps.get(guid) for guid in self.db.node_guid[self.nodes].tolist()]
         wanted = [row for row, answer in enumerate(answers) if answer is None or fresh[self.port[row]]]
         for row, answer in enumerate(answers):
             if answer is not None:
                 self.caps[row] = answer
         self._put(queue, Method.GET, ANInfo.attr, np.array(wanted, np.int64), 0, None)
 
-    def heard(self, tags: np.ndarray, data: np.ndarray, known: dict[int, np.ndarray]) -> None:
-        """ANInfo of nodes; ``known`` learns of it."""
+    def heard(self, tags: np.ndarray, data: np.ndarray, held_caps: dict[int, np.ndarray]) -> None:
+        """Take ANInfo of nodes, and enter it into ``held_caps``."""
         self.caps[tags] = np.stack(
             [f.get(data) for f in (ANInfo.tree_cap, ANInfo.streaming_tree_cap, ANInfo.child_cap)], axis=1
         )
-        known.update(zip(self.db.node_guid[self.nodes[tags]].tolist(), self.caps[tags], strict=True))
+        held_caps.update(zip(self.db.node_guid[self.nodes[tags]].tolist(), self.caps[tags], strict=True))
 
     # -- trees --
 
@@ -129,9 +130,9 @@ class AggregationManager:
             self.tree_list.append(self._without_crowds(AggregationTree(tree, streaming, int(rows[root]), parent)))
         self._make_parts()
 
-    def _most(self, wanted: int, room: int, what: str) -> int:
+    def _most(self, wanted: int, room: int, kind: str) -> int:
         if wanted > room:
-            self.notes.append(f"aggregation: {wanted} {what} are wanted, every node holds {room}")
+            self.notes.append(f"aggregation: {wanted} {kind} are wanted, every node holds {room}")
         return min(wanted, max(room, 0))
 
     def _without_crowds(self, tree: AggregationTree) -> AggregationTree:
@@ -226,7 +227,7 @@ class AggregationManager:
 
     def queue_qps(self, queue: RequestQueue, fresh: np.ndarray) -> None:
         """Take back and reserve the QPs of every node whose part changed; ``fresh`` bool[ports]:
-        ports that came up anew."""
+        ports that came up again."""
         for row, port in enumerate(self.port.tolist()):
             if fresh[port]:
                 self.held.pop(int(self.db.node_guid[self.nodes[row]]), None)

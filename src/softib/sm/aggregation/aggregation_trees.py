@@ -40,8 +40,8 @@ class AggregationTree:
 
 @dataclass(frozen=True)
 class Job:
-    """What a job uses of a tree: the aggregation node of each of its hosts, the nodes between, and
-    the one where all meet."""
+    """The part of a tree that a job uses: the aggregation node of each of its hosts, the nodes
+    between, and the one where all meet."""
 
     tree: int
     node_of_host: np.ndarray

@@ -1,10 +1,10 @@
-"""Which of several subnet managers is the master (IBA 14.4.1): the state machine as a table, and the
-rank of managers: priority, then the lower GUID.
+"""Election of the master among several subnet managers (IBA 14.4.1): the state machine as a table,
+and the rank of managers: priority, then the lower GUID.
 
 A manager that discovers asks every port that says IsSM for its SMInfo. One that finds a master, or
 a manager of higher rank, stands by and polls; a master that finds a higher one hands over; a
-standby whose master is silent for some polls discovers again. Events come from here, from Set(SMInfo)
-of other managers (:mod:`softib.sm.responder`) and from sweeps.
+standby whose master is silent for some polls discovers again. Events come from here, from
+Set(SMInfo) of other managers (:mod:`softib.sm.responder`) and from sweeps.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class SmState(IntEnum):
 
 
 class SmEvent(IntEnum):
-    """What can happen to a subnet manager."""
+    """Events of a subnet manager."""
 
     DISCOVERY_COMPLETED = 0  # the sweep ended and found no manager that ranks higher
     MASTER_FOUND = 1  # a master, or a manager of higher rank, answered SMInfo
@@ -118,9 +118,9 @@ class Election:
         self.failures += 1
         queue.get(SmpAttr.SM_INFO, db.port_route[[self.polled]], np.array([self.polled]))
 
-    def control(self, db: Database, queue: RequestQueue, port: int, what: SmControl, sm_info: np.ndarray) -> None:
+    def control(self, db: Database, queue: RequestQueue, port: int, order: SmControl, sm_info: np.ndarray) -> None:
         """Queue Set(SMInfo) to the manager at ``port``."""
-        queue.set(SmpAttr.SM_INFO, db.port_route[[port]], np.array([port]), int(what), sm_info.reshape(1, 64))
+        queue.set(SmpAttr.SM_INFO, db.port_route[[port]], np.array([port]), int(order), sm_info.reshape(1, 64))
 
     def heard(self, tags: np.ndarray, data: np.ndarray) -> None:
         """Answers to Get(SMInfo). A manager with another SM_Key takes no part in the election."""
@@ -138,20 +138,20 @@ class Election:
 
     def higher(self, local_guid: int) -> list[int]:
         """Ports of active managers that outrank this one, the highest first."""
-        mine = (self.priority, -local_guid)
+        rank = (self.priority, -local_guid)
         able = [p for p, i in self.others.items() if int(SMInfo.sm_state.get(i)) in CAN_MASTER]
-        above = [p for p in able if self._rank(self.others[p]) > mine]
+        above = [p for p in able if self._rank(self.others[p]) > rank]
         return sorted(above, key=lambda p: self._rank(self.others[p]), reverse=True)
 
     def masters(self) -> list[int]:
         """Ports of managers that say they are masters, the highest first."""
-        found = [p for p, i in self.others.items() if int(SMInfo.sm_state.get(i)) == SmState.MASTER]
-        return sorted(found, key=lambda p: self._rank(self.others[p]), reverse=True)
+        ports = [p for p, i in self.others.items() if int(SMInfo.sm_state.get(i)) == SmState.MASTER]
+        return sorted(ports, key=lambda p: self._rank(self.others[p]), reverse=True)
 
     def rivals(self, local_guid: int) -> tuple[list[int], list[int]]:
         """As a master: ports of other masters above this one and below it, the highest first."""
-        mine, masters = (self.priority, -local_guid), self.masters()
-        above = [p for p in masters if self._rank(self.others[p]) > mine]
+        rank, masters = (self.priority, -local_guid), self.masters()
+        above = [p for p in masters if self._rank(self.others[p]) > rank]
         return above, masters[len(above) :]
 
     def stands_back(self, local_guid: int) -> bool:

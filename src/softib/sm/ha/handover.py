@@ -1,5 +1,5 @@
-"""Mastership of a subnet: this manager's state, Set(SMInfo) of other managers, and what is handed over
-and inherited (IBA 14.4.1)."""
+"""Mastership of a subnet: this manager's state, Set(SMInfo) of other managers, and what is handed
+over and inherited (IBA 14.4.1)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SWEEPS_IN = (SmState.DISCOVERING, SmState.MASTER)
 
 @dataclass
 class Holdings:
-    """What a manager has as a master, and gives up or takes over."""
+    """The state of a master that is handed over or taken over."""
 
     sa_manager: SaManager
     replication: Replication
@@ -71,9 +71,9 @@ class Mastership:
         if not self.controls_due:
             self.controls_due.append((self.heir, SmControl.HANDOVER))
             self.heir = -1
-        port, what = self.controls_due.pop(0)
-        self.election.polled = port if what == SmControl.HANDOVER else self.election.polled
-        return port, what
+        port, order = self.controls_due.pop(0)
+        self.election.polled = port if order == SmControl.HANDOVER else self.election.polled
+        return port, order
 
     def lead(self, now_ps: int, subnet: Subnet, members: Members, local_guid: int) -> None:
         """A sweep as master is over. A higher manager that it found takes over when it has a copy
@@ -111,7 +111,7 @@ class Mastership:
         if self.state == SmState.STANDBY:
             self.has.replication.located(info)
         elif int(PortInfo.master_sm_lid.get(info)) != int(PortInfo.lid.get(info)):
-            self.has.stores.clear()  # a rival, who may be gone when the sweep looks for it, wrote the tables
+            self.has.stores.clear()  # a rival, which may be gone when the sweep looks for it, wrote the tables
             self.schedule.call()
 
     def stand_back(self, now_ps: int) -> None:
@@ -121,18 +121,18 @@ class Mastership:
         self.has.sa_manager.close()
         self.has.replication.stand_by(now_ps)
 
-    def control(self, now_ps: int, what: SmControl, info: np.ndarray) -> None:
+    def control(self, now_ps: int, order: SmControl, info: np.ndarray) -> None:
         """Set(SMInfo) of another manager. One with another SM_Key is not heard."""
         if int(SMInfo.sm_key.get(info)) != self.config.sm_key:
             return
         port = self.election.port_of(int(SMInfo.guid.get(info)))
-        if what == SmControl.HANDOVER and self.state in (SmState.STANDBY, SmState.MASTER):
+        if order == SmControl.HANDOVER and self.state in (SmState.STANDBY, SmState.MASTER):
             self.controls_due += [(port, SmControl.ACKNOWLEDGE)] if port >= 0 else []
             self.has.stores.clear()  # it wrote them meanwhile
             self.schedule.call()
-        if what == SmControl.ACKNOWLEDGE and port >= 0:
+        if order == SmControl.ACKNOWLEDGE and port >= 0:
             self.election.polled = port
-        self.event(now_ps, EVENT_OF[what])
+        self.event(now_ps, EVENT_OF[order])
 
     def event(self, now_ps: int, event: SmEvent) -> None:
         """The state machine takes ``event``."""
@@ -161,8 +161,8 @@ class Mastership:
         self.heir = -1
 
     def _take_over(self) -> None:
-        """What the master before knew holds on, where it was copied; else everybody subscribes and
-        joins anew."""
+        """Restore the state of the previous master where it was copied; otherwise all clients
+        subscribe and join again."""
         has = self.has
         has.sa_manager.close()
         has.replication.lead()

@@ -1,5 +1,5 @@
-"""Isolation of ports: a port whose link falls again and again, or that floods the manager with traps,
-is taken out for a while.
+"""Isolation of ports: a port whose link falls again and again, or that floods the manager with
+traps, is taken out for a while.
 
 Each fall makes a sweep, moves routes and loses packets. A switch port whose link fell
 ``flap_threshold`` times within ``flap_window`` seconds gets PortPhysState Disabled (IBA 14.2.5.6),
@@ -77,7 +77,7 @@ class FlappingPorts:
             self._out.append(location)
 
     def due_ps(self) -> int:
-        """When :meth:`queue` has something to send (0: now)."""
+        """Return when :meth:`queue` has something to send (0: now)."""
         return 0 if self._out else min(self.isolated.values(), default=NEVER_PS)
 
     def queue(self, db: Database, queue: RequestQueue, now_ps: int) -> None:
@@ -94,13 +94,13 @@ class FlappingPorts:
             queue.set(SmpAttr.PORT_INFO, db.port_route[rows], rows, db.port_modifier(rows), image)
 
     def lines(self, db: Database) -> list[str]:
-        """What is taken out, for the notes of a sweep."""
+        """Return a note on each isolated port."""
         named = [(db.node_of(guid), portnum, why) for (guid, portnum), why in self._why.items()]
         return [f"{db.name(node)}[{portnum}] is isolated: {why}" for node, portnum, why in named if node >= 0]
 
     def clear(self) -> None:
-        """Another manager has the subnet; ports that are taken out stay so until somebody gives
-        them back."""
+        """Another manager has the subnet; ports that are taken out stay so until they are
+        enabled."""
         self.isolated.clear()
         self._why.clear()
         self._falls.clear()

@@ -34,7 +34,7 @@ class ArManager:
     """One sweep's work: :meth:`ask`, :meth:`heard`, then :meth:`queue_groups`, :meth:`queue_lids`
     and :meth:`queue_info`.
 
-    ``config`` None: switches that were told to route adaptively are told not to.
+    ``config`` None: adaptive routing is switched off where it was on.
     """
 
     def __init__(self, db: Database, graph: SwitchGraph, routing: Routing, config: ArConfig | None, store: ArStore):
@@ -58,9 +58,9 @@ class ArManager:
         rows = np.flatnonzero(np.isin(device, list(AR_SWITCHES)))
         if not len(rows):
             self.notes.append("adaptive routing: no switch here can (Switch-IB 2 and later)")
-        known = np.array([self.store.caps.get(guid, -1) for guid in self.graph.switch_guid[rows].tolist()], np.int64)
-        self.caps[rows] = np.maximum(known, 0)
-        rows = rows[known < 0]
+        caps = np.array([self.store.caps.get(guid, -1) for guid in self.graph.switch_guid[rows].tolist()], np.int64)
+        self.caps[rows] = np.maximum(caps, 0)
+        rows = rows[caps < 0]
         queue.get(INFO, self._route(rows), rows.astype(np.int64))
 
     def _possible(self) -> bool:
@@ -84,7 +84,8 @@ class ArManager:
     # -- tables --
 
     def queue_groups(self, queue: RequestQueue, reset: np.ndarray) -> None:
-        """Put a Set for each block of groups that is not held. ``reset``: nodes that hold nothing."""
+        """Put a Set for each block of groups that is not held. ``reset``: nodes that hold
+        nothing."""
         for node in reset.tolist():
             self.store.forget(int(self.db.node_guid[node]))
         rows = self.switches
@@ -161,8 +162,8 @@ class ArManager:
         return out
 
     def queue_info(self, queue: RequestQueue) -> None:
-        """Put a Set(ARInfo) where it is not held; a switch that takes no part any more is told to
-        stop."""
+        """Put a Set(ARInfo) where it is not held; a switch that no longer takes part gets
+        zeros."""
         if self.config is None:
             on = np.zeros(0, np.int64)
         else:

@@ -1,7 +1,7 @@
-"""Which end port gets which LIDs (IBA 4.1.3, 14.4.3).
+"""Assignment of LIDs to end ports (IBA 4.1.3, 14.4.3).
 
 OpenSM's rules: a port gets the LIDs that are remembered of it (OpenSM's guid2lid file), else keeps
-the one it has when it is valid, and LIDs of ports that are away are given to nobody as long as
+the one it has when it is valid, and LIDs of ports that are away stay unassigned as long as
 others are free; the manager's own port is served first, the others by ascending PortGUID, each with
 the lowest LIDs that are free. A CA port owns 2^LMC LIDs, the first a multiple of 2^LMC; port 0 of a
 switch owns one. With an LMC of 0 the LIDs are OpenSM's; with another one the blocks are given first

@@ -1,5 +1,5 @@
-"""The widths, speeds and FEC modes that ports may train to: OpenSM's ``force_link_…`` and ``fdr10``,
-and a file of rules by port (IBA 14.2.5.6, 7.2.7).
+"""The widths, speeds and FEC modes that ports may train to: OpenSM's ``force_link_…`` and
+``fdr10``, and a file of rules by port (IBA 14.2.5.6, 7.2.7).
 
 LinkWidthEnabled and the LinkSpeed…Enabled components are set where they differ. A link that would
 train otherwise with them is trained again, once: PortPhysState Polling at one end. (OpenSM sets the
@@ -33,12 +33,14 @@ COMPONENTS = {
     "ext": (P.link_speed_ext_enabled, P.link_speed_ext_supported, ALL_EXT),
     "ext2": (P.link_speed_ext2_enabled, P.link_speed_ext2_supported, 7),
 }
-"""Component of a rule → the fields of PortInfo, and the value that stands for all that is supported."""
+"""Component of a rule → the fields of PortInfo, and the value that stands for all that is
+supported."""
 
 
 class LinkPolicyManager:
     """One sweep's part: :meth:`queue_enabled` before anything else, :meth:`queue_training` at its
-    end. ``trained`` outlives it: (NodeGUID, portnum) → what its link was trained anew for."""
+    end. ``trained`` outlives it: (NodeGUID, portnum) → the width and speed for which its link was
+    trained again."""
 
     def __init__(self, db: Database, policy: LinkPolicy, trained: dict[tuple[int, int], tuple[int, int]]):
         self.db, self.trained = db, trained
@@ -73,7 +75,7 @@ class LinkPolicyManager:
         queue.set(SmpAttr.PORT_INFO, self.db.port_route[rows], rows, self.db.port_modifier(rows), image)
 
     def queue_training(self, queue: RequestQueue, also: np.ndarray) -> np.ndarray:
-        """Put a Set(PortInfo) that trains a link anew, where what both ends have enabled gives
+        """Put a Set(PortInfo) that trains a link again, where what both ends have enabled gives
         another width or speed, and for the ports ``also``. Returns the ports."""
         db = self.db
         rows = self.rows[self.rows < db.port_peer[self.rows]]
@@ -92,7 +94,7 @@ class LinkPolicyManager:
             place = int(db.node_guid[db.port_node[port]]), int(db.port_num[port])
             if self.trained.get(place) == goal:
                 self.notes.append(
-                    f"{db.port_name(port)}: its link was trained anew, and is not as the link policy would have it"
+                    f"{db.port_name(port)}: its link was trained again, and still differs from the link policy"
                 )
             elif db.external[port]:
                 self.trained[place] = goal
@@ -152,7 +154,7 @@ class LinkExtensions:
         self.db, self.held = db, held
         self.fdr10, self.fec = np.zeros(db.n_ports, np.uint8), np.zeros(db.n_ports, np.uint16)
         self.trains: list[int] = []
-        """Ports whose link shall train anew."""
+        """Ports whose link shall train again."""
         rows = linked(db)
         for rule in policy.rules:
             if rule.fdr10 or rule.fec:
@@ -187,7 +189,7 @@ class LinkExtensions:
             self.held[self._key(port, attr)] = image.copy()
 
     def lost(self, attr: int, ports: np.ndarray) -> None:
-        """Nobody knows what these ports hold."""
+        """What these ports hold is unknown."""
         for port in ports.tolist():
             self.held.pop(self._key(port, attr), None)
 
@@ -225,7 +227,7 @@ class LinkExtensions:
         return wanted
 
     def training(self) -> np.ndarray:
-        """Switch ports, one for each link of :attr:`trains`, by which it trains anew."""
+        """Switch ports, one for each link of :attr:`trains`, by which it trains again."""
         db = self.db
         out = set()
         for port in self.trains:

@@ -52,8 +52,8 @@ class Members:
     sl: np.ndarray
 
     @classmethod
-    def everybody(cls, ends: int) -> Members:
-        """All are full members of the default partition."""
+    def of_default(cls, ends: int) -> Members:
+        """Return memberships where all are full members of the default partition."""
         return cls(np.array([BASE], np.uint16), np.full((1, ends), FULL, np.uint8), np.zeros(1, np.uint8))
 
     def common(self, source: np.ndarray, target: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -62,7 +62,7 @@ class Members:
 
         ``wanted`` int64[n] is a P_Key that must be it (its membership bit is ignored), -1 = any.
         """
-        found, sl = np.full(len(source), -1), np.zeros(len(source), np.uint8)
+        pkey, sl = np.full(len(source), -1), np.zeros(len(source), np.uint8)
         open_ = np.arange(len(source))
         for row, base in enumerate(self.pkey.tolist()):
             if not len(open_):
@@ -71,10 +71,10 @@ class Members:
             fits = (of > 0) & (at > 0) & (((of | at) & FULL) > 0)
             fits &= (wanted[open_] < 0) | ((wanted[open_] & BASE) == base)
             rows = open_[fits]
-            found[rows] = base | np.where(of[fits] & FULL, FULL_BIT, 0)
+            pkey[rows] = base | np.where(of[fits] & FULL, FULL_BIT, 0)
             sl[rows] = self.sl[row]
             open_ = open_[~fits]
-        return found, sl
+        return pkey, sl
 
     def has(self, end: int, pkey: int) -> bool:
         """Is the end a member of this partition (full where the P_Key says full)?"""
@@ -133,10 +133,10 @@ class Partition:
 DEFAULT_PARTITIONS = [
     Partition("Default", DEFAULT_BASE, ipoib=True, members=[("ALL", FULL)], groups=[PartitionGroup()])
 ]
-"""Without a file: everybody is a full member of the default partition, which carries IPoIB."""
+"""Without a file: all ports are full members of the default partition, which carries IPoIB."""
 BEFORE_FILE: list[tuple[int | str, int]] = [("ALL", LIMITED), ("SELF", FULL)]
-"""The default partition before a file's first word of it: everybody is a limited member, the
-manager a full one."""
+"""The default partition as long as a file does not name it: all ports are limited members, the
+manager's a full one."""
 IP_SIGNATURES = (b"\x40\x1b", b"\x60\x1b")
 """Octets 2-3 of the MGIDs of IPv4 and IPv6 (RFC 4391, 4); the P_Key follows."""
 
@@ -144,15 +144,15 @@ IP_SIGNATURES = (b"\x40\x1b", b"\x60\x1b")
 def parse_partitions(text: str, name: str = "partitions.conf") -> list[Partition]:
     """The partitions of a file's ``text``, the default one first; raises :class:`InputError` with
     file, line and reason."""
-    found, problems = _read(text, name)
+    partitions, problems = _read(text, name)
     if problems:
         raise problems[0]
-    default = next((p for p in found if p.pkey == DEFAULT_BASE), None)
+    default = next((p for p in partitions if p.pkey == DEFAULT_BASE), None)
     if default is None:
-        found.append(Partition("Default", DEFAULT_BASE, members=list(BEFORE_FILE)))
+        partitions.append(Partition("Default", DEFAULT_BASE, members=list(BEFORE_FILE)))
     else:
         default.members[:0] = BEFORE_FILE
-    return sorted(found, key=lambda p: p.pkey != DEFAULT_BASE)
+    return sorted(partitions, key=lambda p: p.pkey != DEFAULT_BASE)
 
 
 def partition_problems(text: str, name: str = "partitions.conf") -> list[str]:
@@ -162,24 +162,24 @@ def partition_problems(text: str, name: str = "partitions.conf") -> list[str]:
 
 
 def _read(text: str, name: str) -> tuple[list[Partition], list[InputError]]:
-    found, problems = list[Partition](), list[InputError]()
+    partitions, problems = list[Partition](), list[InputError]()
     for line, definition, ended in _definitions(text):
         try:
             if not ended:
                 raise InputError(f"{name}:{line}: a partition that does not end; put ; behind its last port")
-            partition = _partition(definition, found, f"{name}:{line}")
+            partition = _partition(definition, partitions, f"{name}:{line}")
         except InputError as why:
             problems.append(why)
             continue
-        same = next((p for p in found if p.pkey == partition.pkey), None)
+        same = next((p for p in partitions if p.pkey == partition.pkey), None)
         if same is None:
-            found.append(partition)
+            partitions.append(partition)
         else:  # a partition may be defined in pieces
             same.members += partition.members
             same.groups += partition.groups
             same.ipoib |= partition.ipoib
             same.index0 |= partition.index0
-    return found, problems
+    return partitions, problems
 
 
 def _definitions(text: str) -> list[tuple[int, str, bool]]:
@@ -318,13 +318,13 @@ def _group_flag(flags: dict[str, int], scopes: list[int], key: str, value: str, 
         flags[name] = number
 
 
-def _number(text: str, most: int, what: str) -> int:
+def _number(text: str, most: int, where: str) -> int:
     try:
         value = int(text, 0)
     except ValueError:
-        raise InputError(f"{what}: {text!r} is no number") from None
+        raise InputError(f"{where}: {text!r} is no number") from None
     if not 0 <= value <= most:
-        raise InputError(f"{what}: {text} is too large; the most is {most:#x}")
+        raise InputError(f"{where}: {text} is too large; the most is {most:#x}")
     return value
 
 

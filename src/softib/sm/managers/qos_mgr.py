@@ -6,7 +6,7 @@ of its own (torus-2QoS, LASH, DFSSSP) says which VL an SL takes at each switch; 
 options. ``VLHighLimit`` goes with PortInfo.
 
 What was written is remembered by device, as forwarding tables are: the next sweep sends only what
-differs, and everything to a switch that was reset and to a port whose link came up anew.
+differs, and everything to a switch that was reset and to a port whose link came up again.
 """
 
 from __future__ import annotations
@@ -129,15 +129,15 @@ class QosManager:
             vls[ends] = np.asarray(end_map)
         rows, modifiers, maps = [ports[ends]], [np.zeros(len(ends), np.int64)], [vls[ends]]
         # Ports of a switch follow each other in the database.
-        mine = np.flatnonzero(on_switch)
-        nodes, first = np.unique(db.port_node[ports[mine]], return_index=True)
+        on_switches = np.flatnonzero(on_switch)
+        nodes, first = np.unique(db.port_node[ports[on_switches]], return_index=True)
         row_of = {int(node): s for s, node in enumerate(graph.switch_node.tolist())}
-        for node, which in zip(nodes.tolist(), np.split(mine, first[1:]), strict=True):
+        for node, which in zip(nodes.tolist(), np.split(on_switches, first[1:]), strict=True):
             wanted = engine_map(routing, row_of.get(node, -1), int(db.node_nports[node]) + 1)
-            more = self._switch_maps(node, wanted, ports[which], vls[which])
-            rows.append(more[0])
-            modifiers.append(more[1])
-            maps.append(more[2])
+            maps_of_switch = self._switch_maps(node, wanted, ports[which], vls[which])
+            rows.append(maps_of_switch[0])
+            modifiers.append(maps_of_switch[1])
+            maps.append(maps_of_switch[2])
         row = np.concatenate(rows)
         data = np.zeros((len(row), DATA), np.uint8)
         data[:, :8] = image_of_vls(cut_to(np.concatenate(maps), self.vls[row][:, None]))

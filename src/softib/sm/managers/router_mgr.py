@@ -40,7 +40,7 @@ def parse_prefix_routes(text: str, name: str) -> tuple[PrefixRoute, ...]:
 
     Raises :class:`InputError` with file and line (OpenSM logs and goes on).
     """
-    found = []
+    routes = []
     for number, line in enumerate(text.splitlines(), 1):
         fields = line.split("#")[0].split()
         if not fields:
@@ -52,8 +52,8 @@ def parse_prefix_routes(text: str, name: str) -> tuple[PrefixRoute, ...]:
                 f"PortGUID, such as "
                 "0xfec0000000000002 0x0002c90300000001, or * for any"
             )
-        found.append(PrefixRoute(numbers[0], numbers[1]))
-    return tuple(found)
+        routes.append(PrefixRoute(numbers[0], numbers[1]))
+    return tuple(routes)
 
 
 def _number(word: str) -> int | None:
@@ -86,8 +86,8 @@ class RouterTables:
         """Ports of routers that may know the attributes, and have a link."""
         node = db.port_node
         mellanox = (db.vendor_id[node] == MELLANOX) | np.isin(db.device_id[node], list(MELLANOX_PARTS))
-        found: np.ndarray = np.flatnonzero((db.node_type[node] == NodeType.ROUTER) & mellanox & db.has_port_info)
-        return found[np.isin(found, db.end_ports())]
+        ports: np.ndarray = np.flatnonzero((db.node_type[node] == NodeType.ROUTER) & mellanox & db.has_port_info)
+        return ports[np.isin(ports, db.end_ports())]
 
     # -- a sweep --
 
@@ -141,18 +141,18 @@ class RouterTables:
 
     def prefixes(self, guid: int) -> set[int]:
         """Prefixes of the subnets to which the router with this port leads, as far as it says."""
-        found: set[int] = set()
+        prefixes: set[int] = set()
         held = self.held.get(guid, {})
         info = held.get((INFO, 0))
         if info is None:
-            return found
+            return prefixes
         for (attr, block), image in held.items():
             if attr == NEXT:
                 there = int(RouterInfo.next_hop_table_top.get(info)) - block * NEXT_HOP_BLOCK
                 rows = image.reshape(NEXT_HOP_BLOCK, NextHop.size)[: max(there, 0)]
-                found |= set(NextHop.subnet_prefix.get(rows).tolist())
+                prefixes |= set(NextHop.subnet_prefix.get(rows).tolist())
             elif attr == ADJACENT:
                 there = int(RouterInfo.adjacent_table_top.get(info)) - block * ADJACENT_BLOCK
                 rows = image.reshape(ADJACENT_BLOCK, AdjacentSubnet.size)[: max(there, 0)]
-                found |= {SITE_LOCAL | n for n in AdjacentSubnet.subnet_prefix.get(rows).tolist()}
-        return found
+                prefixes |= {SITE_LOCAL | n for n in AdjacentSubnet.subnet_prefix.get(rows).tolist()}
+        return prefixes

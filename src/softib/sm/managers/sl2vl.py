@@ -1,5 +1,5 @@
-"""SLtoVL mapping (IBA 7.6.6, 14.2.5.8): the VLs of a mapping, the SLs that a subnet uses, and where a
-packet of one would be dropped or starve: VL 15, a VL that does not operate, or one without weight
+"""SLtoVL mapping (IBA 7.6.6, 14.2.5.8): the VLs of a mapping, the SLs that a subnet uses, and where
+a packet of one would be dropped or starve: VL 15, a VL that does not operate, or one without weight
 in either VL arbitration table (IBA 7.6.9)."""
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ def engine_map(routing: Routing, s: int, inputs: int) -> np.ndarray | None:
         return None
     table = np.asarray(routing.sl2vl)
     table = table.reshape(-1, 1, 1, 16) if table.ndim < 4 else table
-    mine = table[s % table.shape[0]]
-    shape = (max(inputs, mine.shape[0]), max(inputs, mine.shape[1]), 16)
-    return np.broadcast_to(mine, shape)[:inputs, :inputs]
+    of_switch = table[s % table.shape[0]]
+    shape = (max(inputs, of_switch.shape[0]), max(inputs, of_switch.shape[1]), 16)
+    return np.broadcast_to(of_switch, shape)[:inputs, :inputs]
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class SlTrouble:
 
 
 def sls_in_use(config: SmConfig, path_sl: np.ndarray | None) -> dict[int, str]:
-    """SL → who uses it: the engine, else partitions and QoS levels."""
+    """Return the user of each SL: the engine, else partitions and QoS levels."""
     if path_sl is not None:
         return {int(sl): "the engine" for sl in np.unique(path_sl) if sl != NO_PATH}
     users = {p.sl: f"partition {p.name}" for p in reversed(config.known_partitions)}
@@ -81,8 +81,9 @@ def sls_in_use(config: SmConfig, path_sl: np.ndarray | None) -> dict[int, str]:
 
 
 def sl_troubles(db: Database, config: SmConfig, qos: QosManager, path_sl: np.ndarray | None) -> list[SlTrouble]:
-    """One for each SL in use that ports of a kind drop or give no weight, as the options have it."""
-    users, found = sls_in_use(config, path_sl), []
+    """One for each SL in use that ports of a kind drop or give no weight, as the options have
+    it."""
+    users, troubles = sls_in_use(config, path_sl), []
     several = PortInfo.vl_cap.get(db.port_info[qos.ports]) > 1
     for k, kind in enumerate(KINDS):
         ports = qos.ports[qos.kind[qos.ports] == k]
@@ -101,5 +102,5 @@ def sl_troubles(db: Database, config: SmConfig, qos: QosManager, path_sl: np.nda
                 if which.any():
                     first, more = int(ports[np.flatnonzero(which)[0]]), int(which.sum()) - 1
                     guid, portnum = int(db.node_guid[db.port_node[first]]), int(db.port_num[first])
-                    found.append(SlTrouble(sl, user, db.port_name(first), guid, portnum, kind, more, what))
-    return found
+                    troubles.append(SlTrouble(sl, user, db.port_name(first), guid, portnum, kind, more, what))
+    return troubles

@@ -29,7 +29,7 @@ _COLUMNS = {
 
 @dataclass(frozen=True)
 class EndLocations:
-    """Where CA ports were, a row each: PortGUID, NodeGUID and port of the switch, their own
+    """Locations of CA ports, a row each: PortGUID, NodeGUID and port of the switch, their own
     portnum, LID and LMC, and whether they compute (:attr:`SwitchGraph.end_is_compute`)."""
 
     guid: np.ndarray
@@ -63,8 +63,8 @@ class EndLocations:
         """These rows."""
         return EndLocations(**{name: getattr(self, name)[rows] for name in _COLUMNS})
 
-    def __add__(self, more: EndLocations) -> EndLocations:
-        return EndLocations(**{name: np.concatenate([getattr(self, name), getattr(more, name)]) for name in _COLUMNS})
+    def __add__(self, other: EndLocations) -> EndLocations:
+        return EndLocations(**{name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in _COLUMNS})
 
 
 def with_absent(graph: SwitchGraph, before: EndLocations) -> tuple[SwitchGraph, EndLocations]:
@@ -95,7 +95,7 @@ def _key(switch: np.ndarray, port: np.ndarray) -> np.ndarray:
 
 
 def _taken(graph: SwitchGraph, locations: EndLocations) -> np.ndarray:
-    """bool[n]: a LID of the place belongs to somebody who is there."""
+    """bool[n]: a LID of the place belongs to a port that is there."""
     used = np.zeros((1 << 16) + 1, np.int64)
     np.add.at(used, graph.end_lid.astype(np.int64), 1)
     np.add.at(used, np.minimum(graph.end_lid.astype(np.int64) + (1 << graph.end_lmc.astype(np.int64)), 1 << 16), -1)
@@ -108,7 +108,7 @@ def _inserted(graph: SwitchGraph, away: EndLocations, switch: np.ndarray) -> Swi
     lid = np.concatenate([graph.end_lid, away.lid])
     order = np.argsort(lid, kind="stable")
     n = len(away.guid)
-    joined = lambda held, more: np.concatenate([held, np.asarray(more, held.dtype)])[order]
+    joined = lambda held, theirs: np.concatenate([held, np.asarray(theirs, held.dtype)])[order]
     top = int((away.lid.astype(np.int64) + (1 << away.lmc.astype(np.int64)) - 1).max(initial=0))
     return replace(
         graph,

@@ -14,10 +14,10 @@ from softib.errors import InputError
 from softib.input_files import FILE_LIMIT, read_text
 from softib.routing.chains.chain_policy import ChainPolicy, PortGroup, parse_chain, parse_groups
 from softib.routing.engine import RouteOptions
+from softib.sm.managers.congestion_mgr import CC_OPTIONS
 from softib.sm.managers.partitions import parse_partitions
 from softib.sm.managers.qos_policy import parse_policy
 from softib.sm.managers.router_mgr import parse_prefix_routes
-from softib.sm.options.congestion import CC_OPTIONS
 from softib.sm.options.file import OPTIONS, read_options, read_value
 from softib.sm.options.link import LINK_OPTIONS, parse_link_policy
 from softib.sm.options.qos import QOS_OPTIONS
@@ -76,7 +76,7 @@ ONLY_WITH = {
     "data_vls": ("lash", "dfsssp", "nue"),
     **dict.fromkeys(CHAIN_FILES, ("chain",)),
 }
-"""Option → the engines of which one must be asked for: nobody else reads it."""
+"""Option → the engines that read it; one of them must be configured."""
 
 
 def check_keys(section: Mapping[str, Any]) -> None:
@@ -110,36 +110,36 @@ def settings_of(section: Mapping[str, Any]) -> dict[str, Any]:
     :class:`UnreadableFile` where a file cannot be opened.
     """
     check_keys(section)
-    found: dict[str, Any] = {key: section[key] for key in PLAIN if section.get(key) is not None}
+    fields: dict[str, Any] = {key: section[key] for key in PLAIN if section.get(key) is not None}
     for key in VALUES:
         if section.get(key) is not None:
             ours = OPTIONS[key][0] if key in MKEY else key
-            found[ours] = read_value(key, str(section[key]), f"sm.{key}")
+            fields[ours] = read_value(key, str(section[key]), f"sm.{key}")
     for key, (field, parse) in FILES.items():
         if section.get(key):
-            found[field] = parse(_text(section[key]), section[key])
+            fields[field] = parse(_text(section[key]), section[key])
     options = route_options(section)
     if options != RouteOptions():
-        found["options"] = options
-    return found
+        fields["options"] = options
+    return fields
 
 
 def route_options(section: Mapping[str, Any]) -> RouteOptions:
-    """What ``section`` says of engines; the files that it names are read."""
+    """Return the engine options of ``section``; the files that it names are read."""
     groups = _port_groups(section)
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for key, field in GUID_FILES.items():
         if section.get(key):
             names: list[str] = []
-            found[field] = read_guids(section[key], [g.name for g in groups] if key == "root_guid_file" else [], names)
-            found |= {"root_groups": tuple(names), "groups": groups} if names else {}
+            fields[field] = read_guids(section[key], [g.name for g in groups] if key == "root_guid_file" else [], names)
+            fields |= {"root_groups": tuple(names), "groups": groups} if names else {}
     if section.get("torus_config"):
-        found["torus_config"] = _text(section["torus_config"])
+        fields["torus_config"] = _text(section["torus_config"])
     if section.get("lfts_file"):
-        found["lfts"] = read_text(section["lfts_file"], "dump of tables", FILE_LIMIT, errors="replace")
-    found |= {key: int(section[key]) for key in ENGINE_NUMBERS if section.get(key) is not None}
+        fields["lfts"] = read_text(section["lfts_file"], "dump of tables", FILE_LIMIT, errors="replace")
+    fields |= {key: int(section[key]) for key in ENGINE_NUMBERS if section.get(key) is not None}
     policy = _chain(section)
-    return RouteOptions(**found) if policy is None else RouteOptions(**found, chain=policy)
+    return RouteOptions(**fields) if policy is None else RouteOptions(**fields, chain=policy)
 
 
 def _port_groups(section: Mapping[str, Any]) -> tuple[PortGroup, ...]:

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 from softib.errors import InputError
-from softib.routing.engine import ENGINES
-from softib.sm.options.congestion import CC_OPTIONS
+from softib.routing.engine import ENGINES, engines
+from softib.sm.managers.congestion_mgr import CC_OPTIONS
 from softib.sm.options.link import LINK_OPTIONS
 from softib.sm.options.opensm_conf import as_opensm_reads, shown
 from softib.sm.options.opensm_defaults import Value, not_carried
@@ -43,12 +43,12 @@ OPENSM = (
 ADAPTIVE = {"ar_updn": "updn", "ar_ftree": "ftree", "ar_dor": "dor", "ar_minhop": "minhop"}
 """NVIDIA's engines with adaptive routing → the engine that makes their forwarding tables."""
 LAST = "minhop"
-"""What OpenSM goes on with where no engine of the list can be had."""
+"""The engine that OpenSM falls back to when none of the list works."""
 
 
 def engines_of(text: str) -> tuple[str, bool, list[str]]:
-    """(engines that softib routes with, with adaptive routing?, notes). A name that nobody knows is
-    passed over, as OpenSM does."""
+    """(engines that softib routes with, with adaptive routing?, notes). An unknown name is
+    skipped, as by OpenSM."""
     names, adaptive, notes = [], False, []
     for name in _names(text):
         if name in ENGINES:
@@ -59,6 +59,8 @@ def engines_of(text: str) -> tuple[str, bool, list[str]]:
             notes.append(f"{name} of NVIDIA's OpenSM is {ADAPTIVE[name]} with adaptive_routing free")
         elif name == "no_fallback":
             notes.append("no_fallback is not used: minhop's tables are better than none; --strict refuses them")
+        elif name in engines():
+            names.append(name)
         else:
             notes.append(f"no engine {name}; passed over, as OpenSM 3.3.23 does")
     if not names:
@@ -154,30 +156,30 @@ def read_options(text: str, name: str = "opensm.conf") -> tuple[dict[str, Any], 
     """
     stated = as_opensm_reads(text)
     notes = [f"{name}:{r.line}: {r}" for r in stated.remarks if r.kind != "unknown"]
-    found: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     for key, value in stated.values.items():
         if key in OPTIONS and key not in SL_LISTS and value not in (None, ""):
-            _carry(found, key, value, f"{name}:{stated.lines.get(key, 0)}: {key}", notes)
+            _carry(options, key, value, f"{name}:{stated.lines.get(key, 0)}: {key}", notes)
     for key, (line, value) in stated.unknown.items():
         if key in OPTIONS and value.lower() not in ("(null)", "null", ""):
-            found[OPTIONS[key][0]] = read_value(key, value, f"{name}:{line}: {key}")
+            options[OPTIONS[key][0]] = read_value(key, value, f"{name}:{line}: {key}")
     for line, key, value in _lists(text):
-        _carry(found, key, value, f"{name}:{line}: {key}", notes)
-    if "engine" in found:
-        found["engine"], adaptive, more = engines_of(found["engine"])
-        found |= (
+        _carry(options, key, value, f"{name}:{line}: {key}", notes)
+    if "engine" in options:
+        options["engine"], adaptive, engine_notes = engines_of(options["engine"])
+        options |= (
             {"adaptive_routing": read_value("adaptive_routing", "free", name)}
-            if adaptive and "adaptive_routing" not in found
+            if adaptive and "adaptive_routing" not in options
             else {}
         )
-        notes += [f"{name}:{stated.lines['routing_engine']}: routing_engine: {note}" for note in more]
+        notes += [f"{name}:{stated.lines['routing_engine']}: routing_engine: {note}" for note in engine_notes]
     lost = [key for key in stated.changed if key not in OPTIONS]
-    return found, notes + [
+    return options, notes + [
         f"{name}: {note}" for note in not_carried(lost, [u for u in stated.unknown if u not in OPTIONS])
     ]
 
 
-def _carry(found: dict[str, Any], key: str, value: Value, where: str, notes: list[str]) -> None:
+def _carry(options: dict[str, Any], key: str, value: Value, where: str, notes: list[str]) -> None:
     """One of OpenSM's options; a value that OpenSM takes and no field of a MAD can hold is left
     out."""
     ours, read = OPTIONS[key]
@@ -186,7 +188,7 @@ def _carry(found: dict[str, Any], key: str, value: Value, where: str, notes: lis
     except ValueError:
         notes.append(f"{where} {shown(value)[:40]!r} is not possible; it should be {read.__doc__}. The default holds")
         return
-    found[ours] = {**found.get(ours, {}), **new} if isinstance(new, dict) else new
+    options[ours] = {**options.get(ours, {}), **new} if isinstance(new, dict) else new
 
 
 def _lists(text: str) -> list[tuple[int, str, str]]:

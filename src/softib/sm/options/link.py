@@ -46,7 +46,7 @@ ALL_WIDTHS, ALL_SPEEDS, ALL_EXT, EXT_NONE = 255, 15, 31, 30
 
 
 VALUES_OF = {"width": tuple(WIDTHS), "speed": tuple(SPEEDS), "fec": tuple(FEC_MODES), "fdr10": ("on", "off")}
-"""What a rule may say, and of each the values."""
+"""Keys of a rule and their values."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ LINK_OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
 
 def link_policy(fields: Mapping[str, Any]) -> LinkPolicy | None:
     """The policy of OpenSM's options and of ``link_policy`` (rules of a file, which go before);
-    None where nobody says anything."""
+    None where neither says anything."""
     names = {"force_link_speed": "speed", "force_link_speed_ext": "ext", "force_link_width": "width", "fdr10": "fdr10"}
     forced: dict[str, Any] = {ours: int(fields[name]) for name, ours in names.items() if fields.get(name)}
     rules = ((LinkRule(**forced),) if forced else ()) + tuple(fields.get("link_policy") or ())

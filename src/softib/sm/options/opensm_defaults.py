@@ -1,5 +1,5 @@
-"""The options of OpenSM 3.3.23 as ``opensm -c`` names them, by kind, each with its default; and those
-that softib does not carry over, with the reason.
+"""The options of OpenSM 3.3.23 as ``opensm -c`` names them, by kind, each with its default; and
+those that softib does not carry over, with the reason.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ LEFT_OUT: dict[str, str] = {
     "max_wire_smps2": "see --maxsmps of softib sm run",
     "max_smps_timeout": "a request that is late frees its place by itself",
     "long_transaction_timeout": "transaction_timeout holds for all",
-    "max_msg_fifo_timeout": "the queue of questions is bounded; who finds no room gets BUSY",
+    "max_msg_fifo_timeout": "the queue of requests is bounded; one that finds no room gets BUSY",
     "single_thread": _PROGRAM,
     "daemon": _PROGRAM,
     "sm_inactive": "a manager takes part as soon as it runs",
@@ -227,7 +227,7 @@ NAMED = 8
 
 
 def not_carried(changed: list[str], unknown: list[str]) -> list[str]:
-    """What to say of options that are not used: a line for each reason. ``changed`` are set to
+    """Return notes on options that are not used, a line for each reason. ``changed`` are set to
     something else than OpenSM's default (the default would be no loss), ``unknown`` names that
     OpenSM does not know either."""
     reasons: dict[str, list[str]] = {}
@@ -238,6 +238,6 @@ def not_carried(changed: list[str], unknown: list[str]) -> list[str]:
     ]
     names = list(dict.fromkeys(name[:40] for name in unknown))
     if names:
-        more = f" and {len(names) - NAMED} more ('softib sm check-config' has all)" if len(names) > NAMED else ""
-        lines.append(f"neither softib nor OpenSM 3.3.23 has an option {', '.join(names[:NAMED])}{more}")
+        rest = f" and {len(names) - NAMED} more ('softib sm check-config' has all)" if len(names) > NAMED else ""
+        lines.append(f"neither softib nor OpenSM 3.3.23 has an option {', '.join(names[:NAMED])}{rest}")
     return lines

@@ -1,5 +1,5 @@
-"""Records that do not fit into one: compressed and cut into pieces; the first has length and CRC of the
-whole, so that a copy in which one is missing or old is not used.
+"""Records that do not fit into one: compressed and cut into pieces; the first has length and CRC of
+the whole, so that a copy in which one is missing or old is not used.
 
 The SLs that a master gave to paths let a new master keep routes and SLs. They are copied up to
 :data:`MOST` pairs of switch and end port, as many as changes of tables are checked for; of a larger
@@ -51,10 +51,10 @@ def cut(octets: bytes) -> list[bytes]:
     return [whole[i : i + PIECE] for i in range(0, len(whole), PIECE)]
 
 
-def joined(found: list[bytes]) -> bytes | None:
-    """What :func:`cut` cut, of all pieces in order; None where there are none, or where one is
-    missing or damaged."""
-    whole = b"".join(found)
+def joined(pieces: list[bytes]) -> bytes | None:
+    """Return the octets that :func:`cut` cut, from all pieces in order; None where there are none,
+    or where one is missing or damaged."""
+    whole = b"".join(pieces)
     if len(whole) < WHOLE_HEAD.size:
         return None
     length, crc = WHOLE_HEAD.unpack_from(whole)
@@ -78,7 +78,7 @@ SL2VL_DIMENSIONS, MOST_LMC = 4, 7
 
 
 def sl_octets(sls: SlHistory) -> bytes:
-    """What :func:`read_sls` reads; empty where nothing is known, or too much."""
+    """Return the octets that :func:`read_sls` reads; empty where no SLs are known, or too many."""
     if not sls.known or sls.sl2vl is None or max(sls.masks.size, sls.sl2vl.size) > MOST:
         return b""
     shape = sls.sl2vl.shape
@@ -117,7 +117,7 @@ def read_sls(pieces: list[bytes]) -> GivenSls | None:
 
 
 class SlPieces:
-    """Pieces of the SLs, made anew only where they changed."""
+    """Pieces of the SLs, cut again only where they changed."""
 
     def __init__(self) -> None:
         self._octets, self._pieces = b"", list[bytes]()
@@ -171,10 +171,10 @@ def partition_pieces(partitions: Iterable[Partition]) -> list[bytes]:
     return cut(json.dumps(plain, separators=(",", ":")).encode())
 
 
-def read_partitions(found: list[bytes]) -> tuple[Partition, ...] | None:
+def read_partitions(pieces: list[bytes]) -> tuple[Partition, ...] | None:
     """Partitions of all pieces in order; None where there are none, or where one is missing or
     damaged."""
-    text = joined(found)
+    text = joined(pieces)
     if text is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""What is replicated, as records: a key and a value of octets each (:mod:`softib.sm.journal` makes
+"""The records that are replicated: a key and a value of octets each (:mod:`softib.sm.journal` makes
 the keys).
 
 A master reads records from its managers (:class:`Source`); a standby keeps them as they came, and
@@ -18,7 +18,7 @@ from softib.iba.constants import GUID_BLOCK, LID_MCAST_MAX, LID_MCAST_MIN, LID_U
 from softib.iba.sa import ServiceRecord
 from softib.sm.journal import Kind, record_key
 from softib.sm.managers.lid_mgr import Lids
-from softib.sm.managers.mcast_mgr import Group, McastManager, Member
+from softib.sm.managers.mcast_mgr import Group, Member
 from softib.sm.managers.partitions import Partition
 from softib.sm.managers.ucast_cache import EndLocations
 from softib.sm.replication.long_records import (
@@ -53,7 +53,7 @@ INFORM = 36
 
 @dataclass
 class Source:
-    """Where a master's records come from."""
+    """The source of a master's records."""
 
     multicast: Multicast
     services: Services
@@ -67,14 +67,9 @@ class Source:
     now_ps: int = 0
     sl_pieces: SlPieces = field(default_factory=SlPieces)
 
-    @property
-    def groups(self) -> McastManager:
-        """The multicast groups."""
-        return self.multicast.groups
-
     def all(self) -> Iterator[tuple[bytes, bytes]]:
         """Every record there is."""
-        for group in self.groups.groups.values():
+        for group in self.multicast.groups.groups.values():
             yield record_key(Kind.GROUP, group.mgid), _group(group)
             for guid, member in group.members.items():
                 yield record_key(Kind.MEMBER, group.mgid, guid), MEMBER.pack(member.join_state, member.proxy)
@@ -110,10 +105,10 @@ class Source:
         """The record that a journal named, None where there is none any more."""
         kind, name = key[0], key[1:]
         if kind == Kind.GROUP:
-            group = self.groups.groups.get(name)
+            group = self.multicast.groups.groups.get(name)
             return None if group is None else _group(group)
         if kind == Kind.MEMBER:
-            group = self.groups.groups.get(name[:16])
+            group = self.multicast.groups.groups.get(name[:16])
             member = None if group is None else group.members.get(int.from_bytes(name[16:], "big"))
             return None if member is None else MEMBER.pack(member.join_state, member.proxy)
         if kind == Kind.SERVICE:
@@ -143,7 +138,7 @@ class Copied(SaRecords):
     sls: GivenSls | None = None
     """SLs that paths have; None where nothing is known of them."""
     absent: EndLocations = field(default_factory=EndLocations.none)
-    """Where hosts that are away were."""
+    """Locations of hosts that are away."""
     written: dict[int, dict[tuple[int, int], bytes]] = field(default_factory=dict)
     """Number of the store (:attr:`softib.sm.stores.Stores.copied`) → (NodeGUID, attribute) → digest
     of what was written."""

@@ -1,7 +1,7 @@
 """Replication of a manager, as a master and as a standby: MADs in, MADs out.
 
-The master's changes leave in front of the answers to those who made them, so a host that knows of
-its membership is in the copy of every standby that the fabric reaches.
+The master's changes leave in front of the answers to the requests that made them, so a host that
+knows of its membership is in the copy of every standby that the fabric reaches.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Replication:
     # -- the wire --
 
     def receive(self, now_ps: int, inbox: MadBatch, state: SmState) -> MadBatch | None:
-        """MADs of the class: requests get their answers, and our own requests end."""
+        """MADs of the class: requests get their answers, and own requests end."""
         query = np.flatnonzero((inbox.mad[:, METHOD_AT] < RESPONSE_BIT) & (inbox.status == 0))
         replies = [r for i in query.tolist() if (r := self._answer(now_ps, inbox[i : i + 1], state)) is not None]
         answers = np.delete(np.arange(len(inbox)), query)
@@ -84,7 +84,7 @@ class Replication:
         self._transactor.postpone(by_ps)
 
     def send(self, now_ps: int, state: SmState) -> tuple[MadBatch, int]:
-        """What shall leave now, in front of everything else, and when to call again."""
+        """Return the MADs that leave now, before all others, and when to call again."""
         self.source.now_ps = now_ps
         keys = self.journal.take()
         if state == SmState.MASTER and self.sender.standbys and keys:
@@ -194,7 +194,7 @@ class Replication:
 
     @property
     def due_ps(self) -> int:
-        """When a standby shall look at its own port (:meth:`located`)."""
+        """When a standby is due to read its own port (:meth:`located`)."""
         return self._asking.due_ps
 
     def asks(self, now_ps: int, pause_ps: int) -> None:
@@ -215,5 +215,5 @@ class Replication:
             self._transactor.submit(request(Method.GET, STATE_ATTR, lid, head), np.array([self._sent.tag(0, 0)]))
 
     def copy_of(self, guid: int) -> Copied | None:
-        """What is known of the records of the master ``guid``."""
+        """Return the copied records of the master ``guid``, None without a full copy."""
         return self.replica.of(guid)

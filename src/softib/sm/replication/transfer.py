@@ -1,5 +1,5 @@
-"""Transfer of records: their MADs (:mod:`softib.iba.replication` has the layout), the master that sends
-them, and the standby's copy.
+"""Transfer of records: their MADs (:mod:`softib.iba.replication` has the layout), the master that
+sends them, and the standby's copy.
 
 A standby that asks gets a full copy, then what changed; each MAD counts once and in order, whatever
 is lost or comes twice.
@@ -129,7 +129,7 @@ class Sender:
         return one is not None and (one.outstanding > 0 or (one.copy, one.sequence) == (copy, sequence))
 
     def over(self, guid: int, copy: int, status: int) -> None:
-        """A MAD of ``copy`` was answered with ``status``, or (-1) by nobody: such a standby gets no
+        """A MAD of ``copy`` was answered with ``status``, or not (-1): such a standby gets no
         more until it asks."""
         one = self.standbys.get(guid)
         if one is None or one.copy != copy:
@@ -172,8 +172,8 @@ class Replica:
         self._waiting: dict[int, tuple[int, bytes, int]] = {}
 
     def keep(self, guid: int, records: dict[bytes, tuple[bytes, int]]) -> None:
-        """What this manager knew as a master, for the case that its heir ``guid`` ends before it
-        copied it back."""
+        """Keep this manager's records as a master, in case its heir ``guid`` ends before it copied
+        them back."""
         self.__init__()  # type: ignore[misc]
         self._records, self._of, self.complete = records, guid, True
 

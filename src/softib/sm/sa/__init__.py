@@ -1,5 +1,5 @@
-"""The subnet administrator (IBA 15): answers questions about the subnet from the data that its manager
-learned by MADs.
+"""The subnet administrator (IBA 15): answers questions about the subnet from the data that its
+manager learned by MADs.
 
 ``administrator`` takes requests and gives answers, ``methods`` chooses the function for each,
 ``message`` has requests, answers and the component mask, ``subnet`` the columns of the last sweep.

@@ -1,9 +1,9 @@
-"""Alias GUIDs: further GUIDs of a port, under which it is found as under its PortGUID (Set and Delete
-of GUIDInfoRecord, IBA 15.2.5.18, 14.2.5.5).
+"""Alias GUIDs: further GUIDs of a port, under which it is found as under its PortGUID (Set and
+Delete of GUIDInfoRecord, IBA 15.2.5.18, 14.2.5.5).
 
-A virtual function of an adapter has one. The host asks for a GUID of its choice, or for one that the
-administrator assigns (0, as OpenSM and Linux' mlx4 driver have it). The GUIDs are written into the
-port's GUIDInfo at once, and again whenever the port comes up.
+A virtual function of an adapter has one. The host asks for a GUID of its choice, or for one that
+the administrator assigns (0, as OpenSM and Linux' mlx4 driver have it). The GUIDs are written into
+the port's GUIDInfo at once, and again whenever the port comes up.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class AliasGuids:
 
     def change(self, subnet: Subnet, r: Request) -> Answer:
         """Set or Delete of the entries that the component mask names, by the port itself or
-        somebody trusted."""
+        a trusted requester."""
         if r.comp_mask & WHERE != WHERE:
             return Answer(SaStatus.REQ_INSUFFICIENT_COMPONENTS)
         record = r.data[: R.size].copy()
@@ -98,8 +98,8 @@ class AliasGuids:
         return None if held is None or not held.any() else held.astype(">u8").tobytes()
 
     def restore(self, blocks: dict[tuple[int, int], np.ndarray]) -> None:
-        """What the master before had given, by PortGUID and block (uint64[8]). It is written again:
-        nobody knows whether it was."""
+        """Restore the blocks of the previous master, by PortGUID and block (uint64[8]). It is
+        written again, since it may not have been."""
         for (guid, block), entries in sorted(blocks.items()):
             table = np.zeros(max((block + 1) * GUID_BLOCK, len(self.tables.get(guid, ()))), np.uint64)
             held = self.tables.get(guid, table[:0])
@@ -118,7 +118,7 @@ class AliasGuids:
         return aliases, np.array([self.owners[a] for a in aliases.tolist()], np.uint64)
 
     def blocks(self, guids: set[int]) -> None:
-        """Ports (PortGUIDs) that came up anew hold nothing: write theirs."""
+        """Ports (PortGUIDs) that came up again hold nothing: write theirs."""
         for guid in sorted(guids & self.tables.keys()):
             for block in range(len(self.tables[guid]) // GUID_BLOCK):
                 self.changed[guid, block] = None

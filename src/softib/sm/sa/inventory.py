@@ -1,5 +1,5 @@
-"""Tables that only somebody's question calls for: P_Key, SLtoVL and VL arbitration tables of
-devices (IBA 14.2.5.7-9).
+"""Tables that are read on request alone: P_Key, SLtoVL and VL arbitration tables of devices (IBA
+14.2.5.7-9).
 
 A sweep does not need them. The first question for such a record makes the manager read them, of one
 LID where the question names it, and the answer waits.

@@ -19,7 +19,7 @@ E = SaStatus
 FULL = int(JoinState.FULL | JoinState.SEND_ONLY_FULL)
 JOIN = mask_of(R, "mgid", "port_gid", "join_state")
 CREATE = mask_of(R, "port_gid", "join_state", "qkey", "pkey", "sl", "flow_label", "tclass")
-"""What creating a group needs (IBA o15-0.1.2)."""
+"""Components that creating a group needs (IBA o15-0.1.2)."""
 BIT = {name: mask_of(R, name) for name in R.fields if not name.startswith("_")}
 LEVELS = BIT["mtu"] | BIT["rate"] | BIT["packet_life_time"]
 FIXED = ("qkey", "pkey", "sl", "flow_label", "hop_limit", "tclass", "mlid", "scope")
@@ -223,8 +223,8 @@ class Multicast:
         return Answer(records=groups[self._levels_match(groups, r, Selector.EXACTLY)])
 
     def _levels_match(self, table: np.ndarray, r: Request, unstated: Selector) -> np.ndarray:
-        """bool[n]: groups (uint8[n, 56]) whose MTU, rate and lifetime are as requested; ``unstated``
-        is the selector of a level that comes without one."""
+        """bool[n]: groups (uint8[n, 56]) whose MTU, rate and lifetime are as requested;
+        ``unstated`` is the selector of a level that comes without one."""
         keep = np.ones(len(table), bool)
         for name in ("mtu", "rate", "packet_life_time"):
             if not r.comp_mask & BIT[name]:
@@ -239,7 +239,7 @@ class Multicast:
 
 
 def _allowed(mgid: bytes) -> bool:
-    """May somebody ask for this MGID? Multicast, no reserved flag, a scope, and no link-local one
+    """May a request name this MGID? Multicast, no reserved flag, a scope, and no link-local one
     of those that SA makes up (IBA 4.1.1, 15.2.5.17.2; scope 15 as OpenSM, whose osmtest asks for
     it)."""
     scope, flags = mgid[1] & 15, mgid[1] >> 4

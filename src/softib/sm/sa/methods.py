@@ -24,11 +24,10 @@ from softib.iba.sa import (
 )
 from softib.sm.sa.inventory import READ_FROM_DEVICES, Need
 from softib.sm.sa.message import Answer, Request, matching, selected_components
-from softib.sm.sa.multipath_record import multi_path
+from softib.sm.sa.multipath_and_trace import multi_path, trace
 from softib.sm.sa.path_record import ANY, BIT, NUMB_PATH_DEFAULT, path_to_group
 from softib.sm.sa.record_tables import KINDS, MATCH_BITS, Kind, bits_match
 from softib.sm.sa.subscriptions import subscribe
-from softib.sm.sa.trace_record import trace
 
 if TYPE_CHECKING:
     from softib.sm.sa.administrator import Administrator
@@ -144,8 +143,8 @@ def _path(a: Administrator, r: Request) -> Answer:
     q, mask = r.data[None, :64], np.array([r.comp_mask], np.uint64)
     source, target, status = a.paths.ends(q, mask)
     if status[0]:
-        nobody = r.method == M.GET_TABLE and status[0] != E.REQ_INVALID
-        return Answer(records=PathRecord.zeros(0)) if nobody else Answer(int(status[0]))
+        no_such_end = r.method == M.GET_TABLE and status[0] != E.REQ_INVALID
+        return Answer(records=PathRecord.zeros(0)) if no_such_end else Answer(int(status[0]))
     most = NUMB_PATH_DEFAULT if r.method == M.GET_TABLE else 1
     if r.method == M.GET_TABLE and mask[0] & BIT["numb_path"]:
         most = int(PathRecord.numb_path.get(q[0])) or most

@@ -15,9 +15,9 @@ import numpy as np
 
 from softib.iba.sa import PathRecord as R
 from softib.iba.sa import SaStatus, Selector, mask_of
+from softib.sm.kernels import Hops, PathFields, walk, write_paths
 from softib.sm.managers.mcast_mgr import Group
 from softib.sm.managers.partitions import Members
-from softib.sm.sa.path_kernels import Hops, PathFields, walk, write_paths
 from softib.sm.sa.path_policy import NONE, PathPolicy
 from softib.sm.sa.subnet import RATE_OF_RANK, RATE_RANK, Subnet
 
@@ -32,27 +32,7 @@ NUMB_PATH_DEFAULT = 127
 LOOPBACK_LIFE = 0
 HOP_LIMIT_MAX = 255
 """HopLimit of a path to another subnet (OpenSM's IB_HOPLIMIT_MAX)."""
-BIT = {
-    n: np.uint64(mask_of(R, n))
-    for n in (
-        "service_id",
-        "dgid",
-        "sgid",
-        "dlid",
-        "slid",
-        "tclass",
-        "flow_label",
-        "hop_limit",
-        "numb_path",
-        "pkey",
-        "qos_class",
-        "sl",
-        "mtu",
-        "rate",
-        "packet_life_time",
-    )
-}
-BIT |= {f"{n}_selector": np.uint64(mask_of(R, f"{n}_selector")) for n in ("mtu", "rate", "packet_life_time")}
+BIT = {name: np.uint64(mask_of(R, name)) for name in R.fields if not name.startswith("_")}
 ECHOED = ("service_id", "tclass", "flow_label", "qos_class")
 """Components that a question may fix and that say nothing about the path: the answer repeats them.
 """
@@ -82,20 +62,20 @@ class Paths:
         end = np.full(len(q), ANY)
         if by_gid.any():
             gid = R.fields[gid_name].get(q[by_gid])
-            found = self.subnet.ends_of_gid(gid)
+            ends = self.subnet.ends_of_gid(gid)
             if gid_name == "dgid" and (away := self.subnet.is_off_subnet(gid)).any():
-                found[away] = self.subnet.routers_of_gid(gid[away])
-            end[by_gid] = found
-            status[np.flatnonzero(by_gid)[found < 0]] = SaStatus.REQ_INVALID_GID
+                ends[away] = self.subnet.routers_of_gid(gid[away])
+            end[by_gid] = ends
+            status[np.flatnonzero(by_gid)[ends < 0]] = SaStatus.REQ_INVALID_GID
         if by_lid.any():
             rows = np.flatnonzero(by_lid)
-            found = self.subnet.end_of_lid[R.fields[lid_name].get(q[rows])].astype(np.int64)
-            status[rows[(found < 0) & (status[rows] == 0)]] = SaStatus.NO_RECORDS
-            same = (end[rows] == found) | (
-                self.subnet.end_lid[end[rows]] == self.subnet.end_lid[found]
+            ends = self.subnet.end_of_lid[R.fields[lid_name].get(q[rows])].astype(np.int64)
+            status[rows[(ends < 0) & (status[rows] == 0)]] = SaStatus.NO_RECORDS
+            same = (end[rows] == ends) | (
+                self.subnet.end_lid[end[rows]] == self.subnet.end_lid[ends]
             )  # virtual ports share LIDs
             status[rows[by_gid[rows] & ~same & (status[rows] == 0)]] = SaStatus.REQ_INVALID
-            end[rows] = np.where(by_gid[rows] & same, end[rows], found)
+            end[rows] = np.where(by_gid[rows] & same, end[rows], ends)
         return end
 
     # -- answers --
@@ -106,9 +86,9 @@ class Paths:
         """The best path of each pair (all given): (records uint8[n, 64], bool[n] where there is
         one)."""
         records, owner = self.between(q, mask, source, target, np.ones(len(q), np.int64))
-        out, found = np.zeros((len(q), R.size), np.uint8), np.zeros(len(q), bool)
-        out[owner], found[owner] = records, True
-        return out, found
+        out, there = np.zeros((len(q), R.size), np.uint8), np.zeros(len(q), bool)
+        out[owner], there[owner] = records, True
+        return out, there
 
     def table(self, q: np.ndarray, mask: np.ndarray, source: int, target: int, most: int) -> np.ndarray | None:
         """All paths that one question (uint8[1, 64], uint64[1]) means, at most ``most`` of a pair;
@@ -238,10 +218,10 @@ class Paths:
             return self.members.common(source, target, wanted)
         pkey, sl = np.full(len(source), -1), np.zeros(len(source), np.uint8)
         for number in np.unique(level).tolist():
-            mine, rows = np.flatnonzero(level == number), self.policy.partitions_of_level[number]
+            pairs, rows = np.flatnonzero(level == number), self.policy.partitions_of_level[number]
             m = self.members
             allowed = Members(m.pkey[rows], m.state[rows], m.sl[rows])
-            pkey[mine], sl[mine] = allowed.common(source[mine], target[mine], wanted[mine])
+            pkey[pairs], sl[pairs] = allowed.common(source[pairs], target[pairs], wanted[pairs])
         return pkey, sl
 
     def _sl(
@@ -264,8 +244,8 @@ def _least(have: np.ndarray, limit: np.ndarray) -> np.ndarray:
 def _chosen(
     q: np.ndarray, mask: np.ndarray, name: str, have: np.ndarray, wanted: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """What a path that can do ``have`` is used with, and whether it satisfies (IBA 15.2.5.16,
-    selectors).
+    """Return the level at which a path that can do ``have`` is used, and whether it satisfies (IBA
+    15.2.5.16, selectors).
 
     A request for exactly, or less than, what the path surpasses gets what it asks for: a path may
     be used below its limit.
@@ -296,7 +276,7 @@ def _offsets(sources: int, targets: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def hops_table(s: Subnet) -> Any:
-    """What :func:`~softib.sm.sa.path_kernels.walk` follows."""
+    """Return the tables and cables that :func:`~softib.sm.kernels.walk` follows."""
     db = s.db
     return Hops(
         s.routing.lft, s.switch_of_node, db.node_base, db.node_nports, db.port_node, db.port_peer, s.mtu, s.rate_rank

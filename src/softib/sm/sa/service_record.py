@@ -6,6 +6,7 @@ import numpy as np
 
 from softib.iba.sa import SaStatus, mask_of
 from softib.iba.sa import ServiceRecord as R
+from softib.mad.transactor import NEVER_PS
 from softib.sm.journal import Journal, Kind, record_key
 from softib.sm.managers.partitions import Members
 from softib.sm.sa.message import Answer, Request, matching
@@ -16,7 +17,6 @@ __all__ = ["Services"]
 IDENTITY = mask_of(R, "service_id")
 KEY, LEASE = mask_of(R, "service_key"), mask_of(R, "service_lease")
 FOR_EVER = 0xFFFFFFFF
-NEVER_PS = 1 << 62
 PS_PER_S = 10**12
 MOST = 100_000
 """Records that are kept at most: a client in a loop shall not fill the memory."""
@@ -35,7 +35,7 @@ class Services:
         """May this requester change the record: the port that registered it, one that knows its
         ServiceKey, a trusted one.
 
-        (OpenSM lets everybody; osmtest renews and deletes its own without showing the key.)
+        (OpenSM lets every port; osmtest renews and deletes its own without showing the key.)
         """
         knows = bool((R.service_key.get(old[0]) == R.service_key.get(given)).all())
         return knows or r.trusted or r.lid == old[2]
@@ -86,10 +86,10 @@ class Services:
             row[:] = record
             if ends_ps != NEVER_PS:
                 R.service_lease.set(row, -(-(ends_ps - r.now_ps) // PS_PER_S))
-        found = table[matching(R, table, r.comp_mask & ~LEASE, r.data[: R.size])]
+        records = table[matching(R, table, r.comp_mask & ~LEASE, r.data[: R.size])]
         if not r.trusted:
-            R.service_key.set(found, np.zeros((len(found), 2), np.uint64))
-        return Answer(records=found)
+            R.service_key.set(records, np.zeros((len(records), 2), np.uint64))
+        return Answer(records=records)
 
     def remove_ports(self, guids: set[int]) -> None:
         """Remove the services of ports that left."""
@@ -107,7 +107,7 @@ class Services:
 
 
 def _keyless(record: np.ndarray) -> np.ndarray:
-    """uint8[1, 176] without the ServiceKey: an answer shows it to nobody (IBA C15-0.1.14)."""
+    """uint8[1, 176] without the ServiceKey: no answer shows it (IBA C15-0.1.14)."""
     out = record[None].copy()
     R.service_key.set(out, np.zeros((1, 2), np.uint64))
     return out

@@ -95,13 +95,13 @@ class Subnet:
         self.end_guid = db.port_guid[self.end_port]
         self.physical = len(ends)
         """Ends before this one are ports, the others virtual ports: with a GUID, partitions and
-        perhaps a LID of their own, on somebody's port."""
+        perhaps a LID of their own, on another end's port."""
         self._add_vports()
         self.end_node = db.port_node[self.end_port]
         self.alias_guid = self.alias_owner = np.zeros(0, np.uint64)
         """Alias GUIDs, ascending, and the PortGUID of each."""
         self.router_tables = RouterTables()
-        """What routers say of the subnets behind them."""
+        """The subnets that routers name."""
 
     def _add_vports(self) -> None:
         vports = self.db.vports
@@ -124,7 +124,7 @@ class Subnet:
 
     @cached_property
     def end_of_lid(self) -> np.ndarray:
-        """int32[LIDs]: the end that owns a LID, -1 = nobody."""
+        """int32[LIDs]: the end that owns a LID, -1: unassigned."""
         owner = np.full(1 << 16, -1, np.int32)
         size = np.where(self.owns_lid, 1 << self.end_lmc, 0)
         end, offset = spread(size)

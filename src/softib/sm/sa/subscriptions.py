@@ -29,7 +29,8 @@ GID_TRAPS = range(64, 68)
 
 @dataclass(frozen=True)
 class Subscription:
-    """Where reports go (LID, QP) and of what (InformInfo, uint8[36]). ``gid`` is the subscriber's."""
+    """The destination of reports (LID, QP) and their subject (InformInfo, uint8[36]). ``gid`` is
+    the subscriber's."""
 
     gid: tuple[int, int]
     lid: int
@@ -151,7 +152,7 @@ def subscribe(subnet: Subnet, subscriptions: Subscriptions, r: Request, sees: np
     """Set(InformInfo): the requester wants reports, or no longer; they go to the QP that asked.
 
     Security traps only to the trusted (IBA 14.2.5.1, they tell keys). ``sees`` bool[ends]: whom the
-    requester sees (None: everybody); a GID or a range of LIDs with anybody else is refused, as
+    requester sees (None: all); a GID or a range of LIDs with another port is refused, as
     OpenSM refuses it.
     """
     inform = r.data[: InformInfo.size].copy()
@@ -187,7 +188,7 @@ def _may_hear(subnet: Subnet, inform: np.ndarray, end: int, sees: np.ndarray | N
         if int(gid[0]) >> 56 == MULTICAST:
             return True  # of traps 66 and 67: the group
         issuers = subnet.ends_of_gid(gid[None])
-        return sees is None or bool(sees[issuers[issuers >= 0]].all())  # nobody's: who waits for it hears when it comes
+        return sees is None or bool(sees[issuers[issuers >= 0]].all())  # an unassigned GID is reported when it comes
     begin, last = int(InformInfo.lid_range_begin.get(inform)), int(InformInfo.lid_range_end.get(inform))
     if begin in (0, ALL_LIDS):
         return True

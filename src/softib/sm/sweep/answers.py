@@ -1,5 +1,4 @@
-"""What a sweep does with the answers to its requests, with refusals, and with requests that nobody
-answers."""
+"""Answers to the requests of a sweep: data, refusals, and requests without an answer."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from softib.sm.database import Database
 from softib.sm.ha.election import SmControl, SmEvent, SmState
 from softib.sm.ha.handover import SWEEPS_IN
 from softib.sm.managers.router_mgr import TAG_BLOCKS
-from softib.sm.managers.switch_info import queue_tops
+from softib.sm.managers.switch_info import queue_mft_tops
 from softib.sm.responder import Responder
 from softib.sm.sa.alias_guids import queue_aliases
 from softib.sm.sa.inventory import Inventory
@@ -54,8 +54,8 @@ class BetweenSweeps:
         self.has, self.election = runner.mastership.has, runner.mastership.election
         self._check_master_lid = self._look_closer = False
         self._suspects: set[int] = set()
-        """NodeGUIDs that the next sweep shall ask: the task found, or could not tell, that something
-        changed there."""
+        """NodeGUIDs that the next sweep shall ask: the task found, or could not tell, that
+        something changed there."""
         self._now_ps = 0
         self._sent = self._accepted = SmControl.STANDBY
         """Set(SMInfo) that was sent, and the one that another manager accepted."""
@@ -66,10 +66,10 @@ class BetweenSweeps:
         self._tasks = {
             "": _Task(lambda queue: None),
             "control": _Task(self._send_control, self._controlled),
-            "sync": _Task(self._ask_own_port, self._own_port),
+            "sync": _Task(self._query_local_port, self._local_port),
             "poll": _Task(lambda queue: self.election.ask_one(self._db, queue), poll),
             "light": _Task(lambda queue: self._look(queue, self._db.switches), self._looked, self._suspect),
-            "again": _Task(self._look_again, self._looked, self._suspect),
+            "again": _Task(self._relook, self._looked, self._suspect),
             "details": _Task(self._ask_details, self._details, lambda tags: self._suspect_routers(tags[tags >= 0])),
             "isolate": _Task(lambda queue: self.has.flapping.queue(self._db, queue, self._now_ps)),
             "groups": _Task(self._program_groups, lost=self._lose_groups),
@@ -169,7 +169,7 @@ class BetweenSweeps:
         if SMInfo.guid.get(data).all():
             self.election.heard(tags, data)
 
-    def _ask_own_port(self, queue: RequestQueue) -> None:
+    def _query_local_port(self, queue: RequestQueue) -> None:
         """PortInfo of the manager's own port names the master's LID."""
         self._check_master_lid = False
         if self.mastership.state == SmState.STANDBY:
@@ -177,7 +177,7 @@ class BetweenSweeps:
         port = np.array([self._db.sm_port])
         queue.get(SmpAttr.PORT_INFO, self._db.port_route[port], port, self._db.port_modifier(port))
 
-    def _own_port(self, attr: int, tags: np.ndarray, data: np.ndarray) -> None:
+    def _local_port(self, attr: int, tags: np.ndarray, data: np.ndarray) -> None:
         self._port_info = data[0].copy()
 
     # -- changes --
@@ -188,14 +188,14 @@ class BetweenSweeps:
     def _look(self, queue: RequestQueue, nodes: np.ndarray) -> None:
         queue.get(SmpAttr.SWITCH_INFO, self._db.port_route[self._db.node_base[nodes]], nodes)
 
-    def _look_again(self, queue: RequestQueue) -> None:
+    def _relook(self, queue: RequestQueue) -> None:
         nodes = self._db.switches
         touched = np.array(sorted(self.schedule.touched), np.uint64)
         self._look(queue, nodes[np.isin(self._db.node_guid[nodes], touched)])
 
     def _looked(self, attr: int, tags: np.ndarray, data: np.ndarray) -> None:
-        """Suspect switches with PortStateChange, and those whose LinearFDBTop is not the one that was
-        set: they were reset."""
+        """Suspect switches with PortStateChange, and those whose LinearFDBTop is not the one that
+        was set: they were reset."""
         top = SwitchInfo.linear_fdb_top
         reset = top.get(data) != top.get(self._db.switch_info[tags])
         self._suspect(tags[reset | (SwitchInfo.port_state_change.get(data) > 0)])
@@ -219,7 +219,7 @@ class BetweenSweeps:
     def _program_groups(self, queue: RequestQueue) -> None:
         groups = self.has.sa_manager.groups
         groups.queue_blocks(self._subnet, queue, everything=False)
-        queue_tops(self._subnet, queue, groups.highest, self.mastership.config.use_mfttop)
+        queue_mft_tops(self._subnet, queue, groups.highest, self.mastership.config.use_mfttop)
 
     def _lose_groups(self, tags: np.ndarray) -> None:
         for guid in np.unique(self._db.node_guid[tags]).tolist():

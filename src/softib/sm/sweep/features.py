@@ -1,5 +1,5 @@
-"""Phases of a sweep for what a subnet may have beside routes: link policy, partitions, QoS, adaptive
-routing, congestion control.
+"""Phases of a sweep for what a subnet may have beside routes: link policy, partitions, QoS,
+adaptive routing, congestion control.
 
 Each is asked for by the configuration, keeps what it wrote in :class:`~softib.sm.stores.Stores`,
 and does nothing where the configuration does not ask for it.
@@ -35,7 +35,7 @@ __all__ = ["Features"]
 class Features:
     """``enter`` has what each phase queues. ``wanted`` (PortInfo of all ports), ``reset`` (switches
     that hold nothing of what was written to them) and ``fresh`` (bool[ports]: ports that came up
-    anew, and those of switches that were reset) are the sweep's."""
+    again, and those of switches that were reset) are the sweep's."""
 
     def __init__(self, db: Database, queue: RequestQueue, config: SmConfig, stores: Stores, report: SweepReport):
         self.database, self.queue, self.config, self.stores, self.report = db, queue, config, stores, report
@@ -44,7 +44,7 @@ class Features:
         self.wanted = np.zeros((0, 64), np.uint8)
         self.reset, self.fresh = np.zeros(0, np.int64), np.zeros(0, bool)
         self.training: set[int] = set()
-        """NodeGUIDs of switches whose links train anew."""
+        """NodeGUIDs of switches whose links train again."""
         self._links: LinkPolicyManager | None = None
         self._extensions: LinkExtensions | None = None
         self._pkeys: PkeyManager | None = None
@@ -64,14 +64,14 @@ class Features:
         }
 
     def window(self, phase: str) -> int:
-        """How many requests of ``phase`` may be on their way at a time."""
+        """Return how many requests of ``phase`` may be on their way at a time."""
         congestion = self.config.congestion
         return congestion.max_outstanding if phase == "congestion" and congestion is not None else self.config.window
 
-    # -- what the sweep tells --
+    # -- progress of the sweep --
 
     def configured(self, wanted: np.ndarray) -> None:
-        """What ports shall read is known: QoS adds its part of it."""
+        """The wanted PortInfo is complete but for QoS, which adds its part."""
         self.wanted = wanted
         if self.config.qos is not None:
             self._qos = QosManager(self.database, self.config.qos, wanted)
@@ -84,7 +84,7 @@ class Features:
     @property
     def enforcing(self) -> list[tuple[np.ndarray, bool, bool]]:
         """Switch ports, whether they check the P_Keys of what comes in, and of what goes out; empty
-        where nobody programs partitions."""
+        where partitions are not programmed."""
         return [] if self._pkeys is None else self._pkeys.enforcing()
 
     # -- what entering a phase does --
@@ -180,8 +180,8 @@ class Features:
             self.stores.congestion.unable.update(self.database.node_guid[self.database.port_node[tags]].tolist())
 
     def lost(self, phase: str, attr: int, tags: np.ndarray, why: str) -> np.ndarray | None:
-        """Requests without a good answer: nobody knows what these devices hold. Returns the nodes
-        (rows) that the sweep shall name, None where there is nothing to say, or it is said."""
+        """Requests without a good answer: what these devices hold is unknown. Returns the nodes
+        (rows) that the report shall name, None where it names them already, or need not."""
         db = self.database
         if phase == "congestion":
             nodes = np.unique(db.port_node[tags])

@@ -54,7 +54,7 @@ SENT = {
     "sharp_qps": "their queue pairs",
     "sharp_edges": "the edges of their trees",
     "sharp_trees": "their trees",
-    "retrain": "DOWN to links whose policy is another, so that they train anew",
+    "retrain": "DOWN to links whose policy is another, so that they train again",
 }
 """Phase → what it sends."""
 PHASES = tuple(SENT)
@@ -87,8 +87,8 @@ GMP_PHASES = {
 class SweepExtension:
     """Base of an extension: phases of a sweep for devices that only softib speaks to.
 
-    The classes are listed in :data:`softib.sm.sweep.sweep.EXTENSIONS`; nothing else in the core of a
-    sweep names them. ``enter``: phase → the function that queues its requests.
+    The classes are listed in :data:`softib.sm.sweep.sweep.EXTENSIONS`; nothing else in the core of
+    a sweep names them. ``enter``: phase → the function that queues its requests.
     """
 
     def __init__(self, sweep: Sweep):

@@ -1,4 +1,4 @@
-"""What a sweep found and did, in numbers and in lines for people."""
+"""The report of a sweep, in numbers and in lines for people."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class SweepReport(SweepCounts):
         self.mads = {f"{Method(m).name.title()} {attribute_name(a)}": n for (m, a), n in sorted(built.items())}
 
     def count_subnet(self, db: Database) -> None:
-        """What was found, when LIDs are given."""
+        """Count the subnet, once LIDs are given."""
         self.nodes, self.switches = db.n_nodes, int(db.is_switch.sum())
         self.cas = self.nodes - self.switches
         peer = db.port_peer
@@ -129,8 +129,8 @@ class SweepReport(SweepCounts):
                 for port in self.locked
             ],
         )
-        named = [(db.node_of(guid), guid, what) for guid, what in dict.fromkeys(self.wrong_answers)]
-        _some(lines, [f"{_where(db, n) if n >= 0 else f'{guid:#018x}'}: {what}" for n, guid, what in named])
+        named = [(db.node_of(guid), guid, text) for guid, text in dict.fromkeys(self.wrong_answers)]
+        _some(lines, [f"{_where(db, n) if n >= 0 else f'{guid:#018x}'}: {text}" for n, guid, text in named])
         _some(lines, [f"{db.port_name(port)}: cabled, but not ACTIVE" for port in self.not_active])
         lines += [f"{n} times {kind} was refused" for kind, n in sorted(self.refused.items())]
         self.problems = lines
@@ -144,10 +144,10 @@ def attribute_name(kind: int) -> str:
     return GMP_NAMES.get(kind, f"{MgmtClass(kind >> 16).name} {kind & 0xFFFF:#04x}")
 
 
-def _some(lines: list[str], more: list[str]) -> None:
-    lines += more[:SHOWN]
-    if len(more) > SHOWN:
-        lines.append(f"… and {len(more) - SHOWN} more of this kind")
+def _some(lines: list[str], new: list[str]) -> None:
+    lines += new[:SHOWN]
+    if len(new) > SHOWN:
+        lines.append(f"… and {len(new) - SHOWN} more of this kind")
 
 
 def _where(db: Database, node: int) -> str:

@@ -1,5 +1,5 @@
-"""The manager's own requests on the wire: built when there is room, their answers sorted by attribute:
-data, refusals, and requests without an answer.
+"""The manager's own requests on the wire: built when there is room, their answers sorted by
+attribute: data, refusals, and requests without an answer.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class RequestWindow:
             most -= len(batch)
 
     def answers(self, only: int | None) -> Iterator[Answers]:
-        """What was answered, refused or given up; ``only``: where the phase sent one attribute
-        alone."""
+        """Yield the requests that were answered, refused or given up; ``only``: where the phase
+        sent one attribute alone."""
         for done in self.transactor.completed():
             yield from by_attribute(done, only)

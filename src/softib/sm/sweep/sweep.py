@@ -25,7 +25,7 @@ from softib.sm.managers.mcast_mgr import McastManager
 from softib.sm.managers.mkeys import hidden
 from softib.sm.managers.partitions import Members
 from softib.sm.managers.pkey_mgr import members_of
-from softib.sm.managers.switch_info import queue_tops
+from softib.sm.managers.switch_info import queue_lft_tops, queue_mft_tops
 from softib.sm.sa.subnet import Subnet
 from softib.sm.stores import Stores
 from softib.sm.sweep.answers import SweepAnswers
@@ -55,13 +55,13 @@ EXTENSIONS: tuple[type[SweepExtension], ...] = (VPortManager, AggregationPhases)
 
 
 class Sweep:
-    """``known``: PortGUIDs of the subnet before; ports not among them shall subscribe and join anew
-    (None: all shall, the manager is a new master, IBA 14.4.1; OpenSM does the same). ``lids``: the
-    LIDs that each PortGUID had, which outlive it. ``before``: what the sweep before learned;
-    devices that answer otherwise now are named. ``master``: the manager is the subnet's already, so
-    it clears PortStateChange of the switches that it managed before it reads their ports. Of
-    others, and where it has yet to find out, it clears it when the switches are programmed, and
-    looks at their ports ``again``; ``answers.stale`` says that one had changed.
+    """``known``: PortGUIDs of the subnet before; ports not among them shall subscribe and join
+    again (None: all shall, the manager is a new master, IBA 14.4.1; OpenSM does the same).
+    ``lids``: the LIDs that each PortGUID had, which outlive it. ``before``: what the sweep before
+    learned; devices that answer otherwise now are named. ``master``: the manager is the subnet's
+    already, so it clears PortStateChange of the switches that it managed before it reads their
+    ports. Of others, and where it has yet to find out, it clears it when the switches are
+    programmed, and looks at their ports ``again``; ``answers.stale`` says that one had changed.
 
     ``resume``: only what changed since that database is discovered (an incremental sweep; the
     manager is the master then). ``stores`` and ``groups`` outlive the sweep: they are what devices
@@ -92,15 +92,15 @@ class Sweep:
         self._reset = np.zeros(0, np.int64)
         """Switches that hold nothing of what was written to them."""
         self.fresh = np.zeros(0, bool)
-        """bool[ports]: ports that came up anew, and those of switches that were reset, and of nodes
-        that were away."""
+        """bool[ports]: ports that came up again, and those of switches that were reset, and of
+        nodes that were away."""
         self._back = np.zeros(0, np.int64)
-        """Nodes that the sweep before did not find: who knows who wrote to them meanwhile."""
+        """Nodes that the sweep before did not find: another manager may have written to them."""
         self.fallen: list[tuple[int, int]] = []
         """(NodeGUID, portnum) of switch ports whose link fell since the sweep before."""
         self.misled = False
-        """Was somebody else asked in the sweep before, so that what it left of devices which this
-        one did not ask is not to be trusted?"""
+        """Did other devices answer in the sweep before, so that its data of devices that this one
+        did not ask cannot be trusted?"""
         self._resumed = resume is not None
         self.discovery = self._discovery(master, resume)
         stores.mkeys.configure(config.mkey, config.mkey_lookup)
@@ -108,7 +108,7 @@ class Sweep:
         self.update: LftUpdate | None = None
         """The change of forwarding tables that ``tables`` writes."""
         self.held: ReadBack | None = None
-        """What ``held`` reads."""
+        """The reading of the phase ``held``."""
         self.wanted = np.zeros((0, 64), np.uint8)
         """PortInfo that the ports shall have. uint8[ports, 64]"""
         self._changed_switches = np.zeros(0, np.int64)
@@ -219,9 +219,9 @@ class Sweep:
         link_mgr.queue_config(db, self.queue, self.wanted, ends)
 
     def _reregister(self) -> np.ndarray:
-        """bool[ports]: ports whose clients shall subscribe and join anew."""
-        known = np.zeros(0, np.uint64) if self.known is None else self.known
-        new: np.ndarray = ~np.isin(self.database.port_guid, known)
+        """bool[ports]: ports whose clients shall subscribe and join again."""
+        registered = np.zeros(0, np.uint64) if self.known is None else self.known
+        new: np.ndarray = ~np.isin(self.database.port_guid, registered)
         return new & (not self.config.no_clients_rereg)
 
     def _route(self) -> None:
@@ -239,7 +239,7 @@ class Sweep:
         self.held.ask(self.queue)
 
     def _judge_switches(self) -> None:
-        """Which switches hold nothing of what was written to them, and which ports came up anew?"""
+        """Find the switches that lost their tables, and the ports that came up again."""
         assert self.graph is not None and self.routing is not None
         db = self.database
         restarted = db.node_guid[link_mgr.restarted(db)].tolist()
@@ -300,7 +300,7 @@ class Sweep:
     def _tops(self) -> None:
         assert self.graph is not None
         self._changed_switches = self.graph.switch_node[link_mgr.changed(self.database, self.graph.switch_node)]
-        ucast_mgr.queue_tops(self.database, self.queue, self.graph, self.config.packet_life_time)
+        queue_lft_tops(self.database, self.queue, self.graph, self.config.packet_life_time)
 
     def _multicast(self) -> None:
         assert self.subnet is not None
@@ -309,7 +309,7 @@ class Sweep:
     def _multicast_tops(self) -> None:
         assert self.subnet is not None
         self.report.notes += [self.groups.note] if self.groups.note else []
-        queue_tops(self.subnet, self.queue, self.groups.highest, self.config.use_mfttop)
+        queue_mft_tops(self.subnet, self.queue, self.groups.highest, self.config.use_mfttop)
 
     def _ports(self) -> None:
         for ports, inbound, outbound in self.features.enforcing:
@@ -340,7 +340,7 @@ class Sweep:
 
     @property
     def fresh_ends(self) -> set[int]:
-        """PortGUIDs of end ports that came up anew."""
+        """PortGUIDs of end ports that came up again."""
         db = self.database
         ends = db.end_ports()
         return set(db.port_guid[ends[self.fresh[ends]]].tolist())

@@ -1,5 +1,5 @@
-"""Comparison with the sweep before: devices that answer otherwise than they did or may, with a line each
-for people; capacities that do not suffice; and traces of other masters.
+"""Comparison with the sweep before: devices that answer otherwise than they did or may, with a line
+each for people; capacities that do not suffice; and traces of other masters.
 
 A switch whose LinearFDBCap does not reach the highest LID cannot forward to all (IBA 14.2.5.4). It
 is left out, with the devices that hang on it alone: no path leads through it, and the rest of the
@@ -50,20 +50,20 @@ def leave_out_short(db: Database, store: LftStore) -> list[tuple[int, str]]:
     lines, out = [], np.zeros(db.n_nodes, bool)
     for i in short.tolist():
         node, guid = int(nodes[i]), guids[i]
-        what = (
+        text = (
             f"says that its forwarding table has {counted(int(stated[i]), 'entry')}, where LIDs up to {top} are in use"
         )
         if refused[i] <= top:
-            what = (
+            text = (
                 f"refused entries of its forwarding table from LID {int(refused[i])} on, where LIDs up to {top} are "
                 f"in use"
             )
         held = store.tables.get(guid, (0, None))[0]
         local = node in local_nodes
         if local or (refused[i] > top and held >= top):
-            lines.append((guid, what + ("; it is the manager's own" if local else "; it held as many before")))
+            lines.append((guid, text + ("; it is the manager's own" if local else "; it held as many before")))
         else:
-            lines.append((guid, what + ": it is left out, and what hangs on it alone"))
+            lines.append((guid, text + ": it is left out, and what hangs on it alone"))
             out[node] = True
     if out.any():
         db.node_ok[out] = False
@@ -136,8 +136,8 @@ def returned(before: Database, db: Database) -> np.ndarray:
 
 
 def named_masters(before: Database, db: Database) -> list[int]:
-    """LIDs that end ports name as their master's, who named this manager in the sweep before; empty
-    where none does."""
+    """Return the LIDs that end ports name as their master's, if they named this manager in the
+    sweep before."""
     local_lid = int(before.port_lid[before.sm_port]) if before.sm_port >= 0 else 0
     ours = PortInfo.master_sm_lid.get(before.port_info) == local_lid
     ends, old = db.end_ports(), before.end_ports()

@@ -22,7 +22,7 @@ import numpy as np
 
 from softib.iba.constants import LFT_BLOCK, LFT_NO_ROUTE
 from softib.routing.graph import SwitchGraph
-from softib.sm.tables.lft_order_kernels import rounds
+from softib.sm.kernels import rounds
 
 __all__ = ["LftUpdate"]
 
@@ -88,8 +88,8 @@ class LftUpdate:
 
     def _end_last_stage(self, stage: np.ndarray, end: int) -> None:
         """LIDs of stages after ``end``, the last that writes entries, change the SLs of their paths
-        alone. Packets of ``end`` have to drain before senders get these SLs: one entry is written as
-        it stands."""
+        alone. Packets of ``end`` have to drain before senders get these SLs: one entry is written
+        as it stands."""
         lid = int(np.flatnonzero(stage > end)[0])
         switch = int(self._switch[0])
         self._switch, self._lid = np.append(self._switch, switch), np.append(self._lid, lid)
@@ -131,7 +131,7 @@ class LftUpdate:
         return self.held.reshape(-1, LFT_BLOCK)
 
     def lost(self, which: np.ndarray) -> None:
-        """Nobody knows whether these Sets were done."""
+        """It is unknown whether these Sets were done."""
         for block in np.unique(which % self.blocks).tolist():
             self._frozen[block * LFT_BLOCK : (block + 1) * LFT_BLOCK] = True
         if self._at and self._at < len(self._step):  # what later stages go by is not so

@@ -1,4 +1,4 @@
-"""How forwarding tables shall change: in which stages, and what to say of it
+"""The plan of a change of forwarding tables: its stages, and the note on it
 (:mod:`softib.routing.transition.transition` has the reasons)."""
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ class LftPlan:
 
     @property
     def forgets(self) -> bool:
-        """May packets wait in a circle already, so that only what comes from here on is compared?"""
+        """May packets wait in a circle already, so that only what comes from here on is
+        compared?"""
         return self.state not in ("acyclic", "unchanged")
 
 

@@ -1,5 +1,5 @@
-"""What the tables of a sweep are worth, in lines for people: whose they are and why, and whether
-packets arrive and can deadlock."""
+"""Verdict on the tables of a sweep, in lines for people: the engine that made them and the reason,
+and whether packets arrive or can deadlock."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class TableProof(Result):
 
     @property
     def faults(self) -> list[str]:
-        """What is wrong with the tables, a line each."""
+        """The faults of the tables, a line each."""
         lines = []
         if self.is_fallback:
             reasons = f" ({'; '.join(self.reasons)})" if self.reasons else ""

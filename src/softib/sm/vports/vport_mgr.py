@@ -4,7 +4,7 @@
 Discovery: VirtualizationInfo of each adapter port whose CapabilityMask2 says so, VPortState in
 blocks, then VPortInfo and VNodeInfo of what is in use. Once links are ACTIVE: P_Key tables and
 LIDs, then Armed and Active. An incremental sweep asks the ports of suspects, and those that came up
-anew.
+again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from softib.ragged import spread
 from softib.sm.database import Database
 from softib.sm.managers.pkey_mgr import arranged, states
 from softib.sm.sweep.phases import SweepExtension
-from softib.sm.vports.vport_table import VPortTable
 
 if TYPE_CHECKING:
     from softib.sm.sweep.sweep import Sweep
@@ -71,7 +70,7 @@ class VPortManager(SweepExtension):
 
     def __init__(self, sweep: Sweep):
         super().__init__(sweep)
-        self.suspects = sweep.suspects
+        self.table, self.suspects = sweep.database.vports, sweep.suspects
         self.known = np.zeros(0, np.uint64) if sweep.known is None else sweep.known
         """GUIDs whose clients registered."""
         self._queried = np.zeros(0, np.int64)
@@ -91,11 +90,6 @@ class VPortManager(SweepExtension):
         }
 
     @property
-    def table(self) -> VPortTable:
-        """The rows."""
-        return self.db.vports
-
-    @property
     def idle(self) -> bool:
         """Does no port say that it has virtual ports, nor did one before?"""
         return not len(self.table) and not self.table.heads and not len(may_have(self.db))
@@ -106,8 +100,8 @@ class VPortManager(SweepExtension):
         db, table = self.db, self.table
         ports = may_have(db)
         here = set(db.port_guid[ports].tolist())
-        known = table.heads.keys() | set(table.owner.tolist())
-        table.forget(known - here)
+        before = table.heads.keys() | set(table.owner.tolist())
+        table.forget(before - here)
         if self.suspects is not None:
             suspect = np.isin(db.node_guid[db.port_node[ports]], np.array(sorted(self.suspects), np.uint64))
             fresh = db.port_state()[ports] != PortState.ACTIVE
@@ -156,12 +150,12 @@ class VPortManager(SweepExtension):
 
     def _ask_infos(self) -> None:
         db, table = self.db, self.table
-        found = []
+        in_use = []
         for tag, image in sorted(self._states.items()):
             on, first = tag // BLOCKS, tag % BLOCKS * VPORT_STATES
             up = np.flatnonzero(VPortState.vport_state.get(image) >= PortState.INIT) + first
-            found += [(on, int(i)) for i in up if i <= self._top(on)]
-        port, index = np.array(found, np.int64).reshape(-1, 2).T
+            in_use += [(on, int(i)) for i in up if i <= self._top(on)]
+        port, index = np.array(in_use, np.int64).reshape(-1, 2).T
         rows = table.add(db.port_guid[port], index)
         for attr in (INFO, VNODE):
             self.queue.get(attr, db.port_route[port], rows, index)
@@ -178,7 +172,7 @@ class VPortManager(SweepExtension):
         for row in np.flatnonzero(bad).tolist()[:20]:
             self.report.notes.append(
                 f"virtual port {int(table.index[row])} of port {int(table.owner[row]):#018x} has GUID "
-                f"{int(guid[row]):#018x}, which is nobody's or another's: it is left alone"
+                f"{int(guid[row]):#018x}, which is 0 or owned by another port; skipped"
             )
         table.keep(good & ~bad)
         self._silent.clear()
@@ -251,7 +245,7 @@ class VPortManager(SweepExtension):
         )
 
     def _image(self, rows: np.ndarray, state: int) -> np.ndarray:
-        """What a Set(VPortInfo) of ``rows`` says; state 0: no change."""
+        """Return VPortInfo for a Set of ``rows``; state 0: no change."""
         image = self.table.info[rows].copy()
         VPortInfo.vport_lid.set(image, self.table.lid[rows])
         VPortInfo.vport_state.set(image, state)

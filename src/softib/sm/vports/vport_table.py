@@ -91,7 +91,7 @@ class VPortTable:
             setattr(self, name, getattr(self, name)[rows])
 
     def forget(self, owners: set[int]) -> None:
-        """Ports (PortGUIDs) that shall be asked anew, or are gone."""
+        """Ports (PortGUIDs) that shall be asked again, or are gone."""
         if owners:
             self.keep(~np.isin(self.owner, np.array(sorted(owners), np.uint64)))
             for guid in owners:
@@ -178,18 +178,18 @@ def with_vports(db: Database, graph: SwitchGraph, routing: Routing) -> tuple[Swi
     order = np.argsort(lid, kind="stable")
     source = np.concatenate([np.arange(len(graph.end_lid)), end])[order]
     joined = lambda held, theirs: np.concatenate([held, np.asarray(theirs, held.dtype)])[order]
-    nobody = np.zeros(len(rows), bool)
+    zeros = np.zeros(len(rows), bool)
     wide = replace(
         graph,
         end_lid=lid[order],
-        end_lmc=joined(graph.end_lmc, nobody),
+        end_lmc=joined(graph.end_lmc, zeros),
         end_switch=graph.end_switch[source],
         end_port=graph.end_port[source],
         end_is_switch=graph.end_is_switch[source],
         end_guid=joined(graph.end_guid, vports.guid[rows]),
         end_node=graph.end_node[source],
         end_portnum=graph.end_portnum[source],
-        end_is_compute=joined(graph.end_is_compute, nobody),
+        end_is_compute=joined(graph.end_is_compute, zeros),
         max_lid=max(graph.max_lid, int(vports.lid[rows].max(initial=0))),
     )
     lft = np.full((len(routing.lft), wide.lft_size), LFT_NO_ROUTE, np.uint8)
