@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from softib.api.arguments import Suggests
 from softib.api.progress import Notice
-from softib.api.shown import Suggests
 from softib.errors import InputError
 from softib.plural import counted
 from softib.source import warn
