@@ -51,7 +51,6 @@ TO_DO = {
     "mad/rmpp.py Receiver",
     "routing/fat_tree.py compute_node_order",
     "routing/updn.py route_dnup",
-    "sim/static.py worst_load",
 }
 """Without a user yet: each is deleted, used or gets a verb. Take out what has gone; nothing is added."""
 
