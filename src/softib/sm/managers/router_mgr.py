@@ -48,8 +48,8 @@ def parse_prefix_routes(text: str, name: str) -> tuple[PrefixRoute, ...]:
         numbers = [_number(word) for word in fields]
         if len(fields) != 2 or -1 in numbers:
             raise InputError(
-                f"{name}:{number}: {' '.join(fields)[:60]!r} is no prefix route; write a prefix and a router's "
-                f"PortGUID, such as "
+                f"{name}:{number}: {' '.join(fields)[:60]!r} is no prefix route; use a prefix and a router's "
+                f"PortGUID, for example "
                 "0xfec0000000000002 0x0002c90300000001, or * for any"
             )
         routes.append(PrefixRoute(numbers[0], numbers[1]))

@@ -85,8 +85,8 @@ class VPortManager(SweepExtension):
             "vport_infos": self._ask_infos,
             "vport_pkeys": self._ask_pkeys,
             "vport_setup": self._set_up,
-            "vport_arm": self._arm,
-            "vport_activate": self._activate,
+            "vport_arm": lambda: self._raise(PortState.INIT, PortState.ARMED),
+            "vport_activate": lambda: self._raise(PortState.ARMED, PortState.ACTIVE),
         }
 
     @property
@@ -254,12 +254,6 @@ class VPortManager(SweepExtension):
 
     def _set(self, rows: np.ndarray, ports: np.ndarray, image: np.ndarray) -> None:
         self.queue.set(INFO, self.db.port_route[ports], rows, self.table.index[rows].astype(np.uint32), image)
-
-    def _arm(self) -> None:
-        self._raise(PortState.INIT, PortState.ARMED)
-
-    def _activate(self) -> None:
-        self._raise(PortState.ARMED, PortState.ACTIVE)
 
     def _raise(self, now: PortState, wanted: PortState) -> None:
         rows, ports = self._rows()
