@@ -167,12 +167,12 @@ def ibsim_pump() -> None:
 
     with routed() as (router, port, frame):
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
-        client = Client(1, port, ours, None, None, "bench", 0)
+        ready = selectors.DefaultSelector()
+        ready.register(ours, selectors.EVENT_READ)
+        client = Client(1, port, ours, None, None, "bench", 0, ready)
         router.join(client)
         client.wait_up_to(50)
         server = IbsimServer(router, UnixSockets(f"softib-fast-paths-{os.getpid()}"))
-        ready = selectors.DefaultSelector()
-        ready.register(ours, selectors.EVENT_READ)
         general, fast = (answered(router, ready, lambda: server.serve(client), pumps) for pumps in (False, True))
         rounds(
             "ibsim client, a request", lambda: ping_pong(theirs, frame, general), lambda: ping_pong(theirs, frame, fast)

@@ -150,6 +150,12 @@ def test_an_exporter_that_cannot_be_opened_is_one_line(site, to, kind, reason):
         open_exporters("lab", [to])
 
 
+@pytest.mark.parametrize("option", ["--to=influx=x", "--history=x", "--expect=x"])
+def test_files_have_no_rounds(softib, option):
+    said = softib("exporter", "one.yaml", "--once", option, code=2)
+    assert f"{option.split('=')[0]} needs rounds of a running fabric or umad:DEVICE; files have none" in said
+
+
 def test_without_packages_the_message_names_the_tutorial(site):
     with pytest.raises(InputError, match="no installed package declares one"):
         open_exporters("lab", ["influx=x"])

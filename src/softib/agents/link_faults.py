@@ -124,14 +124,14 @@ class LinkFaults:
         raw, code = float(self.tables.fault_rate[end, BER]), int(speed_code(self.tables, end))
         lanes = LANES_BY_BIT.get(int(PortInfo.link_width_active.get(f.port_info[end])), 0)
         bits_s = float(LANE_GBPS[code]) * lanes * 1e9
-        found: dict[str, Any] = {
+        errors: dict[str, Any] = {
             "raw_ber": raw,
             "fec": "",
             "corrected_codewords_per_s": 0.0,
             "lost_codewords_per_s": 0.0,
         }
         if not corrects(self.tables, end, code):
-            return {**found, "symbol_errors_per_s": raw * bits_s, "post_fec_ber": raw}
+            return {**errors, "symbol_errors_per_s": raw * bits_s, "post_fec_ber": raw}
         length, fixes = PAM4_CODE if PAM4[code] else NRZ_CODE
         _, fixed, lost = codeword(raw, float(length), fixes)
         codewords_s = bits_s / (length * SYMBOL_BITS)
@@ -263,8 +263,7 @@ class LinkFaults:
     # -- time --
 
     def settle(self, ports: Any, now_ps: int) -> None:
-        """Bring the counters of ``ports`` up to ``now_ps``, for whoever reads them without asking
-        the PMA."""
+        """Bring the counters of ``ports`` up to ``now_ps``, for readers that do not ask the PMA."""
         self._settle(np.atleast_1d(ports), now_ps)
 
     def begin(self, now_ps: int) -> None:
@@ -272,7 +271,7 @@ class LinkFaults:
         self.tables.fault[self.marked(), SETTLED] = now_ps
 
     def seed(self, seed: int) -> None:
-        """Begin the random numbers of bit errors anew; the same seed and the same MADs give the
+        """Restart the random numbers of bit errors; the same seed and the same MADs give the
         same errors."""
         self.tables.rng_state[0] = np.random.SeedSequence(seed).generate_state(1, np.uint64)[0] | np.uint64(1)
 

@@ -79,7 +79,7 @@ class Notice:
 class AgentPlane:
     """All agents of ``fabric``. They answer from its arrays and write them; nothing is copied.
 
-    MADs that nobody answers (no such path, link down, no route, unknown MAD version, M_Key refused,
+    MADs without an answer (no such path, link down, no route, unknown MAD version, M_Key refused,
     P_Key that a switch or the target does not accept) are simply absent from the answers. What a
     client must handle comes beside the answers of :meth:`exchange`, traps collect in
     :meth:`take_notices`.
@@ -154,7 +154,7 @@ class AgentPlane:
 
     def answer(self, mad: np.ndarray, ingress: int, slid: int, now_ps: int) -> int:
         """The device that ``mad`` (uint8[256]) enters by port ``ingress`` (for a switch addressed
-        by LID: its port 0) takes it, and writes its answer over it: for whoever carries MADs by
+        by LID: its port 0) takes it, and writes its answer over it: for callers that carry MADs
         themselves, links and counters included.
 
         Returns what became of it: :data:`~softib.agents.kernels.dispatch.SILENT`, ``ANSWERED`` or

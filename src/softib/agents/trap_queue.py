@@ -56,8 +56,7 @@ UNIT_PS = 4_096_000
 
 @dataclass
 class Pending:
-    """A trap that nobody has repressed. ``repeated``: the same happened once more since it was
-    sent."""
+    """A trap that is not repressed. ``repeated``: the same happened again since it was sent."""
 
     notice: Notice
     tid: int
@@ -177,9 +176,9 @@ class TrapQueue:
         """The next MAD that leaves now, and its port; it counts as sent. None: nothing more is due."""
         while (first := self._first()) is not None and first[0] <= now_ps:
             heapq.heappop(self._order)
-            made = self._send(first[1], now_ps)
-            if made is not None:
-                return made
+            trap = self._send(first[1], now_ps)
+            if trap is not None:
+                return trap
         return None
 
     def _send(self, port: int, now_ps: int) -> tuple[MadBatch, int] | None:
@@ -204,8 +203,8 @@ class TrapQueue:
         return made
 
     def _made(self, at: PortTraps, trap: Pending) -> tuple[MadBatch, int] | None:
-        """Its MAD; None without a manager. A bug of ours in it costs this trap: it would meet it
-        every time."""
+        """Its MAD; None without a manager. An exception costs this trap: it would be raised every
+        time."""
         try:
             return self.plane.trap(trap.notice, trap.tid)
         except Exception:

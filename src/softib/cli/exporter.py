@@ -103,6 +103,9 @@ def command(
         click.echo(f"forgot {', '.join(ports)}" if ports else "nothing is down")
         return 0
     if once and all(os.path.isfile(s) for s in sources):
+        of_rounds = [name for name, value in (("--history", history), ("--expect", expect), ("--to", to)) if value]
+        if of_rounds:
+            raise softib.InputError(f"{of_rounds[0]} needs rounds of a running fabric or umad:DEVICE; files have none")
         click.echo(softib.Exporter.text_of(*sources, names=names, fabric=fabric), nl=False)
         return 0
     if len(sources) > 1 or fabric is not None:

@@ -127,7 +127,7 @@ def ask(instance: Instance, op: str, patience_s: float = PATIENCE_S, **more: Any
     """The daemon's answer to ``{"op": op, …}``.
 
     Raises :class:`InputError` with the daemon's reason where it refuses (as it does to another
-    version of softib), :class:`SoftibBug` where it met a bug of ours, :class:`PeerError` where it
+    version of softib), :class:`SoftibBug` where it met a bug, :class:`PeerError` where it
     does not answer.
     """
     line = json.dumps({"op": op, "version": VERSION, **more}).encode() + b"\n"

@@ -180,7 +180,7 @@ class Daemon:
             self.close()
 
     def step(self) -> None:
-        """The internal manager works, then programs are served once. A bug of ours in it is logged,
+        """The internal manager works, then programs are served once. An exception in it is logged,
         and the fabric goes on."""
         self._publish()  # before a sweep, which takes its time: whose cable was pulled learns it now
         if self.reload:  # SIGHUP, as OpenSM takes it

@@ -71,11 +71,11 @@ def has_ended(pid: int) -> bool:
 
 def parents() -> dict[int, int]:
     """Process → parent, of every process that may be looked at."""
-    found = {}
+    parent_of = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit() and (fields := _stat(int(entry))):
-            found[int(entry)] = int(fields[PARENT])
-    return found
+            parent_of[int(entry)] = int(fields[PARENT])
+    return parent_of
 
 
 def processes() -> list[int]:
@@ -98,11 +98,11 @@ def descendants(pid: int) -> list[int]:
     children = defaultdict(list)
     for child, parent in parents().items():
         children[parent].append(child)
-    found, at = [pid], 0
-    while at < len(found):
-        found += children[found[at]]
+    family, at = [pid], 0
+    while at < len(family):
+        family += children[family[at]]
         at += 1
-    return found[:0:-1]
+    return family[:0:-1]
 
 
 def working_directory(pid: int) -> str | None:
@@ -187,14 +187,14 @@ class JobProcesses:
 
     @cached_property
     def _by_host(self) -> dict[str, list[JobProcess]]:
-        found: dict[str, list[JobProcess]] = {}
+        by_host: dict[str, list[JobProcess]] = {}
         for pid in processes():
             environment = read_environment(pid)
             host = self._host(environment).partition(".")[0]
             if host:
                 command = command_name(pid).decode("utf-8", "replace")
-                found.setdefault(host, []).append(JobProcess(host, pid, command, environment))
-        return found
+                by_host.setdefault(host, []).append(JobProcess(host, pid, command, environment))
+        return by_host
 
     def _host(self, environment: dict[str, str]) -> str:
         place = environment.get("SOFTIB_PLACE", "")

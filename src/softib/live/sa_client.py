@@ -142,7 +142,7 @@ class SaTables:
             head = np.frombuffer(message[:HEAD_SIZE], types()["softib_umad_head"])[0]
             octets = int(head["length"]) - HEAD_SIZE
             if fds:
-                with open(fds[0], "rb") as whole:  # its offset is whose who wrote it
+                with open(fds[0], "rb") as whole:  # its offset is the writer's
                     return os.pread(whole.fileno(), octets, 0)
             if head["status"]:
                 raise PeerError("the subnet administration does not answer")
@@ -280,16 +280,16 @@ def pair_sls(instance: Instance, slid: np.ndarray, dlid: np.ndarray) -> np.ndarr
             f"{counted(len(slid), 'path')} of {counted(len(sources), 'port')} {plural(len(sources), 'is', 'are')} "
             f"too many to ask for"
         )
-    found = np.full(len(slid), NO_RECORD, np.int16)
+    sls = np.full(len(slid), NO_RECORD, np.int16)
     attached, (lid, sl) = attach(instance), manager_of(instance)
     with SaTables(attached, lid, sl, PATIENCE_S) as sa:
         for pairs, answer in _by_source(sa, sources, row) if by_source else _by_pair(sa, slid, dlid):
             sl_of = np.full(1 << 16, NO_RECORD, np.int16)
             sl_of[PathRecord.dlid.get(answer)] = PathRecord.sl.get(answer)
-            found[pairs] = sl_of[dlid[pairs]]
-    if (found == NO_RECORD).all():
+            sls[pairs] = sl_of[dlid[pairs]]
+    if (sls == NO_RECORD).all():
         raise PeerError("the subnet administration reports no path")
-    return found
+    return sls
 
 
 def _by_source(sa: SaTables, sources: np.ndarray, row: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:

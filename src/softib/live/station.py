@@ -82,7 +82,7 @@ def _tid(mad: np.ndarray) -> bytes:
 
 
 class Station(Protocol):
-    """Somebody who sits on a port: a program behind a socket, or a subnet manager in this process.
+    """A receiver of MADs on a port: a program behind a socket, or a subnet manager in this process.
 
     One whose program has no timeouts says so with ``waits_forever = True``: then the router gives
     its requests back.
@@ -113,9 +113,9 @@ class Stations(dict[int, Station]):
         return any(s.issm for s in self.at(port))
 
     def target(self, mad: np.ndarray, port: int, sender: Station | None = None) -> Station | None:
-        """Who on ``port`` takes this MAD: a response (and the TrapRepress of a trap) goes to the
-        client of its TID, a request to the manager there, or else to another program that speaks
-        the class; None where nobody may get it.
+        """The station on ``port`` that takes this MAD: a response (and the TrapRepress of a trap) goes
+        to the client of its TID, a request to the manager there, or else to another program that speaks
+        the class; None where no station may get it.
 
         A program that is no manager never gets its own request: by the TID it would take it for the
         answer.

@@ -143,7 +143,7 @@ def _when(time_ns: int) -> str:
 
 
 def read_snapshot(file: str, fabric: str | None = None, time_ns: int | None = None) -> Snapshot:
-    """The counters of one file. Raises :class:`InputError` and its kin for a file without any."""
+    """The counters of one file. Raises :class:`InputError` or a subclass for a file without any."""
     if is_telemetry(file):
         return _telemetry(file, fabric, time_ns)
     if fabric is None:

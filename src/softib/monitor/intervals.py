@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 STUCK = "stuck_"
-"""Prefix of the level that tells of a counter that stands at its largest value."""
+"""Prefix of the level of a counter that stands at its largest value."""
 
 LEAST = "least_"
 """Prefix of the level that tells what a counter rose by at least, where it got to its largest value
@@ -109,7 +109,7 @@ def between(before: Reading, after: Reading) -> Interval:
 
 def _wrapped(before: Reading, after: Reading, rows: np.ndarray, both: dict[str, np.ndarray]) -> np.ndarray:
     """Ports whose count of corrected symbols fell while that of corrected blocks rose: it passed
-    its largest value, nobody cleared it. bool[n]"""
+    its largest value, and was not cleared. bool[n]"""
     if not all(name in both and name in before.value for name in (SYMBOLS, BLOCKS)):
         return np.zeros(len(after), bool)
     symbols, blocks = (after.value[name] > before.value[name][rows] for name in (SYMBOLS, BLOCKS))
@@ -133,15 +133,13 @@ def _stuck(name: str, after: Reading, before: Reading, rows: np.ndarray, both: n
 def same_ports(
     guid: np.ndarray, portnum: np.ndarray, of_guid: np.ndarray, of_portnum: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Row among the ports ``of_guid``, ``of_portnum`` (sorted by both, one at least) of each port
+    """Row among the ports ``of_guid``, ``of_portnum`` (sorted by both) of each port
     ``guid``, ``portnum``, and whether there is one."""
     if len(of_guid) == len(guid) and (of_guid == guid).all() and (of_portnum == portnum).all():
         return np.arange(len(guid)), np.ones(len(guid), bool)
     if not len(of_guid):
-        raise ValueError("a reading of no ports")
-    keys = np.dtype([("guid", np.uint64), ("portnum", np.int32)])
-    old, new = np.zeros(len(of_guid), keys), np.zeros(len(guid), keys)
-    old["guid"], old["portnum"], new["guid"], new["portnum"] = of_guid, of_portnum, guid, portnum
+        return np.zeros(len(guid), np.int64), np.zeros(len(guid), bool)
+    old, new = port_keys(of_guid, of_portnum), port_keys(guid, portnum)
     rows = np.minimum(np.searchsorted(old, new), len(old) - 1)
     return rows, old[rows] == new
 
@@ -193,12 +191,8 @@ def interval_at(seen: Observations, k: int) -> Interval:
 
 
 def _rows(ports: ObservedPorts, one: Interval) -> np.ndarray:
-    if len(one.guid) == len(ports) and (one.guid == ports.node_guid).all() and (one.portnum == ports.portnum).all():
-        return np.arange(len(ports))
-    keys = port_keys(ports.node_guid, ports.portnum)
-    wanted = port_keys(one.guid, one.portnum)
-    rows = np.minimum(np.searchsorted(keys, wanted), max(0, len(keys) - 1))
-    if not len(keys) or (keys[rows] != wanted).any():
+    rows, there = same_ports(one.guid, one.portnum, ports.node_guid, ports.portnum)
+    if not there.all():
         raise InputError("an interval has ports that the table of ports lacks")
     return rows
 

@@ -23,7 +23,7 @@ PREFIX = "umad:"
 @dataclass
 class Opened:
     """An open wire into a subnet; ``status`` asks the daemon of a running fabric how it is (None:
-    nobody to ask). ``memory``: where its exporter keeps what it saw (None: nowhere)."""
+    there is no daemon). ``memory``: where its exporter keeps what it saw (None: nowhere)."""
 
     wire: MadWire
     name: str

@@ -1,4 +1,4 @@
-"""Rounds of Gets over a fabric: counters, who answered, states; on a wire, without a clock of its
+"""Rounds of Gets over a fabric: counters, devices that answered, states; on a wire, without a clock of its
 own but that of the readings.
 
 A round asks every port for PortCountersExtended and, where these lack the error counters,
@@ -145,7 +145,7 @@ class Poller:
         return int(np.bincount(lids).argmax()) if len(lids) else 0
 
     def discover(self) -> None:
-        """Look at the whole subnet anew: devices, LIDs, cables, what each agent can. Raises
+        """Discover the whole subnet again: devices, LIDs, cables, what each agent can. Raises
         :class:`MadTimeout` where the own port does not answer."""
         subnet = read_nodes(self.wire, SmConfig(timeout_ps=self.pace.timeout_ps, retries=self.pace.retries))
         if subnet.db.sm_port < 0:
@@ -182,8 +182,8 @@ class Poller:
     # -- rounds --
 
     def round(self) -> Round:
-        """Read everything once. What nobody answered is not there; nothing of an earlier round
-        stands in for it."""
+        """Read everything once. Counters without an answer are absent; no value of an earlier round
+        takes their place."""
         every_s = min(HURRIED_S, self.pace.rediscover_s) if self.hurried else self.pace.rediscover_s
         if self._stale or self.now_ns() - self._discovered_ns > every_s * 1e9:
             self.discover()
@@ -206,7 +206,7 @@ class Poller:
 
     def _who(self, r: Reading, away: np.ndarray) -> np.ndarray:
         """Is each LID still the device that it was? Ports of one that is not are not read, and the
-        subnet is looked at anew before the next round."""
+        subnet is discovered again before the next round."""
         t = self.targets
         right = np.zeros(len(t.end_lid), bool)
         wanted = np.arange(len(t.end_lid))

@@ -21,8 +21,8 @@ __all__ = ["PerformanceAgents", "PortCounters", "read_performance_agents", "read
 
 @dataclass
 class PerformanceAgents:
-    """By end port: ``cap`` and ``cap2`` (CapabilityMask and CapabilityMask2, int64[e]; 0 where
-    nobody answered), ``tick`` (symbols, float64[e]; nan where nobody answered). ``silent``: which
+    """By end port: ``cap`` and ``cap2`` (CapabilityMask and CapabilityMask2, int64[e]; 0 without
+    an answer), ``tick`` (symbols, float64[e]; nan without an answer). ``silent``: which
     devices did not answer. bool[d]"""
 
     cap: np.ndarray

@@ -123,24 +123,24 @@ class Scrapes:
         return [_joined(parts[at]) for at in sorted(parts)]
 
     def _owned(self) -> dict[Target, list[Key]]:
-        """The ports that each exporter tells of: a port is that of the first who has it; whoever
-        told most comes first."""
+        """The ports that each exporter tells of: a port is that of the first that has it; the
+        one with most samples comes first."""
         left = {key for of in self._keys.values() for key in of}
         owned: dict[Target, list[Key]] = {}
         for target in sorted(self._samples, key=lambda t: (-self._samples[t], t)):
-            mine = sorted(left & self._keys[target])
-            if mine:
-                owned[target] = mine
-                left.difference_update(mine)
+            keys = sorted(left & self._keys[target])
+            if keys:
+                owned[target] = keys
+                left.difference_update(keys)
         return owned
 
     def _reading(self, target: Target, keys: list[Key], time_ns: int) -> Reading:
         r = Reading.empty(np.array([g for g, _ in keys], np.uint64), np.array([p for _, p in keys], np.int32))
         row = {key: i for i, key in enumerate(keys)}
         for name, values in self._found[target][time_ns].items():
-            mine = [(row[key], value) for key, value in values.items() if key in row]
-            rows = np.array([i for i, _ in mine], np.int64)
-            r.put(name, rows, np.array([v for _, v in mine], np.uint64), 2**64 - 1)
+            pairs = [(row[key], value) for key, value in values.items() if key in row]
+            rows = np.array([i for i, _ in pairs], np.int64)
+            r.put(name, rows, np.array([v for _, v in pairs], np.uint64), 2**64 - 1)
             r.answered[rows] = True
         r.time_ns[r.answered] = time_ns
         return r
@@ -233,7 +233,7 @@ def _renamed(guid: np.ndarray, whose: Mapping[int, int]) -> np.ndarray:
 
 
 def _with_node_guids(ports: ObservedPorts, whose: Mapping[int, int]) -> ObservedPorts:
-    """The ports under their NodeGUIDs, sorted anew."""
+    """The ports under their NodeGUIDs, sorted by them."""
     guid = _renamed(ports.node_guid, whose)
     order = np.lexsort((ports.portnum, guid))
     row = np.empty(len(order), np.int64)
@@ -273,8 +273,8 @@ def error_metrics() -> str:
 
 def ports_at(url: str, time_s: float) -> ObservedPorts:
     """Every port that had a cable at a clock time."""
-    found = {key: one for one in ask(url, UPLINKS, time_s) if (key := key_of(one.labels)) is not None}
-    return ports_of_keys(url, sorted(found), time_s)
+    uplinks = {key: one for one in ask(url, UPLINKS, time_s) if (key := key_of(one.labels)) is not None}
+    return ports_of_keys(url, sorted(uplinks), time_s)
 
 
 def key_of(labels: Mapping[str, str]) -> Key | None:
@@ -313,7 +313,7 @@ def ports_of_keys(url: str, keys: list[Key], time_s: float | None = None) -> Obs
         key = key_of({"guid": labels.get("guid", ""), "port": labels.get("port", "0")})
         if key is None or value is None or value < 0:
             continue
-        mine = rows_of.get(key[0], []) if "port" not in labels else [row[key]] if key in row else []
-        rate[mine] = value * 8 / 1e9  # of an HCA each port has a GUID of its own, and no number here
+        rows = rows_of.get(key[0], []) if "port" not in labels else [row[key]] if key in row else []
+        rate[rows] = value * 8 / 1e9  # of an HCA each port has a GUID of its own, and no number here
     guid, number = np.array([g for g, _ in keys], np.uint64), np.array([p for _, p in keys], np.int32)
     return ObservedPorts(guid, number, switch, tuple(node), lid, peer, rate)

@@ -110,33 +110,33 @@ def job_rows(ports: ObservedPorts, one: Interval, jobs: Sequence[ScheduledJob]) 
     errors = sum(
         (one.increase[n].astype(np.int64) for n in ERRORS if n in one.increase), start=np.zeros(len(ports), np.int64)
     )
-    found = []
+    jobs_seen = []
     for job in jobs:
         names = [h if h in of_host else h.partition(".")[0] for h in job.hosts]
-        mine = np.array(sorted({r for h in names for r in of_host.get(h, ())}), np.int64)
-        peer = np.asarray(ports.peer, np.int64)[mine]
-        both = np.unique(np.concatenate([mine, peer[peer >= 0]]))
-        found.append(
+        host_rows = np.array(sorted({r for h in names for r in of_host.get(h, ())}), np.int64)
+        peer = np.asarray(ports.peer, np.int64)[host_rows]
+        both = np.unique(np.concatenate([host_rows, peer[peer >= 0]]))
+        jobs_seen.append(
             JobRow(
                 job.name,
                 len(job.hosts),
                 sum(h in of_host for h in names),
-                float(sent[mine].sum()),
-                float(received[mine].sum()),
+                float(sent[host_rows].sum()),
+                float(received[host_rows].sum()),
                 float(waiting[both].max(initial=0.0)),
                 int(errors[both].sum()),
             )
         )
-    return sorted(found, key=lambda r: -r.sent_gbps)
+    return sorted(jobs_seen, key=lambda r: -r.sent_gbps)
 
 
 def _ports_of_hosts(ports: ObservedPorts) -> dict[str, list[int]]:
     """Rows of ports by every name that a scheduler may have for their host."""
-    found: dict[str, list[int]] = {}
+    rows_of: dict[str, list[int]] = {}
     for row in np.flatnonzero(~ports.switch).tolist():
         name = ports.node[row]
         both = adapter_of(name)
         host = both[0] if both else name
         for known in dict.fromkeys((name, host, host.partition(".")[0])):
-            found.setdefault(known, []).append(row)
-    return found
+            rows_of.setdefault(known, []).append(row)
+    return rows_of

@@ -93,7 +93,7 @@ class Reading:
     and not below 0; ``stuck``: counter → bool[n], it stands at the largest value of a field
     narrower than 64 bits, where it stops (IBA 16.1.3.5). ``at_most``: counter → bool[n], it reads
     this or less (a tool that prints what is above a threshold). ``level`` → float64[n], NaN
-    unknown. ``lanes``: uint64[n, 12], what FEC mended on each lane (None: nobody was asked).
+    unknown. ``lanes``: uint64[n, 12], what FEC corrected on each lane (None: not read).
     """
 
     guid: np.ndarray
@@ -150,7 +150,7 @@ class Reading:
                 self.stuck[name][rows] = (values == np.uint64(f.mask)).any(axis=1)
 
     def forget(self, rows: np.ndarray) -> None:
-        """Whoever answered for ``rows`` was not the device that was meant."""
+        """The device that answered for ``rows`` was another one."""
         self.answered[rows] = False
         for have in self.have.values():
             have[rows] = False

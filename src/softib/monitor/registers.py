@@ -142,8 +142,8 @@ def _read(
 
 
 def read_modules(gets: PacedGets, targets: Targets, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Rows whose device told of the module in the port, and the images (uint8[k, 208], zeros: no
-    module)."""
+    """Rows whose device answered for the module in the port, and the images (uint8[k, 208], zeros:
+    no module)."""
     batch = _register_gets(r.PDDR, targets, rows, page_select=r.MODULE_PAGE, module_info_ext=1)
     return _read(gets, targets, rows, batch, r.PortRegister.size, r.ModuleInfo.size)
 

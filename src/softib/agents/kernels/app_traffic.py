@@ -197,7 +197,7 @@ def fold_link_waits(t, v):
 def fold_cells(t, v, now):
     """Bring the counters up to date. Returns the number of cells that had counted something.
 
-    Chunks that nobody touched since the last time but one are not looked at (``v.watch``: touched
+    Chunks that were not touched since the last time but one are not looked at (``v.watch``: touched
     at the last time).
     """
     changed = 0
@@ -234,7 +234,7 @@ def retire_chunks(v, owner):
 
 @kernel(_nrt=False)
 def free_chunks(v, owner):
-    """The chunks of a dead process, folded, are nobody's."""
+    """Free the chunks of a dead process, which are folded."""
     for chunk in range(min(np.int64(v.head[HIGH]), v.watch.shape[0])):
         at = chunk * CHUNK
         if v.cells[at, OWNER] == owner:

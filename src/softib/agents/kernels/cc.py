@@ -71,7 +71,7 @@ def key_fits(t, m, end, now):
 
 @inner
 def key_info(t, m, end, is_set):
-    """CongestionKeyInfo; with the protect bit set only who knows the CC_Key reads it."""
+    """CongestionKeyInfo; with the protect bit set only a MAD with the CC_Key reads it."""
     info = t.cc_key_info[end]
     if is_set:
         copy(info, 0, m, DATA_AT, 8)

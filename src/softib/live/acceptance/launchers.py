@@ -26,8 +26,8 @@ TIMED_OUT = (124, 137)
 
 
 class Program:
-    """A process whose output goes to a file (pipes of hundreds of programs fill up while nobody
-    reads). Its standard input is a pipe that closes when :meth:`end` is called, or when this
+    """A process whose output goes to a file (pipes of hundreds of programs fill up while they
+    are not read). Its standard input is a pipe that closes when :meth:`end` is called, or when this
     process dies."""
 
     def __init__(self, command: list[str]):

@@ -162,8 +162,8 @@ Pairs = Sequence[tuple[HostPort, HostPort]]
 
 
 def load_run(launcher: Launcher, program: str, port: int, limit_s: float) -> Run:
-    """The program of one pair of the load, which sends for at least ``limit_s`` seconds where
-    nobody ends it. On a running fabric, whose programs share this machine's processors, they sleep
+    """The program of one pair of the load, which sends for at least ``limit_s`` seconds unless
+    it is ended. On a running fabric, whose programs share this machine's processors, they sleep
     until a completion comes (perftest has that for SEND alone, and without -D), so that they leave
     the processors to those who measure."""
     depth = ("-t", str(LOAD_DEPTH))

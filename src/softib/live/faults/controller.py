@@ -41,7 +41,7 @@ AMOUNTS: dict[str, tuple[str, Callable[[LinkFaults, int, float, int], None]]] = 
 }
 """Faults that are one number, of which 0 heals → its option, and what plants it."""
 TRAINING_PS = PS
-"""How long a link polls and trains before it is up again: 1 s, so that whoever looks can see it
+"""How long a link polls and trains before it is up again: 1 s, long enough to be seen
 down."""
 
 
@@ -274,8 +274,8 @@ class FaultController:
             self._changed(now_ps)
 
     def settle(self, now_ps: int) -> None:
-        """Counters of ports with a fault are right as of now, for whoever reads the mapped arrays
-        and not the PMA."""
+        """Bring the counters of ports with a fault up to now, for readers of the mapped arrays, which
+        do not ask the PMA."""
         ports = self.faults.marked()
         if len(ports):
             peers = self.fabric.port_peer[ports]  # the port that faces a slow one has no fault, and waits

@@ -34,14 +34,14 @@ def locations_of(fabric: Fabric, where: str, of_node: bool) -> list[str]:
         return [where]
     nodes = [n for n in range(fabric.sizes.nodes) if _fits(fabric.node_name(n), name)]
     if of_node or ports is None:
-        found = [fabric.node_name(n) for n in nodes]
+        matches = [fabric.node_name(n) for n in nodes]
     else:
-        found = [fabric.port_name(p) for n in nodes for p in _cabled(fabric, n, ports)]
-    if not found:
+        matches = [fabric.port_name(p) for n in nodes for p in _cabled(fabric, n, ports)]
+    if not matches:
         raise InputError(
             f"nothing fits {where!r}; nodes are named as in {fabric.node_name(0)!r}, ports as in [1-4,9] or [*]"
         )
-    return found
+    return matches
 
 
 def _fits(name: str, pattern: str) -> bool:
@@ -80,12 +80,12 @@ class Fault:
 
     def as_json(self, now_ps: int) -> dict[str, Any]:
         """The fault as replies and ``softib status`` have it."""
-        more = {"flaps": self.flaps} if self.kind == "flap" else {}
+        flaps = {"flaps": self.flaps} if self.kind == "flap" else {}
         return {
             "kind": self.kind,
             "where": self.where,
             **self.options,
-            **more,
+            **flaps,
             "age_s": round((now_ps - self.since_ps) / PS, 3),
         }
 

@@ -116,7 +116,7 @@ KINDS: dict[str, LiveFault] = {
         options={"celsius": Option(_celsius, "degrees Celsius, from -100 to 120")},
     ),
     "downgrade": LiveFault(
-        "the link trains anew, at most this wide and this fast",
+        "the link trains again, at most this wide and this fast",
         options={
             "width": Option(_count, "lanes: 1, 2, 4, 8 or 12"),
             "speed": Option(_text, "a generation, such as EDR"),
@@ -147,7 +147,7 @@ KINDS: dict[str, LiveFault] = {
         options={"guid": Option(_guid, "64 bits in hex, not 0, such as 0x0002c90300a1b2c3")},
     ),
     "list": LiveFault("the faults that there are", place=""),
-    "clear": LiveFault("mends all faults of a link or a switch, or all there are", place="a port or a node"),
+    "clear": LiveFault("clears all faults of a link or a switch, or all of the fabric", place="a port or a node"),
 }
 """Kind by name, as ``softib fault`` and the control socket have them."""
 

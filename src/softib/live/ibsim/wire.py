@@ -130,7 +130,7 @@ class ClientInfo:
 PROMISE_AT = DATA_AT + ClassPortInfo.cap_mask2.byte
 LOST = int(CapMask2.ADDITIONAL_EXTENDED_COUNTERS) << 5
 """The stock library loses the last 32 octets of every MAD, where the 64-bit error counters of
-PortCountersExtended end. So its clients are not told of them: this bit of the word at
+PortCountersExtended end. So they are not announced to its clients: this bit of the word at
 ``PROMISE_AT`` of PerfMgt ClassPortInfo (CapabilityMask2 stands above RespTimeValue, 5 bits) is
 taken out of what they receive."""
 

@@ -23,12 +23,28 @@ from softib.iba.constants import LID_UCAST_MAX
 from softib.input_files import read_text
 from softib.sm.managers.lid_mgr import Lids
 from softib.sm.managers.mkeys import End, MKeys
+from softib.sm.subnet_manager import SubnetManager
 
-__all__ = ["read_keys", "read_lids", "write_keys", "write_lids"]
+__all__ = ["keep", "read_keys", "read_lids", "restore", "write_keys", "write_lids"]
 
 
 KEYS, NEIGHBOURS = "guid2mkey", "neighbors"
 GUIDS, PORTS = range(1, 1 << 64), range(255)
+
+
+def restore(path: Path, sm: SubnetManager) -> None:
+    """Give ``sm`` the M_Keys, and unless it assigns LIDs again the LIDs, that were kept at
+    ``path``."""
+    if not sm.config.reassign_lids:
+        sm.lids.update(read_lids(path))
+    read_keys(path, sm.mkeys)
+
+
+def keep(path: Path, sm: SubnetManager) -> None:
+    """Keep the LIDs and M_Keys of ``sm`` at ``path``, where it has assigned any."""
+    if sm.lids:
+        write_lids(path, sm.lids)
+        write_keys(path, sm.mkeys)
 
 
 def read_keys(lids: Path, mkeys: MKeys) -> None:
@@ -52,9 +68,9 @@ def write_keys(lids: Path, mkeys: MKeys) -> None:
     path = _neighbour_file(lids, KEYS)
     if not (mkeys.in_play or path.exists()):
         return
-    _replace(path, (f"{guid:#018x} {key:#018x}" for guid, key in sorted(mkeys.held.items())))
+    _replace(path, (f"{guid:#018x} {key:#018x}\n\n" for guid, key in sorted(mkeys.held.items())))
     ends = sorted(mkeys.neighbours.items())
-    _replace(_neighbour_file(lids, NEIGHBOURS), (f"{a:#018x}:{p} {b:#018x}:{q}" for (a, p), (b, q) in ends))
+    _replace(_neighbour_file(lids, NEIGHBOURS), (f"{a:#018x}:{p} {b:#018x}:{q}\n\n" for (a, p), (b, q) in ends))
 
 
 def _neighbour_file(lids: Path, what: str) -> Path:
@@ -63,15 +79,15 @@ def _neighbour_file(lids: Path, what: str) -> Path:
     return lids.with_name(f"{lids.name}.{what}")
 
 
-def _pairs(path: Path) -> Iterable[tuple[str, str]]:
-    try:
-        lines = read_text(path, "file of LIDs and keys", errors="replace").splitlines()
-    except UnreadableFile:
-        return
-    for line in lines:
-        fields = line.split()
-        if len(fields) == 2:
-            yield fields[0], fields[1]
+def _lines(path: Path) -> list[str]:
+    """The lines of a file that was kept; none where it cannot be read."""
+    with contextlib.suppress(UnreadableFile):
+        return read_text(path, "file of LIDs and keys", errors="replace").splitlines()
+    return []
+
+
+def _pairs(path: Path) -> Iterable[tuple[str, ...]]:
+    return (fields for line in _lines(path) if len(fields := tuple(line.split())) == 2)
 
 
 def _end(text: str) -> End:
@@ -82,25 +98,21 @@ def _end(text: str) -> End:
     return end
 
 
-def _replace(path: Path, lines: Iterable[str]) -> None:
+def _replace(path: Path, lines: Iterable[str], mode: int = 0o600) -> None:
     new = path.with_name(path.name + ".new")
     with contextlib.suppress(OSError):
         new.unlink(missing_ok=True)
-        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as out:
-            out.writelines(f"{line}\n\n" for line in lines)
+        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w", encoding="utf-8") as out:
+            out.writelines(lines)
         os.replace(new, path)
 
 
 def read_lids(path: Path) -> Lids:
     """PortGUID → LIDs; nothing where there is no file. A line that is no such line, or that claims
     LIDs of an earlier one, is left out: the port gets another LID then."""
-    found: Lids = {}
+    lids: Lids = {}
     taken = bytearray(LID_UCAST_MAX + 1)
-    try:
-        lines = read_text(path, "file of LIDs and keys", errors="replace").splitlines()
-    except UnreadableFile:
-        return found
-    for line in lines:
+    for line in _lines(path):
         try:
             guid, first, *rest = (int(word, 16) for word in line.split("#")[0].split())
             (last,) = rest or (first,)
@@ -109,18 +121,15 @@ def read_lids(path: Path) -> Lids:
         if (
             0 < guid < 1 << 64
             and 0 < first <= last <= LID_UCAST_MAX
-            and guid not in found
+            and guid not in lids
             and not any(taken[first : last + 1])
         ):
-            found[guid] = (first, last)
+            lids[guid] = (first, last)
             taken[first : last + 1] = b"\1" * (last + 1 - first)
-    return found
+    return lids
 
 
 def write_lids(path: Path, lids: Lids) -> None:
     """Replace the file at once; a place that cannot be written is no reason to stop managing."""
-    text = "".join(f"{guid:#018x} {first:#06x} {last:#06x}\n" for guid, (first, last) in sorted(lids.items()))
-    new = path.with_suffix(".new")
-    with contextlib.suppress(OSError):
-        new.write_text(text)
-        os.replace(new, path)
+    lines = (f"{guid:#018x} {first:#06x} {last:#06x}\n" for guid, (first, last) in sorted(lids.items()))
+    _replace(path, lines, 0o666)

@@ -16,7 +16,7 @@ from softib.iba.constants import RESPONSE_BIT, Method, MgmtClass, PortState, Smp
 from softib.iba.mad_offsets import CLASS_AT, METHOD_AT, TID_AT
 from softib.iba.smp import MadHeader, PortInfo
 from softib.live.clock import clock_ps
-from softib.live.internal_sm.guid2lid import read_keys, read_lids, write_keys, write_lids
+from softib.live.internal_sm.guid2lid import keep, restore
 from softib.live.mad_router import MadRouter
 from softib.live.umad.file import RmppPayload
 from softib.mad.batch import MadBatch
@@ -29,7 +29,7 @@ __all__ = ["BOUNDS_S", "MANAGER_NUMBER", "InternalManager", "SaWait", "job_of"]
 BOUNDS_S = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 """Upper bounds of the histogram in seconds."""
 FORGOTTEN_PS = 60 * 10**12
-"""A query without an answer is one that gets none (a wrong SM_Key): nobody waits longer for it."""
+"""A query that has no answer after so long gets none (a wrong SM_Key): no client waits longer."""
 PS = 1e12
 
 
@@ -131,11 +131,9 @@ class InternalManager:
         self.classes = np.zeros(256, np.uint8)
         self.sm = SubnetManager(_at_home(config))
         self.lids, self._swept = lids, 0
-        if lids is not None and not config.reassign_lids:
-            self.sm.lids.update(read_lids(lids))
         self.sm.mkeys.local_guid = int(router.fabric.port_guid[port])
         if lids is not None:
-            read_keys(lids, self.sm.mkeys)
+            restore(lids, self.sm)
         self.payload: Callable[[], RmppPayload | None] = lambda: None
         self._inbox: list[MadBatch] = []
         self.sa_wait = SaWait()
@@ -176,9 +174,8 @@ class InternalManager:
 
     def _keep_lids(self) -> None:
         """After a sweep."""
-        if self.lids is not None and self._swept != self.sm.sweeps and self.sm.lids:
-            write_lids(self.lids, self.sm.lids)
-            write_keys(self.lids, self.sm.mkeys)
+        if self.lids is not None and self._swept != self.sm.sweeps:
+            keep(self.lids, self.sm)
         self._swept = self.sm.sweeps
 
     def _look_at_port(self) -> None:

@@ -1,4 +1,4 @@
-"""What of this machine can run what: one line each, and what would mend it. Looks, changes nothing,
+"""Check what this machine can run, and how to fix what it cannot: one line each. Changes nothing,
 needs no root."""
 
 from __future__ import annotations

@@ -40,8 +40,8 @@ LOOK_S = 0.25
 def stock_library() -> Path:
     """Debian's ``libumad2sim.so``. Raises :class:`InputError` where it is not installed."""
     for pattern in PATTERNS:
-        for found in sorted(glob.glob(pattern)):
-            return Path(found)
+        for library in sorted(glob.glob(pattern)):
+            return Path(library)
     raise InputError("libumad2sim.so is not installed; on Debian and Ubuntu it is in the package ibsim-utils")
 
 
@@ -62,7 +62,7 @@ def built_libraries() -> list[Path]:
 
 @dataclass(frozen=True)
 class Manner:
-    """How a program is run: under the ``stock`` library instead of ours; in a mount ``namespace``
+    """How a program is run: under the ``stock`` library instead of softib's; in a mount ``namespace``
     whose /sys/class is the view's; ``refresh`` is called every ``every_s`` seconds while it runs
     (None: never). ``alive`` tells whether the fabric is up: programs under the stock library wait
     for ever when it is not (under ours they read an error). ``held``: nothing is due when the
@@ -93,10 +93,10 @@ def search_path() -> str:
 
 def find_program(name: str) -> str:
     """The program that ``name`` means. Raises :class:`InputError` where there is none."""
-    found = shutil.which(name, path=search_path())
-    if found is None:
+    path = shutil.which(name, path=search_path())
+    if path is None:
         raise InputError(f"{name}: no such program")
-    return found
+    return path
 
 
 def run_attached(program: str, command: Sequence[str], env: dict[str, str], manner: Manner = PLAIN) -> int:

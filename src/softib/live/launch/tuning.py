@@ -59,8 +59,8 @@ def job_of(environment: Mapping[str, str]) -> Job | None:
 
 
 MARK = "SOFTIB_TUNED"
-"""Names what we have set, so that a ``softib run`` inside another one sets it anew for its own
-node."""
+"""Names the variables that softib has set, so that a ``softib run`` inside another one sets them
+again for its own node."""
 
 TRANSPORTS = "rc_v,ud_v,self"
 """Of UCX: reliable connections and datagrams over verbs, and a process with itself. No shared
@@ -74,8 +74,8 @@ library knows it by (``cm/name_server.c``), so that each node has a server of it
 def tuned(view: Path, environment: Mapping[str, str]) -> dict[str, str]:
     """Variables to set for a program that sees the devices of ``view``, less those that
     ``environment`` decides."""
-    mine = set(environment.get(MARK, "").split())
-    user_set = {name for name in environment if name not in mine}
+    set_by_softib = set(environment.get(MARK, "").split())
+    user_set = {name for name in environment if name not in set_by_softib}
     groups: tuple[dict[str, str], ...] = (
         {"UCX_TLS": TRANSPORTS, "UCX_NET_DEVICES": ",".join(ports(view)) or "all"},
         # What is left is ucx, else cm over libfabric's mtl.
@@ -90,11 +90,11 @@ def tuned(view: Path, environment: Mapping[str, str]) -> dict[str, str]:
         {"FI_PROVIDER": "verbs"},
         {"FI_VERBS_DGRAM_NAME_SERVER_PORT": NAME_SERVER_PORT},
     )
-    found: dict[str, str] = {}
+    variables: dict[str, str] = {}
     for group in groups:
         if next(iter(group)) not in user_set:
-            found |= {name: value for name, value in group.items() if name not in user_set}
-    return found | {MARK: " ".join(found)}
+            variables |= {name: value for name, value in group.items() if name not in user_set}
+    return variables | {MARK: " ".join(variables)}
 
 
 def ports(view: Path) -> list[str]:

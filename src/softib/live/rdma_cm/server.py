@@ -243,7 +243,7 @@ class RdmaCmServer(SeqpacketServer):
                 return
             request = request_of(message)
             if request is None:
-                self._end(process)  # closed, or no program of ours
+                self._end(process)  # closed, or not libsoftib-verbs.so
                 self._send_outbox()
                 return
             self._answer(process, request, message)

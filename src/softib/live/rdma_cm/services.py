@@ -1,4 +1,4 @@
-"""Who is bound to which service of which port, on all hosts of the fabric."""
+"""Which id is bound to which service of which port, on all hosts of the fabric."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ PSID_TEXT = PSID.tobytes().rstrip(b"\0").decode()
 """The agent's PSID (General Info)."""
 LIFESPAN_MS = "10"
 """How old a hardware counter may be: mlx5's default. It stands alone in ``hw_counters``: events of
-transports are counted by nobody yet, and a zero would be a lie. node_exporter wants the directory
+transports are not counted yet, and a zero would be a lie. node_exporter wants the directory
 where a device is called mlx5_*."""
 
 Text = Callable[[Fabric, int], str]

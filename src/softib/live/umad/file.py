@@ -84,7 +84,7 @@ def tid_of(mad: np.ndarray) -> int:
 
 class UmadFile:
     """A station (see :class:`softib.live.mad_router.Station`) behind ``sock``. ``queue`` holds what
-    the socket did not take yet; ``pending`` the requests that nobody has answered yet, by TID.
+    the socket did not take yet; ``pending`` the requests without an answer, by TID.
     ``ancillary()`` gives what comes with the message that is being handled."""
 
     issm = False
@@ -198,7 +198,7 @@ class UmadFile:
     # -- its end --
 
     def time_out(self, tid: int, waited: Pending) -> None:
-        """Nobody answered the program's request: it comes back with ETIMEDOUT."""
+        """The program's request comes back with ETIMEDOUT."""
         message = np.frombuffer(waited.message.ljust(MESSAGE_SIZE, b"\0"), np.uint8).copy()
         message[:HEAD_SIZE].view(np.uint32)[1] = TIMED_OUT
         message[HEAD_SIZE + 8 : HEAD_SIZE + 16] = np.frombuffer(tid.to_bytes(8, "big"), np.uint8)

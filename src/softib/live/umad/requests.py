@@ -1,7 +1,7 @@
 """What programs write to their umad devices: it is answered, forwarded, or kept until it times out.
 
 Most of it never reaches Python: :func:`softib.live.umad.kernels.umad_pump` receives, answers and
-sends while one program sends. What it leaves (RMPP messages, GRHs, requests that nobody answered at
+sends while one program sends. What it leaves (RMPP messages, GRHs, requests without an answer at
 once) is handled here.
 """
 
@@ -168,7 +168,7 @@ class UmadRequests:
         if not file.table.known[self._in_dwords[row, 0] & 31] or self._in_dwords[row, 0] > 31:
             for fd in fds[:wanted]:
                 os.close(fd)
-            return 0, None  # nobody registered that agent: the library would have said so
+            return 0, None  # no such agent is registered: the library would have said so
         return size, RmppPayload(fds[0], octets) if fds[:wanted] else None
 
     # -- handling --
@@ -182,13 +182,13 @@ class UmadRequests:
         ancillary = Ancillary(file.port, payload)
         if self._in[0, GRH_PRESENT]:  # such a message comes alone
             forward_route, return_route = routes_of(router.fabric, file.port, self._in[0])
-            if forward_route is None:  # its GID is nobody's at that LID: it is dropped there
+            if forward_route is None:  # the port at that LID does not have the GID: it is dropped there
                 self._keep_unanswered(file, n, router.requests.mad[:n], [], payload, clock_ps())
                 return
             ancillary = replace(ancillary, forward_route=forward_route, return_route=return_route)
         self.ancillary = ancillary
         now_ps = clock_ps()
-        if not router.answer(file, n, now_ps):  # a bug of ours: the requests came back as timed out
+        if not router.answer(file, n, now_ps):  # an exception: the requests came back as timed out
             self.ancillary = NOTHING
             return
         self._finish(file, n, now_ps, payload)

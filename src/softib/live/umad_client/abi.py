@@ -32,7 +32,7 @@ def _mask(*methods: int) -> int:
 
 
 ASKS: dict[int, int] = {int(MgmtClass.SUBN_DR): 0, int(MgmtClass.SUBN_LID): 0}
-"""Management class → methods of unsolicited MADs that are taken: none, who only asks."""
+"""Management class → methods of unsolicited MADs that are taken: none, for programs that only ask."""
 MANAGES: dict[int, int] = {
     int(MgmtClass.SUBN_DR): _mask(Method.GET, Method.SET, Method.TRAP),
     int(MgmtClass.SUBN_LID): _mask(Method.GET, Method.SET, Method.TRAP),

@@ -75,11 +75,10 @@ class FabricPort(UmadPort):
         self._later: deque[MadBatch] = deque()
 
     def announce(self, repeated: bool = False) -> None:
-        """Nothing: who asks is no manager."""
+        """Nothing: it is no manager's port."""
 
     def _read_special(self, inbox: list[MadBatch]) -> None:
-        """Nothing longer than a MAD comes to who asks for no RMPP: the daemon is gone, or a signal
-        came."""
+        """No message longer than a MAD comes without RMPP: the daemon is gone, or a signal came."""
         try:
             if not self._sock.recv(MESSAGE_SIZE, socket.MSG_PEEK | socket.MSG_DONTWAIT):
                 raise PeerError(f"{self.device}: the fabric went down")

@@ -14,7 +14,7 @@ import numpy as np
 
 from softib.errors import InputError, MadTimeout
 from softib.iba.smp import SMInfo
-from softib.live.internal_sm.guid2lid import read_keys
+from softib.live.internal_sm.guid2lid import read_keys, restore
 from softib.live.umad_client.abi import ASKS, MANAGES
 from softib.live.umad_client.devices import UmadDevice
 from softib.live.umad_client.port import UmadPort
@@ -197,12 +197,8 @@ def dry_run(
         wire = DryWire(port)
         config = replace(config, sm_key=NOBODY_S_KEY, sweep_interval_ps=0)
         manager = UmadManager(wire, config, device, replace(hooks, lids=None, database=None))
-        if hooks.lids is not None and not config.reassign_lids:
-            from softib.live.internal_sm.guid2lid import read_lids
-
-            manager.sm.lids.update(read_lids(hooks.lids))
         if hooks.lids is not None:
-            read_keys(hooks.lids, manager.sm.mkeys)
+            restore(hooks.lids, manager.sm)
         manager.run(lambda m: m.sm.sweeps >= 1 and not m.sm.phase)
         if manager.stopping:
             raise KeyboardInterrupt

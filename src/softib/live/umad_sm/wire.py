@@ -38,8 +38,8 @@ class Pacing:
     """Sets the window of ``transactor`` so that a batch is on a wire, which sends a few at a time,
     for about 10 ms.
 
-    The transactor counts a timeout from when it hands a request over: with ever so many at once a
-    slow wire would make requests late that nobody has been asked yet.
+    The transactor counts a timeout from when it hands a request over: with many at once a slow
+    wire would make requests late that have not left yet.
     """
 
     def __init__(self, transactor: Transactor):
@@ -47,7 +47,7 @@ class Pacing:
         transactor.resize(FIRST)
 
     def took(self, mads: int, duration_ps: int) -> None:
-        """A batch of ``mads`` took so long."""
+        """A batch of ``mads`` took ``duration_ps``."""
         window = self.transactor.window
         if duration_ps > SLOW_PS:
             self.transactor.resize(max(LEAST, window // 2))
@@ -106,7 +106,7 @@ def smp_get(attr: SmpAttr, modifier: int = 0, dlid: int = LID_PERMISSIVE, mkey: 
 
 
 def transact(wire: MadWire, request: MadBatch) -> np.ndarray | None:
-    """The attribute (uint8[64]) of the answer to one SMP; None where nobody answers, or with a bad
+    """The attribute (uint8[64]) of the answer to one SMP; None without an answer, or with a bad
     status."""
     t = Transactor(1, TIMEOUT_PS, RETRIES)
     t.submit(request, np.zeros(1, np.int64))
@@ -133,7 +133,7 @@ def live_master(wire: MadWire, mkey: int = 0) -> Master | None:
     lid = int(PortInfo.master_sm_lid.get(info))
     here = lid == int(PortInfo.lid.get(info))
     if not lid or (here and not int(PortInfo.cap_mask.get(info)) & CapMask.IS_SM):
-        return None  # nobody manages from this port now: a question would wait for its timeout
+        return None  # no manager runs on this port now: a question would wait for its timeout
     reply = transact(wire, smp_get(SmpAttr.SM_INFO, dlid=lid, mkey=mkey))
     if reply is None or int(SMInfo.sm_state.get(reply)) != SmState.MASTER:
         return None

@@ -2,10 +2,10 @@
 behind.
 
 The file is sparse, and a touch that finds the file system full is a SIGBUS. So pages are reserved
-before anything touches them: by programs (``preload/verbs/memory/reserve.c``), and here for the
+before anything touches them: by programs (``preload/verbs/memory/heap/reserve.c``), and here for the
 head and a program's row.
 
-Programs move data there themselves (``preload/verbs/memory/shared.h`` declares the layout,
+Programs move data there themselves (``preload/verbs/memory/heap/shared.h`` declares the layout,
 docs/decisions/0008 the laws). When one ends, however it ends, no other may find its objects any
 more, and its memory becomes free: but only when no living program is in the middle of a copy that
 reads it, which the hazard slots of the living tell.
@@ -17,7 +17,7 @@ import contextlib
 import mmap
 import os
 import select
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,19 +27,38 @@ from softib.errors import InputError
 from softib.live.c_header import CHeader
 from softib.live.proc import is_running
 
-__all__ = ["HEADER", "SharedHeap", "UnreadCompletions"]
+__all__ = ["HEADER", "SharedHeap", "UnreadCompletions", "sparse_file"]
 
-HEADER = CHeader("verbs/memory/shared.h", "SOFTIB_VERBS_")
+HEADER = CHeader("verbs/memory/heap/shared.h", "SOFTIB_VERBS_")
 types, constant = HEADER.types, HEADER.constant
 MAGIC = b"SOFTIBq"
 PROCESS_AT = 48
 """Bits above it in the table of numbers are the process, those below the offset of the object
-(``memory/number_table.h``)."""
+(``memory/heap/number_table.h``)."""
 TABLES = {
     "process": ("PROCESSES", "softib_process"),
     "member": ("MEMBERS", "softib_member"),
     "key": ("KEYS", "softib_key"),
 }
+
+
+def sparse_file(path: Path, size: int, mapped: int, reserved: Sequence[tuple[int, int]]) -> tuple[int, mmap.mmap]:
+    """A new file of ``size`` octets (mode 0600): its descriptor, and its first ``mapped`` octets. The
+    blocks of ``reserved`` (offset, octets) are taken now, so that a touch there is never a SIGBUS.
+    Raises :class:`InputError` where it cannot be made."""
+    path.unlink(missing_ok=True)
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            os.truncate(fd, size)
+            for offset, octets in reserved:
+                os.posix_fallocate(fd, offset, octets)
+            return fd, mmap.mmap(fd, mapped)
+        except BaseException:
+            os.close(fd)
+            raise
+    except OSError as error:
+        raise InputError(f"{path}: cannot be made: {error.strerror or error}") from None
 
 
 @dataclass(frozen=True)
@@ -67,24 +86,13 @@ class EndedProgram:
 
 
 class SharedHeap:
-    """The file at ``path``, made anew (mode 0600, sparse). Raises :class:`InputError` where it
+    """The file at ``path``, a new one (mode 0600, sparse). Raises :class:`InputError` where it
     cannot be made."""
 
     def __init__(self, path: Path):
         self.path = path
         self.pending: dict[int, EndedProgram] = {}
-        path.unlink(missing_ok=True)
-        try:
-            self.fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            try:
-                os.truncate(self.fd, constant("SIZE"))
-                os.posix_fallocate(self.fd, 0, mmap.PAGESIZE)
-                self.memory = mmap.mmap(self.fd, constant("HEAP"))
-            except BaseException:
-                os.close(self.fd)
-                raise
-        except OSError as error:
-            raise InputError(f"{path}: cannot be made: {error.strerror or error}") from None
+        self.fd, self.memory = sparse_file(path, constant("SIZE"), constant("HEAP"), [(0, mmap.PAGESIZE)])
         octets = np.frombuffer(self.memory, np.uint8)
         self.head = octets[: types()["softib_verbs"].itemsize].view(types()["softib_verbs"])
         self.processes, self.members, self.keys = (
@@ -184,7 +192,7 @@ class SharedHeap:
             socket.unlink(missing_ok=True)
 
     def _punch(self, first: int, n: int) -> None:
-        """Give the memory of chunks back; whoever takes them next finds zeros."""
+        """Give the memory of chunks back; the next owner finds zeros."""
         size = constant("CHUNK")
         with mmap.mmap(self.fd, n * size, offset=constant("HEAP") + first * size) as part:
             try:

@@ -26,7 +26,7 @@ from softib.monitor.watch import Watch
 __all__ = ["ExporterService"]
 
 STALE_ROUNDS = 3
-"""After so many intervals without a round nothing of the ports is shown."""
+"""After this many intervals without a round nothing of the ports is shown."""
 LEAST_STALE_S = 10.0
 RAW_WINDOW_S, RAW_ROUNDS = 300.0, 24
 """Time of the bit error ratio before correction, at least so many rounds: on large fabrics two in
@@ -216,7 +216,7 @@ def _same(a: Any, b: Any) -> bool:
 
 
 class _Server(ThreadingHTTPServer):
-    """A client that closes early, or waits too long, is nobody's fault but its own: no traceback."""
+    """Clients that close early, or wait too long, cause no traceback."""
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         if not isinstance(sys.exception(), OSError):

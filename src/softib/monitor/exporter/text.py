@@ -153,24 +153,24 @@ class PortText:
         )
 
     def _states(self, r: Reading, interval: Interval | None, ratios: ErrorRatios, seen: SeenPorts | None) -> None:
-        found = {f"softib_port_{kind}_ber": ratio for kind, ratio in bit_error_ratios(r, ratios).items()}
+        columns = {f"softib_port_{kind}_ber": ratio for kind, ratio in bit_error_ratios(r, ratios).items()}
         errors, bits, seconds = ratios.of("symbol")
         with np.errstate(divide="ignore", invalid="ignore"):
-            found["softib_port_symbol_ber_upper"] = np.where(bits > 0, upper_bound(errors) / bits, np.nan)
-        found["softib_port_observed_seconds"] = np.where(seconds > 0, seconds, np.nan)
+            columns["softib_port_symbol_ber_upper"] = np.where(bits > 0, upper_bound(errors) / bits, np.nan)
+        columns["softib_port_observed_seconds"] = np.where(seconds > 0, seconds, np.nan)
         if interval is not None:
-            found["softib_port_transmit_wait_ratio"] = wait_ratio(interval)
-            found["softib_port_transmit_utilization_ratio"] = utilization(interval)
+            columns["softib_port_transmit_wait_ratio"] = wait_ratio(interval)
+            columns["softib_port_transmit_utilization_ratio"] = utilization(interval)
         for level, name in _LEVELS.items():
             if level in r.level:
-                found[name] = r.level[level]
+                columns[name] = r.level[level]
         if "module_tx_bias_ma" in r.level:
-            found["softib_module_transmit_bias_amperes"] = r.level["module_tx_bias_ma"] / 1e3
+            columns["softib_module_transmit_bias_amperes"] = r.level["module_tx_bias_ma"] / 1e3
         stuck = np.zeros(len(r))
         for name, column in r.stuck.items():
             stuck += column & r.have[name]
-        found["softib_port_stuck_counters"] = np.where(stuck > 0, stuck, np.nan)
-        for name, values in found.items():
+        columns["softib_port_stuck_counters"] = np.where(stuck > 0, stuck, np.nan)
+        for name, values in columns.items():
             rows = np.flatnonzero(r.answered & ~np.isnan(values))
             self._gauge(_HELP[name], self._port, rows, values)
             if name == "softib_port_state" and seen is not None:

@@ -182,7 +182,10 @@ class Channel:
     def barrier(self) -> Steps:
         """Dissemination: after round k everybody has heard of 2^(k+1) ranks."""
         reach = 1
-        mine, theirs = torch.zeros(1, dtype=torch.uint8), torch.zeros(1, dtype=torch.uint8)
+        sent, received = torch.zeros(1, dtype=torch.uint8), torch.zeros(1, dtype=torch.uint8)
         while reach < self.size:
-            yield [self.recv((self.rank - reach) % self.size, theirs), self.send((self.rank + reach) % self.size, mine)]
+            yield [
+                self.recv((self.rank - reach) % self.size, received),
+                self.send((self.rank + reach) % self.size, sent),
+            ]
             reach *= 2

@@ -124,7 +124,7 @@ class SoftibProcessGroup(dist.ProcessGroup):
         return self._name
 
     def setGroupDesc(self, desc: str) -> None:
-        """For people."""
+        """A description for people."""
         self._desc = desc
 
     def getGroupDesc(self) -> str:
@@ -244,7 +244,7 @@ class SoftibProcessGroup(dist.ProcessGroup):
         return self._run("scatter", [out], outs, lambda c: c.scatter(out, parts, opts.rootRank), back)
 
     def barrier(self, opts: Any = None) -> dist.Work:
-        """Nobody leaves before everybody came."""
+        """No rank leaves before all have entered."""
         return self._run("barrier", [], [], lambda c: c.barrier(), lambda: None)
 
     # -- single messages --
@@ -270,7 +270,7 @@ class SoftibProcessGroup(dist.ProcessGroup):
         return self._single("recv", tensors, False, peer, tag)
 
     def recv_anysource(self, tensors: list[torch.Tensor], tag: int = 0) -> dist.Work:
-        """``tensors[0]`` from whoever sends with ``tag``."""
+        """``tensors[0]`` from the first rank that sends with ``tag``."""
         return self._single("recv", tensors, False, None, tag)
 
     # -- the end --
