@@ -194,7 +194,7 @@ class UmadManager(Suggests):
             sent=report.sent,
             sets=report.sets,
             tables=None if proof is None else proof.to_json(),
-            **report.as_dict(),
+            **report.to_json(),
         )
 
     def _hooks(self, on_step: OnStep, proves_all: bool) -> Hooks:
@@ -266,7 +266,7 @@ class PlannedChanges(Suggests, Sequence["AttributeChange"]):
         from softib.result import document
 
         changes = [c.to_json() for c in self._found]
-        return document("sm-run", port=self.port, master=self.master, changes=changes, sweep=self._report.as_dict())
+        return document("sm-run", port=self.port, master=self.master, changes=changes, sweep=self._report.to_json())
 
     def __repr__(self) -> str:
         return f"<PlannedChanges: {totals([c.attr for c in self._found]) or 'none'}>"
