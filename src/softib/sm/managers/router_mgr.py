@@ -14,7 +14,6 @@ import numpy as np
 
 from softib.errors import InputError
 from softib.iba.constants import NodeType, SmpAttr
-from softib.iba.devices import MELLANOX, MELLANOX_PARTS
 from softib.iba.router import ADJACENT_BLOCK, NEXT_HOP_BLOCK, SITE_LOCAL, AdjacentSubnet, NextHop, RouterInfo
 from softib.mad.smp_requests import RequestQueue
 from softib.sm.database import Database
@@ -84,9 +83,8 @@ class RouterTables:
 
     def ports(self, db: Database) -> np.ndarray:
         """Ports of routers that may know the attributes, and have a link."""
-        node = db.port_node
-        mellanox = (db.vendor_id[node] == MELLANOX) | np.isin(db.device_id[node], list(MELLANOX_PARTS))
-        ports: np.ndarray = np.flatnonzero((db.node_type[node] == NodeType.ROUTER) & mellanox & db.has_port_info)
+        routers = (db.node_type == NodeType.ROUTER) & db.is_mellanox
+        ports = np.flatnonzero(routers[db.port_node] & db.has_port_info)
         return ports[np.isin(ports, db.end_ports())]
 
     # -- a sweep --
