@@ -18,7 +18,11 @@ from softib.errors import InputError, SoftibError, SoftibWarning
 
 __all__ = ["GROUPS", "Extension", "blamed_on", "extensions"]
 
-GROUPS = {"softib.workloads": "workload pattern", "softib.exporters": "round exporter"}
+GROUPS = {
+    "softib.engines": "routing engine",
+    "softib.exporters": "round exporter",
+    "softib.workloads": "workload pattern",
+}
 """Group of entry points → what an entry of it is, in messages."""
 
 

@@ -17,8 +17,8 @@ import operator
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import Field, dataclass, fields
-from typing import Any, ClassVar, Literal, TypeVar
+from dataclasses import Field, dataclass, fields, is_dataclass
+from typing import Any, ClassVar, Literal, TypeVar, cast
 
 __all__ = [
     "DOCUMENTS",
@@ -37,12 +37,34 @@ __all__ = [
 ]
 
 DOCUMENTS: dict[str, str] = {
-    "check": "analysis.model:Check",
-    "diff": "api.changes:Changes",
+    "accept": "api.acceptance.result:Acceptance",
+    "baseline": "api.acceptance.baselines:BaselineComparison",
+    "baseline-record": "cli.baseline:Recorded",
+    "check": "analysis.model:CheckResult",
+    "compare": "api.simulation.comparison:Comparison",
+    "compile": "cli.compile:Compiled",
+    "convert": "cli.convert:Converted",
+    "convert-explain": "fabric.formats.cabling.explain:PlanReading",
+    "diff": "api.results:Changes",
+    "doctor": "live.launch.doctor:Machine",
+    "down": "cli.down:Down",
+    "fault": "live.faults.replies:FaultReply",
+    "forget": "cli.exporter:Forgotten",
+    "generate": "cli.generate:Kinds",
+    "listening": "cli.output:Listening",
     "path": "analysis.path_explanation:Explanation",
+    "replay": "api.simulation.replay:Replay",
     "report": "analysis.model:Report",
     "route": "analysis.model:Route",
+    "simulate": "api.simulation.figures:RunFigures",
+    "sm": "live.status:ManagerStatus",
+    "sm-config": "api.manager.configuration:ConfigCheck",
     "sm-explain": "analysis.path_explanation:Explanation",
+    "sm-job": "live.internal_sm.manager:JobTree",
+    "sm-run": "api.manager.managing:SmRun api.manager.managing:PlannedChanges api.manager.several:SmRunPorts",
+    "status": "live.status:Status",
+    "sweep": "api.sweep.sweep:Sweep",
+    "top": "render.top:Top",
 }
 """Document of ``--json`` → module and class of its result; several where it has one of several
 forms."""
@@ -71,11 +93,17 @@ class Key:
     flat: type[Result] | None = None
     """The value is a result: its keys, as this class declares them, stand in place of this one."""
     before: str = ""
-    """Of a property: the field in front of which its key stands; empty: behind all fields."""
+    """The field in front of which its key stands; empty: where the field stands, of a property
+    behind all fields."""
     label: str = ""
     """What people call it, in :meth:`Result.facts`; empty: it is no fact."""
     text: Callable[[Any], str] | None = None
     """Makes the text of the fact from the whole result; an empty text leaves the fact out."""
+
+
+def _once(function: F) -> F:
+    """:func:`functools.cache`, for which mypy takes no class for hashable."""
+    return cast("F", functools.cache(function))
 
 
 def key(name: str = "", **how: Any) -> dict[str, Any]:
@@ -154,20 +182,25 @@ def model_of(name: str) -> Any:
     return functools.reduce(operator.or_, found)
 
 
-@functools.cache
-def keys_of(cls: type) -> tuple[tuple[str, Key], ...]:
+@_once
+def keys_of(cls: Any) -> tuple[tuple[str, Key], ...]:
     """(field or property, how it is shown) of the keys that JSON has, in their order."""
     return tuple((name, how) for name, how in _declared(cls) if not how.hidden)
 
 
-@functools.cache
-def _declared(cls: type) -> tuple[tuple[str, Key], ...]:
-    found = [(f.name, f.metadata.get(KEY, Key())) for f in fields(cls)]
-    for name, function in _properties(cls).items():
-        how = function.__dict__[KEY]
+@_once
+def _declared(cls: Any) -> tuple[tuple[str, Key], ...]:
+    found: list[tuple[str, Key]] = []
+    of_fields = [(f.name, f.metadata.get(KEY, Key())) for f in _fields(cls)]
+    for name, how in (*of_fields, *((n, f.__dict__[KEY]) for n, f in _properties(cls).items())):
         names = [other for other, _ in found]
-        found.insert(names.index(how.before) if how.before else len(found), (name, how))
+        found.insert(names.index(how.before) if how.before in names else len(found), (name, how))
     return tuple(found)
+
+
+def _fields(cls: Any) -> tuple[Field[Any], ...]:
+    """None of a class whose keys are properties alone."""
+    return fields(cls) if is_dataclass(cls) else ()
 
 
 def _properties(cls: type) -> dict[str, Any]:
@@ -212,7 +245,7 @@ def columns(results: Sequence[Result], cls: type[Result]) -> dict[str, list[Any]
 
 def _cell(one: Result, name: str, how: Key) -> Any:
     value = getattr(one, name)
-    if isinstance(value, list | tuple | dict):
+    if isinstance(value, list | tuple):
         return ", ".join(map(str, value))
     return plain(value if how.json is None or value is None else how.json(value))
 
@@ -230,7 +263,8 @@ def json_type(cls: type[Result], **first: Any) -> Any:
     from pydantic import ConfigDict
     from typing_extensions import TypedDict
 
-    made: Any = TypedDict(cls.__name__, {**first, **dict(_typed_keys(cls))})  # type: ignore[operator]
+    typed_dict: Any = TypedDict
+    made = typed_dict(cls.__name__, {**first, **dict(_typed_keys(cls))})
     made.__doc__, made.__module__ = cls.__doc__, cls.__module__
     made.__pydantic_config__ = ConfigDict(extra="forbid")
     return made
@@ -242,7 +276,7 @@ def _typed_keys(cls: type[Result]) -> Iterator[tuple[str, Any]]:
     from pydantic import Field as Described
 
     texts, functions = _texts(cls), _properties(cls)
-    declared = {f.name: f for f in fields(cls)}  # type: ignore[arg-type]
+    declared = {f.name: f for f in _fields(cls)}
     for name, how in keys_of(cls):
         if how.flat is not None:
             yield from ((k, NotRequired[t] if how.optional else t) for k, t in _typed_keys(how.flat))
@@ -269,7 +303,7 @@ def _evaluated(cls: type, field: Field[Any] | None, function: Any) -> Any:
     return eval(annotation, _names(module)) if isinstance(annotation, str) else annotation
 
 
-@functools.cache
+@_once
 def _names(module: str) -> dict[str, Any]:
     """Names of a module, those that it imports for type checkers alone among them."""
     found = dict(vars(sys.modules[module]))
@@ -290,11 +324,13 @@ def _of_json(kind: Any) -> Any:
     return kind.__origin__[new] if hasattr(kind, "__origin__") else functools.reduce(operator.or_, new)
 
 
-_json_types = functools.cache(json_type)
+@_once
+def _json_types(cls: Any) -> Any:
+    return json_type(cls, **({"schema": Literal[schema_id(cls.document)]} if cls.document else {}))
 
 
-@functools.cache
-def _texts(cls: type) -> dict[str, str]:
+@_once
+def _texts(cls: Any) -> dict[str, str]:
     """The string below each field, of the class and its bases."""
     found: dict[str, str] = {}
     for base in reversed(cls.__mro__):
@@ -303,7 +339,7 @@ def _texts(cls: type) -> dict[str, str]:
         (body,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
         assert isinstance(body, ast.ClassDef)
         for node, below in zip(body.body, body.body[1:], strict=False):
-            declared = isinstance(node, ast.AnnAssign) and isinstance(below, ast.Expr)
-            if declared and isinstance(below.value, ast.Constant) and isinstance(node.target, ast.Name):
-                found[node.target.id] = str(below.value.value)
+            match node, below:
+                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                    found[name] = text
     return found

@@ -191,10 +191,9 @@ def readers(folder: Path) -> dict[str, tuple[Any, Callable[[Path], Any]]]:
     """Name → a valid content (text, or a document), and what reads a file of it."""
     from softib.analysis.acceptance import baseline as accepted_baseline
     from softib.analysis.cost_book import read_book
-    from softib.analysis.jobs.files import read_jobs
-    from softib.analysis.jobs.host_lists import read_hosts
+    from softib.analysis.jobs.files import read_hosts, read_jobs
+    from softib.api.sweep.grid import Journal as Rows
     from softib.api.sweep.grid import read_grid
-    from softib.api.sweep.rows import Journal as Rows
     from softib.diags.baseline import read_baseline
     from softib.diags.cable_rules.thresholds import load_thresholds
     from softib.live.acceptance.journal import read_journal

@@ -7,7 +7,7 @@ import io
 import numpy as np
 import pytest
 
-from softib.analysis.model import Check, Counts, Report
+from softib.analysis.model import CheckResult, Counts, Report
 from softib.diags.check import check
 from softib.fabric.faults.inject import duplicate_description
 from softib.fabric.model import Fabric
@@ -66,7 +66,7 @@ def test_every_place_is_in_json_in_csv_in_the_page_and_in_text_with_all(plant) -
     found = [f for f in check(fabric, records=fabric.source.records | records) if f.code != "uneven-spines"]
     report = Report("made", "generated", Counts("made", 24, 128, 0, 256, None), found, [], fabric=fabric)
     assert all(len(f.message) <= LONGEST_MESSAGE for f in found)
-    places = [p for f in Check.of(report).to_json()["findings"] for p in f["where"]]
+    places = [p for f in CheckResult.of(report).to_json()["findings"] for p in f["where"]]
     by = {p["guid"] if plant is one_name_for_many else f"{p['node']}[{p['portnum']}]" for p in places}
     assert wanted <= by, "JSON has every place"
     table, page, text = to_csv(report), to_html(report), all_of(report)

@@ -37,8 +37,6 @@ API = {
     "api/monitor/diagnosing.py with_slow_ports",
     "api/simulation/result.py what_if_text",
     "api/table.py to_pandas",
-    "render/document_types/simulation.py Compare",
-    "render/document_types/simulation.py Simulate",
 }
 """Methods of public classes that Python users call, and documents that are found by name."""
 TO_DO = {

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from softib.analysis.acceptance.ends import ends_of_fabric
+from softib.analysis.acceptance.plan import ends_of_fabric
 from softib.fabric.builder import FabricBuilder
 from softib.fabric.default_port import default_port
 from softib.fabric.formats import registry

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AllPairs",
     "BringUpPart",
-    "Check",
+    "CheckResult",
     "Checked",
     "Counts",
     "JudgedTables",
@@ -304,7 +304,7 @@ class Report(Checked):
 
 
 @dataclass
-class Check(Result):
+class CheckResult(Result):
     """What a check found, as ``softib check`` prints it."""
 
     document = "check"
@@ -313,7 +313,7 @@ class Check(Result):
     routing: JudgedTables | None
 
     @classmethod
-    def of(cls, report: Report) -> Check:
+    def of(cls, report: Report) -> CheckResult:
         """The check that is in ``report``."""
         r = report.routing
         return cls(report, None if r is None else JudgedTables(r.engine, r.tables, r.origin))

@@ -185,7 +185,7 @@ def _remedy(found: routed.Routed | None, engine: str | None, seed: int, steps: S
     was to use."""
     if found is None or found.part.tables == "ftree" or (engine and "ftree" not in engine.split(",")):
         return None
-    from softib.analysis.remedy import ftree_unfit
+    from softib.analysis.engines import ftree_unfit
 
     with steps("what ftree would carry"):
         return ftree_unfit(found.fabric, found.graph, found.lft, found.options, seed)

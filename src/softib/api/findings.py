@@ -84,9 +84,9 @@ class Findings(Rows[Finding]):
 
     def to_json(self) -> dict[str, Any]:
         """As ``softib check --json`` prints it (docs/schemas/check.schema.json)."""
-        from softib.analysis.model import Check
+        from softib.analysis.model import CheckResult
 
-        return Check.of(self._shown).to_json()
+        return CheckResult.of(self._shown).to_json()
 
     def to_csv(self) -> str:
         """A row a finding, for spreadsheets."""

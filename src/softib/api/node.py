@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from softib.api.shown import Suggests
+from softib.api.arguments import Suggests
 from softib.api.table import Table
 from softib.errors import InputError, UnknownName
 from softib.plural import counted

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from softib.api.shown import Suggests
+from softib.api.arguments import Suggests
 from softib.api.table import Table
 from softib.plural import counted, plural
 from softib.result import html_table
@@ -19,8 +19,33 @@ if TYPE_CHECKING:
     from softib.api.fabric import Fabric
     from softib.api.graph import Drawing
     from softib.fabric.formats.base import Problem
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-__all__ = ["Remedy", "Routing"]
+from softib.errors import InputError
+from softib.whole_files import write_text
+
+if TYPE_CHECKING:
+    from softib.routing.engine import RouteOptions
+
+__all__ = ["Remedy", "Routing", "write_guid_files"]
+
+
+def write_guid_files(options: RouteOptions, folder: str) -> dict[str, str]:
+    """Write ``root_guids.conf`` and, where there are such nodes, ``cn_guids.conf`` and
+    ``io_guids.conf`` into ``folder``; their paths by OpenSM's option. Raises :class:`InputError`
+    where that is not possible."""
+    files = {}
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        for kind, guids in (("root", options.root_guids), ("cn", options.cn_guids), ("io", options.io_guids)):
+            if guids:
+                path = Path(folder) / f"{kind}_guids.conf"
+                write_text(path, "".join(f"{guid:#018x}\n" for guid in guids))
+                files[f"{kind}_guid_file"] = str(path)
+    except OSError as error:
+        raise InputError(f"{folder}: cannot write there: {error.strerror or error}") from None
+    return files
 
 
 @dataclass(frozen=True)
@@ -156,7 +181,6 @@ class Routing(Suggests):
         ``guid_files`` of :func:`route`; None where it fits without, or no choice of roots makes it
         fit. Raises :class:`InputError` where they cannot be written."""
         from softib.analysis.labels import with_names
-        from softib.api.guid_files import write_guid_files
         from softib.routing.remedy import remedy
 
         found = remedy(self._found.graph, self._found.options)
@@ -181,7 +205,7 @@ class Routing(Suggests):
         """Pairs by the number of links that their packets take, as bars."""
         from softib.api.graph import Drawing
         from softib.render.charts import hop_bars
-        from softib.render.plots import styled
+        from softib.render.html import styled
 
         return Drawing(styled(hop_bars(self._found.part.hops)))
 

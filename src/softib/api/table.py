@@ -9,8 +9,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, overload
 
-from softib.api.arguments import checked_methods
-from softib.api.shown import Suggests, totals
+from softib.api.arguments import Suggests, checked_methods, totals
 from softib.errors import MissingLibrary, UnknownName
 from softib.plural import counted
 from softib.result import Result, columns, html_table

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import click
 
-from softib.cli import completing
-from softib.cli.output import Compiling, print_document, print_line, print_notice
+from softib.cli.shared import completing
+from softib.cli.shared.output import Compiling, Listening, print_json, print_line, print_notice
+from softib.result import Result
+
+
+@dataclass
+class Forgotten(Result):
+    """What an exporter forgets."""
+
+    document = "forget"
+
+    ports: list[str]
 
 
 @click.command()
@@ -98,7 +110,7 @@ def command(
             raise softib.InputError("forget: name the SOURCE of the exporter: softib exporter forget SOURCE [NAME...]")
         ports = softib.Exporter.forget(*sources[1:])
         if as_json:
-            print_document("forget", ports=ports)
+            print_json(Forgotten(ports).to_json())
             return 0
         click.echo(f"forgot {', '.join(ports)}" if ports else "nothing is down")
         return 0
@@ -132,7 +144,7 @@ def command(
             return 0
         exporter.start()
         if as_json:
-            print_line("listening", verb="exporter", source=source, url=exporter.url, pid=os.getpid())
+            print_line(Listening("exporter", source, exporter.url, os.getpid()))
         else:
             print_notice(f"{source}: {exporter.url}")
         exporter.serve()

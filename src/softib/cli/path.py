@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import click
 
-from softib.cli import completing
-from softib.cli.guid_files import guid_file_options
-from softib.cli.loading import Load, routing_of, source_options, table_options
-from softib.cli.output import Steps, print_document, print_lines, print_problems
+from softib.cli.shared import completing
+from softib.cli.shared.options import Load, guid_file_options, json_option, routing_of, source_options, table_options
+from softib.cli.shared.output import Steps, print_json, print_lines, print_problems
+from softib.result import document
 
 
 @click.command()
 @click.argument("source", shell_complete=completing.sources)
 @click.argument("a", shell_complete=completing.nodes)
 @click.argument("b", shell_complete=completing.nodes)
-@click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
+@json_option
 @source_options
 @guid_file_options
 @table_options
@@ -41,7 +41,7 @@ def command(
     routing = routing_of(fabric, engine, lfts, guid_files, steps)
     found = routing.path(a, b)
     if as_json:
-        print_document("path", found)
+        print_json(document("path", found))
     else:
         print_problems(routing.problems)
         print_lines(found.lines())

@@ -4,22 +4,18 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from softib import __version__
 from softib.errors import InputError, UnknownName
 from softib.fabric.default_port import default_port
 from softib.fabric.hosts import host_of
 from softib.fabric.node_finder import NodeFinder
-from softib.iba.constants import PortState
-from softib.jit import in_use
-from softib.live.clock import clock_ps
 from softib.live.internal_sm.manager import job_of
+from softib.live.status import status_of
 
 if TYPE_CHECKING:
     from softib.live.daemon import Daemon
@@ -136,7 +132,7 @@ class Operations:
         if not isinstance(hosts, list) or not hosts:
             raise InputError("job wants hosts, a list of names")
         guids = [int(self.daemon.fabric.node_guid[self.daemon.server.finder.adapter(str(name))]) for name in hosts]
-        return job_of(self.daemon.manager.sm, guids, bool(request.get("streaming")))
+        return job_of(self.daemon.manager.sm, guids, bool(request.get("streaming"))).to_json()
 
     def attach(self, request: dict[str, Any]) -> dict[str, Any]:
         """Environment for a program on ``node`` (and ``port``), for ``rank`` of a job of several:
@@ -182,70 +178,4 @@ class Operations:
 
     def status(self) -> dict[str, Any]:
         """Everything that ``softib status --json`` says."""
-        f, router = self.daemon.fabric, self.daemon.router
-        states = np.bincount(f.port_state[f.linked], minlength=5)
-        clients = [
-            {
-                "client": c.number,
-                "pid": c.pid,
-                "node": c.name,
-                "portnum": int(f.port_num[c.port]),
-                "sm": c.issm,
-                "waiting": len(c.queue),
-            }
-            for c in (*self.daemon.server.clients.values(), *self.daemon.umads.files.values())
-        ]
-        return {
-            "name": self.daemon.instance.name,
-            "pid": int(self.daemon.shared.header["pid"]),
-            "source": self.daemon.settings.source,
-            "ready": self.daemon.ready,
-            "ready_s": self.daemon.ready_s,
-            "uptime_s": round(time.monotonic() - self.daemon.began, 3),
-            "nodes": f.sizes.nodes,
-            "switches": f.sizes.switches,
-            "cas": len(f.cas),
-            "links": f.sizes.cables,
-            "port_states": {s.name.lower(): int(states[s]) for s in PortState if s},
-            "sm": self._manager_status(),
-            "pace": self.daemon.settings.pace,
-            "clients": clients,
-            "verbs": self.daemon.verbs.memory.usage(),
-            "mads": {"answered": router.answered, "forwarded": router.forwarded, "timed_out": router.bounced},
-            "traps": {**router.trap_queue.stats(), **router.trap_queue.by_number()},
-            "kernels": in_use(),
-            "bugs": self.daemon.crash_log.count,
-            "log": str(self.daemon.instance.log),
-            "epoch": router.epoch,
-            "shared_fabric": str(self.daemon.instance.shared_fabric),
-            "sockname": self.daemon.server.sockets.environment.get("IBSIM_SOCKNAME", ""),
-            "version": __version__,
-        }
-
-    def _manager_status(self) -> dict[str, Any]:
-        if self.daemon.manager is None:
-            return {"kind": self.daemon.settings.sm}
-        sm = self.daemon.manager.sm
-        return {
-            "kind": "internal",
-            "engine": sm.config.engine,
-            "state": "FAILED" if self.daemon.manager_failed else sm.state.name,
-            "phase": sm.phase,
-            "sweeps": sm.sweeps,
-            "node": self.daemon.fabric.port_name(self.daemon.manager.port),
-            "engine_used": "" if sm.routing is None else sm.routing.engine,
-            "problems": [str(p) for p in sm.report.problems[:20]],
-            "sa": {
-                "requests": sm.sa_manager.requests,
-                "busy": sm.sa_manager.refused,
-                "waiting": len(sm.sa_manager.queue) + len(sm.sa_manager.waiting),
-                "wait": self.daemon.manager.sa_wait.status(clock_ps()),
-            },
-            "report": {
-                **sm.report.to_json(),
-                "sent": sm.report.sent,
-                "sets": sm.report.sets,
-                "refused": sm.report.refused,
-                "not_active": len(sm.report.not_active),
-            },
-        }
+        return status_of(self.daemon).to_json()

@@ -4,7 +4,7 @@ by the names of their hosts."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from softib.diags.observations import ObservedPorts
 from softib.diags.view import adapter_of
 from softib.monitor.exporter.ratios import utilization, wait_ratio
 from softib.monitor.intervals import Interval
+from softib.result import Result, key
 
 __all__ = ["ERRORS", "ORDERS", "JobRow", "PortRow", "job_rows", "ranked"]
 
@@ -35,17 +36,21 @@ ORDERS = ("busy", "waiting", "errors")
 
 
 @dataclass(frozen=True)
-class PortRow:
-    """One port: ``name`` as ``node[portnum]``, ``peer`` likewise ("": none), sent and received
-    Gb/s, shares of time (NaN unknown), and which error counters rose by how much."""
+class PortRow(Result):
+    """A port in the last interval."""
 
-    name: str
+    name: str = field(metadata=key("port"))
+    """``node[portnum]``."""
     peer: str
+    """Empty: none."""
     sent_gbps: float
     received_gbps: float
     utilization: float
+    """Share of what its link can carry; NaN unknown."""
     waiting: float
-    errors: tuple[tuple[str, int], ...]
+    """Share of the time in which data waited for credits; NaN unknown."""
+    errors: tuple[tuple[str, int], ...] = field(metadata=key(json=dict, type=dict[str, int]))
+    """Counters that rose, and by how much."""
 
 
 def ranked(ports: ObservedPorts, one: Interval, order: str, most: int) -> list[PortRow]:
@@ -83,18 +88,19 @@ def _row(ports: ObservedPorts, one: Interval, r: int, busy: float, waiting: floa
 
 
 @dataclass(frozen=True)
-class JobRow:
-    """A job: how many of its hosts were ``seen``, Gb/s that these sent and received, the largest
-    share of time in which data waited at one of them or on the cables to them, and what error
-    counters of both ends of these cables rose by."""
+class JobRow(Result):
+    """A job in the last interval."""
 
-    name: str
+    name: str = field(metadata=key("job"))
     hosts: int
     seen: int
+    """Hosts of it that were seen."""
     sent_gbps: float
     received_gbps: float
     waiting: float
+    """The largest share of time in which data waited at a host or on the cables to it."""
     errors: int
+    """What error counters of both ends of these cables rose by."""
 
 
 def job_rows(ports: ObservedPorts, one: Interval, jobs: Sequence[ScheduledJob]) -> list[JobRow]:

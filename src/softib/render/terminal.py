@@ -22,11 +22,11 @@ from softib.render.phrases import (
     engine_hint,
     headline,
     percent,
+    plan_facts,
     size_text,
     tiles,
     time_text,
 )
-from softib.render.plan_part import plan_facts
 
 if TYPE_CHECKING:
     from rich.console import Console

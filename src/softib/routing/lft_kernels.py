@@ -15,30 +15,30 @@ profile). By end: base ``lid`` and ``lmc`` (int64), egress ``port`` of its switc
 
 
 @kernel
-def candidate_masks(legal, s, octet, masks):
+def candidate_masks(legal, s, byte_masks, masks):
     """Bit k of ``masks[k // 64, t]``: the k-th link of ``s`` lies on a best legal path to switch
     ``t``.
 
-    masks uint64[4, n] out; octet uint8[n] is scratch. One pass over a row of ``hops`` per link, in
-    bytes, so that it runs as vector code; eight links make an octet of the masks.
+    masks uint64[4, n] out; byte_masks uint8[n] is scratch. One pass over a row of ``hops`` per link, in
+    bytes, so that it runs as vector code; eight links make a byte of the masks.
     """
     first, peer, down, hops, is_down = legal.first, legal.peer, legal.down, legal.hops, legal.is_down
     n = hops.shape[0]
     mine, mine_down = hops[s], is_down[s]
     masks[: (first[s + 1] - first[s] + 63) // 64, :] = 0
     for begin in range(first[s], first[s + 1], 8):
-        octet[:] = 0
+        byte_masks[:] = 0
         for e in range(begin, min(begin + 8, first[s + 1])):
             bit = np.uint8(1 << (e - begin))
             theirs, theirs_down = hops[peer[e]], is_down[peer[e]]
             for t in range(n):
                 best = (theirs[t] < 254) & (np.uint8(theirs[t] + 1) == mine[t])
                 legal_here = (mine_down[t] & theirs_down[t]) if down[e] else (not mine_down[t])
-                octet[t] |= bit * np.uint8(best & legal_here)
+                byte_masks[t] |= bit * np.uint8(best & legal_here)
         k = begin - first[s]
         row, shift = masks[k >> 6], np.uint64(k & 63)
         for t in range(n):
-            row[t] |= np.uint64(octet[t]) << shift
+            row[t] |= np.uint64(byte_masks[t]) << shift
 
 
 @kernel
@@ -95,14 +95,14 @@ def least_loaded(legal, dests, resume, lft):
     load = np.zeros(256, np.int64)  # by port
     found = np.empty(256, np.int32)
     ports = np.empty(256, np.uint8)
-    masks, octet = np.zeros((4, n), np.uint64), np.empty(n, np.uint8)
+    masks, byte_masks = np.zeros((4, n), np.uint64), np.empty(n, np.uint8)
     last = np.zeros(4, np.uint64)
     lids = np.empty(group_end.shape[0], np.uint16)
     for i in range(group_end.shape[0]):
         lids[i] = dests.lid[group_end[i]]
     for s in range(n):
         n_masks = (first[s + 1] - first[s] + 63) // 64
-        candidate_masks(legal, s, octet, masks)
+        candidate_masks(legal, s, byte_masks, masks)
         row = lft[s]
         load[:] = 0
         if resume:
@@ -165,7 +165,7 @@ def least_loaded_lmc(legal, dests, system, lft):
     found = np.empty(256, np.int32)
     ports = np.empty(256, np.uint8)
     link_of_port = np.empty(256, np.int32)
-    masks, octet = np.zeros((4, n), np.uint64), np.empty(n, np.uint8)
+    masks, byte_masks = np.zeros((4, n), np.uint64), np.empty(n, np.uint8)
     last = np.zeros(4, np.uint64)
     most = 0
     for i in range(end_lmc.shape[0]):
@@ -175,7 +175,7 @@ def least_loaded_lmc(legal, dests, system, lft):
         last[:] = 0
         count = 0
         n_masks = (first[s + 1] - first[s] + 63) // 64
-        candidate_masks(legal, s, octet, masks)
+        candidate_masks(legal, s, byte_masks, masks)
         base = first[s]
         link_of_port[:] = -1
         for e in range(first[s], first[s + 1]):

@@ -8,7 +8,7 @@ but Gets leaves (IBA 13.4.5).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from softib.iba.mad_offsets import CLASS_AT, DATA_AT, HOP_COUNT_AT, INITIAL_PATH
 from softib.iba.smp import MadHeader, PortInfo, SwitchInfo
 from softib.iba.vports import VirtualizationInfo, VPortInfo
 from softib.mad.batch import MadBatch
+from softib.result import HIDDEN, Result, key
 from softib.sm.database import Database
 from softib.sm.managers.link_mgr import NO_CHANGE_FIELDS
 
@@ -46,27 +47,29 @@ COMMANDS = ("client_reregister",)
 
 
 @dataclass(frozen=True)
-class AttributeChange:
-    """One attribute that would be another. ``rows``: (what, value now, value then), by field or by
-    index of a table's entry."""
+class PlannedRow(Result):
+    """One component, or one entry of a table."""
 
-    node: int
-    guid: int
-    name: str
-    attr: str
+    what: str | int
+    """Component, or index of the entry."""
+    now: int
+    then: int
+
+
+@dataclass(frozen=True)
+class AttributeChange(Result):
+    """An attribute that would be another."""
+
+    node: int = field(metadata=HIDDEN)
+    guid: int = field(metadata=key("node_guid", json="{:#018x}".format, type=str))
+    name: str = field(metadata=key("node", before="guid"))
+    attr: str = field(metadata=key("attribute"))
     modifier: int
-    rows: tuple[tuple[str | int, int, int], ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values, as ``softib sm run --dry-run --json`` prints them."""
-        rows = [{"what": field, "now": now, "then": then} for field, now, then in self.rows]
-        return {
-            "node": self.name,
-            "node_guid": f"{self.guid:#018x}",
-            "attribute": self.attr,
-            "modifier": self.modifier,
-            "changes": rows,
-        }
+    """AttributeModifier (IBA 14.2.5)."""
+    rows: tuple[tuple[str | int, int, int], ...] = field(
+        metadata=key("changes", json=lambda rows: [PlannedRow(*row).to_json() for row in rows], type=list[PlannedRow])
+    )
+    """(what, value now, value then), by field or by index of a table's entry."""
 
 
 class DryRun:

@@ -23,7 +23,7 @@ from softib.monitor.prometheus import (
     target_of,
 )
 from softib.web.collector import JUDGED_S, ROWS
-from softib.web.past_maps import PastMap, PastMaps
+from softib.web.past import PastMap, PastMaps
 from softib.web.rates import Sample
 
 __all__ = ["PastServer"]

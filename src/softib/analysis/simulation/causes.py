@@ -281,7 +281,7 @@ def engine_loads(run: RunResult) -> list[EngineLoad]:
     if base <= 0:
         return []
     found = []
-    for name in sorted(engines.ENGINES):
+    for name in sorted(engines.engines()):
         if name == run.engine:
             continue
         try:

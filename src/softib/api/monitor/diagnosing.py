@@ -6,10 +6,10 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from softib.api.arguments import Suggests
 from softib.api.fabric import Fabric, as_fabric, result_of
 from softib.api.findings import Findings
 from softib.api.progress import Steps, unwatched
-from softib.api.shown import Suggests
 from softib.api.table import Table
 from softib.plural import counted
 from softib.result import html_table
@@ -197,9 +197,8 @@ def diagnose(
     Raises :class:`UnknownName`, :class:`InputError` and :class:`UnreadableFile` for thresholds,
     codes and jobs that cannot be.
     """
-    from softib.analysis.isolation_cost import with_bisection
     from softib.analysis.model import Report
-    from softib.analysis.observed_fabric import fabric_of_ports
+    from softib.analysis.observed_fabric import fabric_of_ports, with_bisection
     from softib.analysis.pipeline import counts_of
     from softib.api.findings import checked_codes, severity_named
     from softib.diags.cable_rules.case import Case

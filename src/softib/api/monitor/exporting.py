@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+from softib.api.arguments import Suggests
 from softib.api.progress import Notice
-from softib.api.shown import Suggests
 from softib.errors import InputError
 from softib.plural import counted
 from softib.source import warn

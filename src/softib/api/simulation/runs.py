@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from softib.api.arguments import check_fields
 from softib.api.fabric import Fabric, result_of
-from softib.api.simulation.qp_attributes import packet_options
-from softib.api.simulation.what_if import OF_PACKETS, manager_settings, scale_of
+from softib.api.simulation.what_if import OF_PACKETS, manager_settings, packet_options, scale_of
 from softib.errors import InputError
 
 if TYPE_CHECKING:
@@ -75,9 +74,9 @@ class Run:
 
     def variant(self, changes: Mapping[str, str]) -> Run:
         """Run it again with ``changes`` (for example ``{"engine": "updn"}``)."""
-        from softib.routing.engine import ENGINES
+        from softib.routing.engine import engines
 
-        engine = self.engine if self.settings.lfts is None and self.engine in ENGINES else None
+        engine = self.engine if self.settings.lfts is None and self.engine in engines() else None
         return self.settings.make(changes, changes.get("engine") or engine)
 
     @property
@@ -232,7 +231,7 @@ class Runs:
         return run_messages(run, made, self.layer, Recording(), self.record.progress)
 
     def _recording(self, fabric: Any, recorded: bool, apart: bool) -> Recording:
-        from softib.analysis.simulation.counters import named_port
+        from softib.analysis.simulation.result import named_port
         from softib.analysis.simulation.run import Recording
 
         if not recorded:
@@ -252,7 +251,7 @@ class Runs:
 
     def _phases(self, found: Routed, scale: Scale) -> Phases:
         """Run an all-to-all with barriers. It takes all hosts, and no option but a size."""
-        from softib.analysis.simulation.phases import phases_of
+        from softib.analysis.simulation.run import phases_of
 
         job = self.work.phased
         assert job is not None
@@ -276,7 +275,7 @@ class Runs:
 def port_row(fabric: Any, place: str) -> int:
     """The row of ``leaf-1[3]`` or ``leaf-1:3``. Raises :class:`InputError` for a port that is not
     there or has no link."""
-    from softib.analysis.simulation.counters import named_port
+    from softib.analysis.simulation.result import named_port
 
     port = named_port(fabric, place)
     if fabric.port_num[port] == 0 or fabric.port_peer[port] < 0:

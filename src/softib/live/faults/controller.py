@@ -15,6 +15,7 @@ import heapq
 import itertools
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -29,6 +30,7 @@ from softib.iba.smp import PortInfo
 from softib.live.clock import clock_ps
 from softib.live.faults.fault_list import PS, Fault, FaultList, locations_of
 from softib.live.faults.options import KINDS, flap_times, options_of
+from softib.live.faults.replies import ExpectedErrors, FaultReply
 from softib.live.mad_router import MadRouter
 
 __all__ = ["FaultController"]
@@ -79,13 +81,13 @@ class FaultController:
         options = options_of(kind, request)
         now_ps = self.clock()
         if kind == "list":
-            return {"faults": [fault.as_json(now_ps) for fault in self.planted.all]}
+            return FaultReply(faults=[fault.as_json(now_ps) for fault in self.planted.all]).to_json()
         where = request.get("where")
         if kind == "clear" and where is None:
             self.router.fold(now_ps)
             cleared = [self._clear(fault, now_ps) for fault in self.planted.all]
             self._changed(now_ps)
-            return {"cleared": cleared}
+            return FaultReply(cleared=cleared).to_json()
         given = where if isinstance(where, list) else [where]
         if not given or not all(isinstance(one, str) for one in given):
             raise InputError(f"fault {kind} wants a place: {KINDS[kind].place}")
@@ -98,10 +100,12 @@ class FaultController:
         replies = [self._orders()[kind](row, options, now_ps) for row in rows]
         self._changed(now_ps)
         if kind == "clear":
-            return {"kind": kind, "cleared": [fault for reply in replies for fault in reply["cleared"]]}
-        return {"kind": kind, **replies[0]} if len(replies) == 1 else {"kind": kind, "locations": replies}
+            return FaultReply(kind, cleared=[fault for one in replies for fault in one.cleared or ()]).to_json()
+        if len(replies) == 1:
+            return replace(replies[0], kind=kind).to_json()
+        return FaultReply(kind, locations=[one.to_json() for one in replies]).to_json()
 
-    def _orders(self) -> dict[str, Callable[[int, dict[str, Any], int], dict[str, Any]]]:
+    def _orders(self) -> dict[str, Callable[[int, dict[str, Any], int], FaultReply]]:
         return {
             "link-down": self._link_down,
             "link-up": self._link_up,
@@ -128,18 +132,18 @@ class FaultController:
         self.planted.forget("flap", port)
         self.planted.forget("link-down", port)
 
-    def _link_down(self, port: int, options: dict[str, Any], now_ps: int) -> dict[str, Any]:
+    def _link_down(self, port: int, options: dict[str, Any], now_ps: int) -> FaultReply:
         self._stop_flapping(port)
         self.faults.cut(port, now_ps)
         self.planted.add("link-down", port, {}, now_ps)
         return self._link(port)
 
-    def _link_up(self, port: int, options: dict[str, Any], now_ps: int) -> dict[str, Any]:
+    def _link_up(self, port: int, options: dict[str, Any], now_ps: int) -> FaultReply:
         self._stop_flapping(port)
         self.faults.mend(port, now_ps)
         return self._link(port)
 
-    def _flap(self, port: int, options: dict[str, Any], now_ps: int) -> dict[str, Any]:
+    def _flap(self, port: int, options: dict[str, Any], now_ps: int) -> FaultReply:
         self._stop_flapping(port)
         self._flap_on(self.planted.add("flap", port, options, now_ps), now_ps, now_ps)
         return self._link(port)
@@ -158,22 +162,24 @@ class FaultController:
         self._at(due_ps + down_ps, lambda now: None if fault.over else self.faults.mend(fault.row, now))
         self._at(due_ps + period_ps, lambda now: self._flap_on(fault, due_ps + period_ps, now))
 
-    def _amount(self, kind: str, port: int, options: dict[str, Any], now_ps: int) -> dict[str, Any]:
+    def _amount(self, kind: str, port: int, options: dict[str, Any], now_ps: int) -> FaultReply:
         """A fault of :data:`AMOUNTS`; those that make bit errors reply with what these lead to."""
         option, plant = AMOUNTS[kind]
         plant(self.faults, port, float(options[option]), now_ps)
         self.planted.forget(kind, port)
         if options[option]:
             self.planted.add(kind, port, options, now_ps)
-        errors = {} if kind == "flow-control" else {"errors": self.faults.expected_errors(port)}
-        return {**self._link(port), **errors}
+        link = self._link(port)
+        if kind == "flow-control":
+            return link
+        return replace(link, errors=ExpectedErrors(**self.faults.expected_errors(port)))
 
-    def _hot_module(self, port: int, options: dict[str, Any], now_ps: int) -> dict[str, Any]:
+    def _hot_module(self, port: int, options: dict[str, Any], now_ps: int) -> FaultReply:
         self.faults.optics.heat(port, float(options["celsius"]))
         self.planted.add("hot-module", port, options, now_ps)
         return self._link(port)
 
-    def _downgrade(self, port: int, options: dict[str, Any], now_ps: int) -> dict[str, Any]:
+    def _downgrade(self, port: int, options: dict[str, Any], now_ps: int) -> FaultReply:
         if not options:
             raise InputError("fault downgrade wants --width LANES, --speed GENERATION, or both")
         lanes, speed = options.get("width"), options.get("speed")
@@ -199,12 +205,12 @@ class FaultController:
         if not self.planted.has("link-down", port) and not self.planted.has("flap", port):
             self.faults.mend(port, now_ps)
 
-    def _slow_port(self, port: int, options: dict[str, Any], now_ps: int) -> dict[str, Any]:
+    def _slow_port(self, port: int, options: dict[str, Any], now_ps: int) -> FaultReply:
         self.faults.slow(port, float(options["gbps"]), now_ps, bool(options.get("overrun")))
         self.planted.add("slow-port", port, options, now_ps)
         return self._link(port)
 
-    def _power(self, node: int, on: bool, now_ps: int) -> dict[str, Any]:
+    def _power(self, node: int, on: bool, now_ps: int) -> FaultReply:
         name = self.fabric.node_name(node)
         if self.fabric.switch_of_node[node] >= 0 and self.faults.is_dead(node) != on:
             state = "has power; only fault switch-down takes it" if on else "has no power already"
@@ -214,13 +220,13 @@ class FaultController:
             self.planted.forget("switch-down", node)
         else:
             self.planted.add("switch-down", node, {}, now_ps)
-        return {"node": name, "power": not self.faults.is_dead(node)}
+        return FaultReply(node=name, power=not self.faults.is_dead(node))
 
-    def _sys_guid(self, node: int, options: dict[str, Any], now_ps: int) -> dict[str, Any]:
+    def _sys_guid(self, node: int, options: dict[str, Any], now_ps: int) -> FaultReply:
         self._built_with.setdefault(node, int(self.fabric.sys_guid[node]))
         self.router.plane.set_sys_guid(node, int(options["guid"], 16), now_ps)
         self.planted.add("sys-guid", node, options, now_ps)
-        return {"node": self.fabric.node_name(node), "sys_guid": options["guid"]}
+        return FaultReply(node=self.fabric.node_name(node), sys_guid=options["guid"])
 
     # -- healing --
 
@@ -244,16 +250,16 @@ class FaultController:
         heal[fault.kind]()
         return cleared
 
-    def _clear_place(self, row: int, options: dict[str, Any], now_ps: int) -> dict[str, Any]:
+    def _clear_place(self, row: int, options: dict[str, Any], now_ps: int) -> FaultReply:
         """Undo the faults of a port's link (``row`` ≥ 0) or of node -1 - ``row``: its power and all
         its links."""
-        return {"cleared": [self._clear(fault, now_ps) for fault in self.planted.at(row)]}
+        return FaultReply(cleared=[self._clear(fault, now_ps) for fault in self.planted.at(row)])
 
-    def _link(self, port: int) -> dict[str, Any]:
+    def _link(self, port: int) -> FaultReply:
         f = self.fabric
         state = PortState(int(f.port_state[port])).name
         phys = PhysState(int(PortInfo.port_phys_state.get(f.port_info[port]))).name
-        return {"ports": [f.port_name(port), f.port_name(int(f.port_peer[port]))], "state": state, "phys_state": phys}
+        return FaultReply(ports=[f.port_name(port), f.port_name(int(f.port_peer[port]))], state=state, phys_state=phys)
 
     # -- time --
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -20,10 +19,11 @@ from softib.live.internal_sm.guid2lid import keep, restore
 from softib.live.mad_router import MadRouter
 from softib.live.umad.file import RmppPayload
 from softib.mad.batch import MadBatch
+from softib.result import Result
 from softib.sm.config import SmConfig
 from softib.sm.subnet_manager import SubnetManager
 
-__all__ = ["BOUNDS_S", "MANAGER_NUMBER", "InternalManager", "SaWait", "job_of"]
+__all__ = ["BOUNDS_S", "MANAGER_NUMBER", "InternalManager", "JobTree", "SaWait", "Wait", "job_of"]
 
 
 BOUNDS_S = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
@@ -31,6 +31,17 @@ BOUNDS_S = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 FORGOTTEN_PS = 60 * 10**12
 """A query that has no answer after so long gets none (a wrong SM_Key): no client waits longer."""
 PS = 1e12
+
+
+@dataclass
+class Wait(Result):
+    """How long queries of others waited for their answer."""
+
+    buckets: dict[str, int]
+    """Bound in s → queries that waited no longer (cumulated; ``inf``: all)."""
+    sum_s: float
+    oldest_s: float
+    """How long the oldest query without an answer has waited; 0 where none waits."""
 
 
 class SaWait:
@@ -65,23 +76,32 @@ class SaWait:
                 self.buckets[int(np.searchsorted(BOUNDS_S, seconds))] += 1
                 self.sum_s += seconds
 
-    def status(self, now_ps: int) -> dict[str, Any]:
-        """``buckets``: bound in s → queries that waited no longer (cumulated; ``inf``: all),
-        ``sum_s``, ``oldest_s``: how long the oldest one that has no answer has waited."""
+    def status(self, now_ps: int) -> Wait:
+        """How long queries of others waited until now."""
         if self._since and now_ps - min(self._since.values()) > FORGOTTEN_PS:
             self._since = {name: at for name, at in self._since.items() if now_ps - at <= FORGOTTEN_PS}
         seen = np.cumsum(self.buckets).tolist()
         oldest = (now_ps - min(self._since.values())) / PS if self._since else 0.0
-        return {
-            "buckets": dict(zip([*map(str, BOUNDS_S), "inf"], seen, strict=True)),
-            "sum_s": round(self.sum_s, 6),
-            "oldest_s": round(oldest, 6),
-        }
+        buckets = dict(zip([*map(str, BOUNDS_S), "inf"], seen, strict=True))
+        return Wait(buckets, round(self.sum_s, 6), round(oldest, 6))
 
 
-def job_of(sm: SubnetManager, guids: list[int], streaming: bool) -> dict[str, Any]:
-    """The tree for hosts (NodeGUIDs): ``{"tree", "streaming", "top", "nodes", "hosts"}``,
-    aggregation nodes by the name of their switch; ``hosts`` has the one of each host.
+@dataclass
+class JobTree(Result):
+    """The aggregation tree of a job; aggregation nodes have the name of their switch."""
+
+    tree: int
+    streaming: bool
+    top: str
+    """The aggregation node where all ways meet."""
+    nodes: list[str]
+    """Aggregation nodes that take part."""
+    hosts: list[str]
+    """The one of each host, in their order."""
+
+
+def job_of(sm: SubnetManager, guids: list[int], streaming: bool) -> JobTree:
+    """Return the tree for hosts (NodeGUIDs).
 
     Raises :class:`InputError` where there are no trees, or none that fits.
     """
@@ -97,13 +117,8 @@ def job_of(sm: SubnetManager, guids: list[int], streaming: bool) -> dict[str, An
     if job is None:
         raise InputError("no aggregation tree has a node in the switch of each of these hosts")
     name = lambda row: db.name(int(graph.switch_node[manager.switch_of[row]]))
-    return {
-        "tree": job.tree,
-        "streaming": streaming,
-        "top": name(job.top),
-        "nodes": [name(row) for row in job.nodes.tolist()],
-        "hosts": [name(row) for row in job.node_of_host.tolist()],
-    }
+    nodes, hosts = ([name(row) for row in rows.tolist()] for rows in (job.nodes, job.node_of_host))
+    return JobTree(job.tree, streaming, name(job.top), nodes, hosts)
 
 
 MANAGER_NUMBER = 0xFFFF

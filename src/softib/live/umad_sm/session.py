@@ -14,6 +14,7 @@ import numpy as np
 
 from softib.errors import InputError, MadTimeout
 from softib.iba.smp import SMInfo
+from softib.jit import small_work_in_python
 from softib.live.internal_sm.guid2lid import read_keys, restore
 from softib.live.umad_client.abi import ASKS, MANAGES
 from softib.live.umad_client.devices import UmadDevice
@@ -100,20 +101,27 @@ def managing(job: Job, plan: Plan) -> Iterator[tuple[UmadManager, UmadPort]]:
 
     Raises :class:`InputError` for a live master that nobody said to take part with.
     """
-    device, config, hooks = job.device, job.config, job.hooks
+    device, config = job.device, job.config
     if plan.take_over:
         config = replace(config, priority=TAKE_OVER_PRIORITY)
     port = UmadPort(device, MANAGES, port_timeout_ms(config), plan.window)
     try:
-        if not (plan.elects or plan.take_over):
-            _refuse(device, live_master(port, _local_key(device, config, hooks)))
-        port.announce()
-        # A master looks for managers when a port says IsSM anew (trap 144), and hands over to none
-        # that still discovers.
-        hooks.on_standby = lambda: port.announce(repeated=True)
-        yield UmadManager(port, config, device, hooks), port
+        with small_work_in_python() if plan.once else contextlib.nullcontext():
+            yield _manager_of(port, config, job, plan), port
     finally:
         port.close()
+
+
+def _manager_of(port: UmadPort, config: SmConfig, job: Job, plan: Plan) -> UmadManager:
+    """The manager of ``job`` on its open port, which says IsSM from here on."""
+    device, hooks = job.device, job.hooks
+    if not (plan.elects or plan.take_over):
+        _refuse(device, live_master(port, _local_key(device, config, hooks)))
+    port.announce()
+    # A master looks for managers when a port says IsSM anew (trap 144), and hands over to none
+    # that still discovers.
+    hooks.on_standby = lambda: port.announce(repeated=True)
+    return UmadManager(port, config, device, hooks)
 
 
 def serve(device: UmadDevice, config: SmConfig, plan: Plan, hooks: Hooks) -> UmadManager:
@@ -182,6 +190,7 @@ def _first(others: list[np.ndarray]) -> Master:
     return Master(0, 0, 0)
 
 
+@small_work_in_python()
 def dry_run(
     device: UmadDevice, config: SmConfig, plan: Plan, hooks: Hooks
 ) -> tuple[UmadManager, list[AttributeChange], Master | None]:

@@ -26,6 +26,7 @@ import numpy as np
 from softib.errors import InputError
 from softib.live.c_header import CHeader
 from softib.live.proc import is_running
+from softib.result import Result
 
 __all__ = ["HEADER", "SharedHeap", "UnreadCompletions", "sparse_file"]
 
@@ -59,6 +60,22 @@ def sparse_file(path: Path, size: int, mapped: int, reserved: Sequence[tuple[int
             raise
     except OSError as error:
         raise InputError(f"{path}: cannot be made: {error.strerror or error}") from None
+
+
+@dataclass
+class VerbsUsage(Result):
+    """What programs that use RDMA devices hold."""
+
+    programs: int
+    numbers: int
+    """QPs and XRC SRQs."""
+    members: int
+    """Memberships of multicast groups."""
+    keys: int
+    chunks: int
+    """Chunks of memory."""
+    octets: int
+    """Bytes that the file takes."""
 
 
 @dataclass(frozen=True)
@@ -241,20 +258,17 @@ class SharedHeap:
     def _sockets_of(self, number: int) -> list[Path]:
         return [*self.path.parent.glob(f"wake-{number}-*")]
 
-    def usage(self) -> dict[str, int]:
-        """Numbers (QPs and XRC SRQs), memberships, keys, chunks of memory and programs that are not
-        free; octets that the file takes."""
+    def usage(self) -> VerbsUsage:
+        """What is not free."""
         blocks = np.flatnonzero(self.blocks[: self._high("block_high", len(self.blocks))])
-        return {
-            "programs": int(
-                (self.processes["alive"][: self._high("process_high", len(self.processes) - 1) + 1] == 1).sum()
-            ),
-            "numbers": int(np.count_nonzero(self.numbers[: self._high("number_high", len(self.numbers))])),
-            "members": int(np.count_nonzero(self.members["qpn"][: self._high("member_high", len(self.members))])),
-            "keys": sum(int(np.count_nonzero(self.keys["process"][taken])) for taken in self._runs(blocks)),
-            "chunks": int(np.count_nonzero(self.owners[: self._high("chunk_high", len(self.owners))])),
-            "octets": os.fstat(self.fd).st_blocks * 512,
-        }
+        return VerbsUsage(
+            int((self.processes["alive"][: self._high("process_high", len(self.processes) - 1) + 1] == 1).sum()),
+            int(np.count_nonzero(self.numbers[: self._high("number_high", len(self.numbers))])),
+            int(np.count_nonzero(self.members["qpn"][: self._high("member_high", len(self.members))])),
+            sum(int(np.count_nonzero(self.keys["process"][taken])) for taken in self._runs(blocks)),
+            int(np.count_nonzero(self.owners[: self._high("chunk_high", len(self.owners))])),
+            os.fstat(self.fd).st_blocks * 512,
+        )
 
     def close(self) -> None:
         """Remove the file, and the sockets that programs left."""

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from softib.errors import InputError
-from softib.routing.engine import ENGINES
+from softib.routing.engine import ENGINES, engines
 from softib.sm.managers.congestion_mgr import CC_OPTIONS
 from softib.sm.options.link import LINK_OPTIONS
 from softib.sm.options.opensm_conf import as_opensm_reads, shown
@@ -59,6 +59,8 @@ def engines_of(text: str) -> tuple[str, bool, list[str]]:
             notes.append(f"{name} of NVIDIA's OpenSM is {ADAPTIVE[name]} with adaptive_routing free")
         elif name == "no_fallback":
             notes.append("no_fallback is not used: minhop's tables are better than none; --strict refuses them")
+        elif name in engines():
+            names.append(name)
         else:
             notes.append(f"no engine {name}; passed over, as OpenSM 3.3.23 does")
     if not names:

@@ -30,7 +30,7 @@ def usage_text(error: click.ClickException) -> str:
         return f"{_name(error.param)}: {_value(error.param, error.message)}"
     message = " ".join(error.format_message().split())
     context = error.ctx if isinstance(error, click.UsageError) else None
-    unknown = re.match("No such command '(.*)'", message)
+    unknown = re.match("No such command '([^']*)'", message)
     if context is not None and isinstance(context.command, click.Group) and unknown:
         names = context.command.list_commands(context)
         similar = nearest(unknown[1], names)

@@ -10,30 +10,30 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 from softib.foreign_text import shown
+from softib.result import Result, plain
 
 if TYPE_CHECKING:
     from softib import Problem
-    from softib.result import Result
 
 __all__ = [
     "SHOWN_PROBLEMS",
     "Compiling",
+    "Listening",
     "Steps",
     "check_writable",
     "given_options",
-    "print_document",
     "print_json",
     "print_line",
     "print_lines",
     "print_notice",
     "print_problems",
-    "problems_of",
     "show_line",
     "show_progress",
 ]
@@ -65,17 +65,8 @@ def print_json(value: Any) -> None:
     """``value`` alone on stdout, keys in their order, NumPy numbers as plain ones, no NaN."""
     import json
 
-    from softib.result import plain
-
     json.dump(plain(value), sys.stdout, indent=2, ensure_ascii=True, allow_nan=False)
     sys.stdout.write("\n")
-
-
-def print_document(name: str, result: Result | None = None, /, **body: Any) -> None:
-    """Print the document ``name`` of :mod:`softib.result` alone on stdout."""
-    from softib.result import document
-
-    print_json(document(name, result, **body))
 
 
 def print_lines(lines: Iterable[str]) -> None:
@@ -84,20 +75,26 @@ def print_lines(lines: Iterable[str]) -> None:
         click.echo(shown(line))
 
 
-def print_line(name: str, result: Result | None = None, /, **body: Any) -> None:
-    """Print the document ``name`` on one line of stdout, at once: a verb that goes on does so when
-    it is ready."""
+@dataclass
+class Listening(Result):
+    """A verb that goes on, and answers now."""
+
+    document = "listening"
+
+    verb: Literal["exporter", "serve"]
+    source: str
+    url: str
+    """With the token in it, where clients need one."""
+    pid: int
+
+
+def print_line(document: Result | dict[str, Any]) -> None:
+    """Print a document on one line of stdout, at once: a verb that goes on does so when it is
+    ready."""
     import json
 
-    from softib.result import document
-
-    click.echo(json.dumps(document(name, result, **body), ensure_ascii=True, allow_nan=False))
+    click.echo(json.dumps(plain(document), ensure_ascii=True, allow_nan=False))
     sys.stdout.flush()
-
-
-def problems_of(problems: Iterable[Problem]) -> list[dict[str, Any]]:
-    """Records that could not be read, for a document."""
-    return [p.to_json() for p in problems]
 
 
 def print_problems(problems: Iterable[Problem], limit: int = SHOWN_PROBLEMS) -> None:
