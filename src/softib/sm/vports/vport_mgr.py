@@ -71,7 +71,7 @@ class VPortManager(SweepExtension):
     def __init__(self, sweep: Sweep):
         super().__init__(sweep)
         self.table, self.suspects = sweep.database.vports, sweep.suspects
-        self.known = np.zeros(0, np.uint64) if sweep.known is None else sweep.known
+        self.registered = np.zeros(0, np.uint64) if sweep.registered is None else sweep.registered
         """GUIDs whose clients registered."""
         self._queried = np.zeros(0, np.int64)
         self._states: dict[int, np.ndarray] = {}
@@ -207,7 +207,7 @@ class VPortManager(SweepExtension):
         table = self.table
         rows, ports = self._rows()
         self._set_pkeys()
-        new = ~np.isin(table.guid[rows], self.known) & (table.index[rows] > 0) & (not self.config.no_clients_rereg)
+        new = ~np.isin(table.guid[rows], self.registered) & (table.index[rows] > 0) & (not self.config.no_clients_rereg)
         wanted = self._image(rows, 0)
         VPortInfo.client_reregister.set(wanted, new)
         change = new | (VPortInfo.vport_lid.get(table.info[rows]) != table.lid[rows])
