@@ -48,8 +48,6 @@ TO_DO = {
     "fabric/subset.py without_nodes",
     "fabric/topologies/registry.py markdown",
     "fabric/virtual_ports.py vport_count",
-    "iba/crc.py roce_icrc",
-    "iba/crc.py vcrc",
     "mad/rmpp.py Receiver",
     "routing/fat_tree.py compute_node_order",
     "routing/updn.py route_dnup",

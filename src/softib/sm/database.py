@@ -217,7 +217,8 @@ class Database:
         return self.port_num[ports].astype(np.int64) | np.where(extended, SM_SUPPORTS_EXTENDED_SPEEDS, 0)
 
     def locations(self, ports: np.ndarray) -> list[Location]:
-        """Return (NodeGUID, portnum) of each of ``ports``, by which it is known from sweep to sweep."""
+        """Return (NodeGUID, portnum) of each of ``ports``, by which it is known from sweep to
+        sweep."""
         return list(zip(self.node_guid[self.port_node[ports]].tolist(), self.port_num[ports].tolist(), strict=True))
 
     def location(self, port: int) -> Location:

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from softib.iba.ar import ARInfo
 from softib.iba.cc import (
     CACongestionEntry,
     CACongestionSetting,
     SwitchCongestionSetting,
     SwitchPortCongestionSettingElement,
 )
+from softib.iba.vendor.ar import ARInfo
 from softib.sim.packet.kernels.switch.adaptive_routing import REPAIR
 from softib.sim.packet.options import PacketOptions
 from softib.sim.packet.tables.network import MARKING, THROTTLING

@@ -20,7 +20,7 @@ import numpy as np
 from softib.errors import InputError
 from softib.fabric.end_ports import end_ports
 from softib.iba.constants import LID_PERMISSIVE, MgmtClass
-from softib.iba.mad_offsets import CLASS_AT
+from softib.iba.smp import CLASS_AT
 from softib.sim.packet import constants
 from softib.sim.packet.aggregation import aggregation_columns, inside_links
 from softib.sim.packet.groups import group_tables

@@ -3,7 +3,7 @@
 import numpy as np
 
 from softib.iba.constants import DR_DIRECTION, MgmtClass
-from softib.iba.mad_offsets import (
+from softib.iba.smp import (
     CLASS_AT,
     DR_DLID_AT,
     DR_SLID_AT,

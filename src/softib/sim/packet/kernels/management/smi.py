@@ -12,7 +12,7 @@ caller of the loop answers it.
 import numpy as np
 
 from softib.iba.constants import RESPONSE_BIT, Method
-from softib.iba.mad_offsets import METHOD_AT
+from softib.iba.smp import METHOD_AT
 from softib.jit import inner
 from softib.sim.packet.constants import (
     AGENT,
