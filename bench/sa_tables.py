@@ -30,10 +30,9 @@ from softib.iba.sa_records import (
     SwitchInfoRecord,
 )
 from softib.iba.structure import Structure
-from softib.live.control.client import ask
+from softib.live.control import ask
 from softib.live.instances import find
-from softib.live.sa_client.path_sls import manager_of
-from softib.live.sa_client.tables import SaTables
+from softib.live.sa_client import SaTables, manager_of
 
 SOFTIB = [sys.executable, "-m", "softib.cli.main"]
 TABLES: tuple[tuple[type[Structure], dict[str, int]], ...] = (
@@ -81,8 +80,7 @@ def fabric(name: str, radix: int, sm: str, folder: Path) -> Iterator[list[int]]:
 
 def measure(name: str, what: str, pids: list[int], rounds: int) -> None:
     instance = find(name)
-    attached = ask(instance, "attach", node=None, port=None)
-    lid, sl = manager_of(instance)
+    attached, (lid, sl) = manager_of(instance)
     with SaTables(attached, lid, sl, 600.0) as sa:
         for record, fields in TABLES:
             wall, cpu = [], []

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import softib
-from softib.fabric.lids import valid_lids
+from softib.fabric.end_ports import valid_lids
 from softib.fabric.subnets import subnet_of
 from softib.fabric.topologies.registry import generate
 from softib.iba.smp import PortInfo

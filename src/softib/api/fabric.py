@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from softib.api.arguments import Suggests
 from softib.api.progress import Notice, Steps, Timed, silent
-from softib.api.shown import Suggests
 from softib.api.table import Table, library
 from softib.errors import InputError, UnknownName
 from softib.plural import counted
@@ -176,7 +176,7 @@ class Fabric(Suggests):
 
     def to_yaml(self) -> str:
         """The fabric.yaml of a generated fabric. Raises :class:`InputError` for one that was read."""
-        from softib.fabric.topologies.spec_writer import spec_text
+        from softib.fabric.topologies.registry import spec_text
 
         return spec_text(self._result.fabric, self._chosen)
 

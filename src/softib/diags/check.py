@@ -2,37 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-# Importing a family registers its checks, in the order in which they run.
-# isort: off
-from softib.diags.structure import absent_checks as _absent_checks  # noqa: F401
-from softib.diags.cables import bit_error_ratios as _bit_error_ratios, counters as _counters  # noqa: F401
-from softib.diags import identity as _identity  # noqa: F401
-from softib.diags.structure import subnets as _subnets  # noqa: F401
-from softib.diags.cables import links as _links, modules as _modules  # noqa: F401
-from softib.diags.managers import routing_checks as _routing_checks, sl_checks as _sl_checks, sm_checks as _sm_checks  # noqa: F401
-from softib.diags import source_reports as _source_reports  # noqa: F401
-from softib.diags.structure import structure_checks as _structure_checks  # noqa: F401
-from softib.diags.hosts import swapped_host_checks as _swapped_host_checks  # noqa: F401
-# isort: on
-
-from softib.diags.acceptance import codes as _acceptance_codes  # noqa: F401
-from softib.diags.cable_rules import judge as _rules_over_time  # noqa: F401  (declares their codes)
+from softib.diags.cables.counters import error_counters, stated_bit_errors
+from softib.diags.cables.links import inactive_links, slow_links
+from softib.diags.cables.modules import fec_modes, module_readings
 from softib.diags.cabling_plan.compare import compare
-from softib.diags.cabling_plan.result import PlanComparison
-from softib.diags.finding import Finding, Severity
-from softib.diags.managers import manager_health as _manager_health  # noqa: F401  (declares its codes)
-from softib.diags.registry import CHECKS, CODES, Context, check_function, code, finding
+from softib.diags.cabling_plan.plan_on_fabric import PlanComparison
+from softib.diags.context import Context, SubnetTables
+from softib.diags.finding import CODES, Finding, Severity, code, finding
+from softib.diags.hosts.swapped_host_checks import hosts_out_of_order, leaves_out_of_order, rail_mismatches
+from softib.diags.identity import (
+    cable_records,
+    duplicate_descriptions,
+    duplicate_guids,
+    isolated_parts,
+    lid_faults,
+    unlinked_hca_ports,
+)
+from softib.diags.managers.routing_checks import (
+    OF_TABLES,
+    credit_loops,
+    uneven_load,
+    unfit_for_ftree,
+    unreachable_ends,
+    unreachable_from_switches,
+)
+from softib.diags.managers.sm_checks import subnet_managers
+from softib.diags.source_reports import source_reports
+from softib.diags.structure.absent_checks import absent_nodes
 from softib.diags.structure.one_fault import one_each
 from softib.diags.structure.recognise import Structure
+from softib.diags.structure.structure_checks import (
+    exchanged_between_tiers,
+    missing_cables,
+    pattern_breaks,
+    same_tier_cables,
+    uneven_tiers,
+)
+from softib.diags.structure.subnets import subnets_apart
 from softib.diags.view import FabricView
 from softib.fabric.formats.base import alike
 from softib.fabric.formats.cabling.plan import CablingPlan
 from softib.fabric.model import Fabric
 from softib.plural import counted
+
+# What is found elsewhere than by CHECKS declares its codes when it is imported.
+from softib.diags.acceptance import codes as _acceptance_codes  # noqa: F401  isort: skip
+from softib.diags.cable_rules import job_traffic as _job_traffic, judge as _rules_over_time  # noqa: F401  isort: skip
+from softib.diags.managers import manager_health as _manager_health  # noqa: F401  isort: skip
 
 __all__ = ["CHECKS", "CODES", "check", "check_structure"]
 
@@ -44,7 +64,6 @@ UNREADABLE_RECORDS = code(
 )
 
 
-@check_function
 def unreadable_records(c: Context) -> Iterator[Finding]:
     """One finding for each file with problems of which no other check makes a finding; each of them
     is listed in addition to the findings."""
@@ -70,39 +89,69 @@ def unreadable_records(c: Context) -> Iterator[Finding]:
         )
 
 
+CHECKS = (
+    absent_nodes,
+    stated_bit_errors,
+    error_counters,
+    duplicate_guids,
+    duplicate_descriptions,
+    lid_faults,
+    cable_records,
+    isolated_parts,
+    unlinked_hca_ports,
+    subnets_apart,
+    inactive_links,
+    slow_links,
+    module_readings,
+    fec_modes,
+    unreachable_ends,
+    unreachable_from_switches,
+    credit_loops,
+    uneven_load,
+    unfit_for_ftree,
+    subnet_managers,
+    source_reports,
+    pattern_breaks,
+    missing_cables,
+    exchanged_between_tiers,
+    same_tier_cables,
+    uneven_tiers,
+    hosts_out_of_order,
+    leaves_out_of_order,
+    rail_mismatches,
+    unreadable_records,
+)
+"""Functions from a :class:`~softib.diags.context.Context` to findings, in the order in which they
+run: later ones pass over the cables that earlier ones have accused."""
+
+
 def check(
     fabric: Fabric,
     *,
     problems: Sequence[Any] = (),
-    proof: Any = None,
-    quality: Any = None,
-    graph: Any = None,
+    tables: Sequence[SubnetTables] = (),
     remedy: Any = None,
     plan: CablingPlan | PlanComparison | None = None,
     sms: Sequence[dict[str, Any]] | None = None,
     records: frozenset[str] | None = None,
     structure: Structure | None = None,
-    others: Sequence[Mapping[str, Any]] = (),
 ) -> list[Finding]:
     """All findings about ``fabric``, each fault once, the most severe first, else in the order of
     the checks.
 
-    ``problems`` of the reader; ``proof`` (``routing.verify.Proof``), ``quality``
-    (``routing.quality.Balance``) and the ``graph`` that their rows belong to (None: rows are the
-    fabric's switches); ``remedy``: what the tree needs for ftree (``report.remedy.FtreeUnfit``);
+    ``problems`` of the reader; ``tables``: those of each subnet that has tables of its own;
+    ``remedy``: what the tree needs for ftree (``report.remedy.FtreeUnfit``), of the first of them;
     ``plan``: compare every cable (or what :func:`~softib.diags.cabling_plan.compare.compare`
     found); ``sms``: subnet managers of a live fabric (else ``fabric.source.sms``); ``records``
     overrides what the source recorded (after bring-up: add ``lids``, ``states``); ``structure``
-    from :func:`~softib.diags.structure.recognise.recognise`, if at hand; ``others``:
-    ``proof``, ``quality`` and ``graph`` of each other subnet that has tables of its own.
+    from :func:`~softib.diags.structure.recognise.recognise`, if at hand.
     """
-    context = _context(
-        fabric, records, structure, problems=problems, proof=proof, quality=quality, graph=graph, sms=sms, remedy=remedy
-    )
-    found = [f for function in CHECKS.values() for f in function(context)]
+    first, *others = tables or (SubnetTables(),)
+    context = _context(fabric, records, structure, problems=problems, sms=sms, remedy=remedy, **vars(first))
+    found = [f for function in CHECKS for f in function(context)]
     for other in others:
-        same = replace(context, remedy=None, **other)
-        found += [f for function in _routing_checks.OF_TABLES for f in function(same)]
+        same = replace(context, remedy=None, **vars(other))
+        found += [f for function in OF_TABLES for f in function(same)]
     compared = compare(fabric, plan) if isinstance(plan, CablingPlan) else plan
     return one_each(found, compared)
 

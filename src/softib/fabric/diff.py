@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -27,6 +26,7 @@ from softib.iba.constants import NodeType
 from softib.iba.rates import LANES_BY_BIT, SPEED_BY_CODE
 from softib.iba.smp import PortInfo
 from softib.plural import counted
+from softib.result import Result
 
 __all__ = ["KINDS", "Change", "diff", "lines_of", "named_alike"]
 
@@ -48,28 +48,20 @@ KINDS = (
 
 
 @dataclass(frozen=True)
-class Change:
-    """One thing that differs. ``where`` are ports (``leaf-3[40]``) or nodes; ``before`` and
-    ``after`` the two values."""
+class Change(Result):
+    """One thing that differs between two fabrics."""
 
     kind: str
+    """One of :data:`KINDS`."""
     where: tuple[str, ...]
+    """Ports (``leaf-3[40]``) or nodes."""
     before: str
     after: str
     message: str
+    """A line for people."""
 
     def __str__(self) -> str:
         return self.message
-
-    def to_json(self) -> dict[str, Any]:
-        """As ``softib diff --json`` prints it."""
-        return {
-            "kind": self.kind,
-            "where": list(self.where),
-            "before": self.before,
-            "after": self.after,
-            "message": self.message,
-        }
 
 
 def diff(a: Fabric, b: Fabric) -> list[Change]:
@@ -88,12 +80,12 @@ def lines_of(changes: Sequence[Change]) -> list[str]:
         next((key for end in c.where if (key := (with_node.get(c.kind, ""), end.rpartition("[")[0])) in cables), None)
         for c in changes
     ]
-    for key in owner:
-        if key is not None:
-            cables[key] += 1
-    out = []
-    for change, key in zip(changes, owner, strict=True):
-        if key is None:
+    for node in owner:
+        if node is not None:
+            cables[node] += 1
+    out: list[str] = []
+    for change, node in zip(changes, owner, strict=True):
+        if node is None:
             n = cables.get((change.kind, change.where[0]), 0)
             out.append(f"{change.message}, with {counted(n, 'cable')}" if n else change.message)
     return out

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from softib.components import components
-from softib.fabric.default_port import default_port
+from softib.fabric.node_finder import default_port
 from softib.iba.constants import LFT_NO_ROUTE
 from softib.iba.smp import PortInfo
 

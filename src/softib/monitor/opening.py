@@ -23,7 +23,7 @@ PREFIX = "umad:"
 @dataclass
 class Opened:
     """An open wire into a subnet; ``status`` asks the daemon of a running fabric how it is (None:
-    nobody to ask). ``memory``: where its exporter keeps what it saw (None: nowhere).
+    there is no daemon). ``memory``: where its exporter keeps what it saw (None: nowhere).
     ``other_subnets``: which subnets of the fabric the wire does not lead to ("": none)."""
 
     wire: MadWire
@@ -62,7 +62,7 @@ def is_live(source: str) -> bool:
 def open_source(source: str) -> Opened:
     """Open ``umad:DEVICE`` or the running fabric ``source``. Raises :class:`InputError` for what is
     neither, :class:`PeerError` where the daemon does not answer."""
-    from softib.live.umad_client.registrations import ASKS
+    from softib.live.umad_client.abi import ASKS
 
     classes = {**ASKS, **dict.fromkeys((int(MgmtClass.PERF), int(MgmtClass.VENDOR_MLNX), int(MgmtClass.SUBN_ADM)), 0)}
     if source.startswith(PREFIX):
@@ -74,25 +74,12 @@ def open_source(source: str) -> Opened:
     memory = memory_of(source)
     instance = _instance(source)
     assert instance is not None
-    from softib.live.control.client import ask
-    from softib.live.umad_client.fabric_port import FabricPort
+    from softib.live.control import ask
+    from softib.live.umad_client.fabric_port import FabricPort, other_subnets
 
     fabric_port = FabricPort(instance, None, classes)
-    other_subnets = _other_subnets(instance)
-    return Opened(fabric_port, source, lambda: ask(instance, "status"), fabric_port.close, memory, other_subnets)
-
-
-def _other_subnets(instance: Instance) -> str:
-    from softib.fabric.subnets import managed_subnets, master_port
-    from softib.live.shared_fabric import SharedFabric
-
-    fabric = SharedFabric.snapshot(instance.shared_fabric)
-    masters = [fabric.port_name(master_port(fabric, ends)) for ends in managed_subnets(fabric)]
-    if len(masters) < 2:
-        return ""
-    return (
-        f"{instance.name} has {len(masters)} subnets with managers; this reads that of {masters[0]}, not that of "
-        f"{', '.join(masters[1:])}: name another as umad:DEVICE in 'softib run --fabric {instance.name} -- softib …'"
+    return Opened(
+        fabric_port, source, lambda: ask(instance, "status"), fabric_port.close, memory, other_subnets(instance)
     )
 
 

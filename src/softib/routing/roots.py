@@ -14,7 +14,7 @@ __all__ = [
     "find_tops",
     "given_roots",
     "heights",
-    "lost_pairs",
+    "illegal_pairs",
     "names",
     "pick_roots",
     "rank_switches",
@@ -100,7 +100,7 @@ def names(graph: SwitchGraph, switches: np.ndarray, most: int = 4) -> str:
     return ", ".join(names) + (f" and {len(switches) - most} more" if len(switches) > most else "")
 
 
-def lost_pairs(graph: SwitchGraph, d: Distances, hops: np.ndarray) -> int:
+def illegal_pairs(graph: SwitchGraph, d: Distances, hops: np.ndarray) -> int:
     """(CA switch, any switch) pairs that are connected but have no legal way."""
     leaves = np.flatnonzero(cas_per_switch(graph))
     return int(np.count_nonzero((d.hops[leaves] == 255) & (hops[leaves] != 255)))

@@ -13,17 +13,16 @@ from typing import Any
 import numpy as np
 
 from softib.errors import PeerError
-from softib.live.control.client import attach
+from softib.live.control import attach
 from softib.live.instances import Instance
 from softib.live.umad.wire import MESSAGE_SIZE, constant, types
-from softib.live.umad_client.abi import HEAD_SIZE
+from softib.live.umad_client.abi import ASKS, CLASS_VERSION, HEAD_SIZE
 from softib.live.umad_client.devices import UmadDevice
 from softib.live.umad_client.kernels import NO_AGENT
 from softib.live.umad_client.port import ROWS, UmadPort, _wire
-from softib.live.umad_client.registrations import ASKS, CLASS_VERSION
 from softib.mad.batch import MadBatch, mad_columns
 
-__all__ = ["FabricPort"]
+__all__ = ["FabricPort", "other_subnets"]
 
 LOCAL_WINDOW = 96
 """Requests on the wire at a time: their answers fit into the socket's buffer (212,992 octets hold
@@ -76,11 +75,10 @@ class FabricPort(UmadPort):
         self._later: deque[MadBatch] = deque()
 
     def announce(self, repeated: bool = False) -> None:
-        """Nothing: who asks is no manager."""
+        """Nothing: it is no manager's port."""
 
     def _read_special(self, inbox: list[MadBatch]) -> None:
-        """Nothing longer than a MAD comes to who asks for no RMPP: the daemon is gone, or a signal
-        came."""
+        """No message longer than a MAD comes without RMPP: the daemon is gone, or a signal came."""
         try:
             if not self._sock.recv(MESSAGE_SIZE, socket.MSG_PEEK | socket.MSG_DONTWAIT):
                 raise PeerError(f"{self.device}: the fabric went down")
@@ -136,3 +134,19 @@ def request(server: str, **fields: Any) -> tuple[socket.socket, int]:
         sock.close()
         raise
     return sock, int(reply["value"])
+
+
+def other_subnets(instance: Instance) -> str:
+    """Which subnets of the running fabric a :class:`FabricPort` on the first host does not lead to,
+    a line for people ("": none)."""
+    from softib.fabric.subnets import managed_subnets, master_port
+    from softib.live.shared_fabric import SharedFabric
+
+    fabric = SharedFabric.snapshot(instance.shared_fabric)
+    masters = [fabric.port_name(master_port(fabric, ends)) for ends in managed_subnets(fabric)]
+    if len(masters) < 2:
+        return ""
+    return (
+        f"{instance.name} has {len(masters)} subnets with managers; this reads that of {masters[0]}, not that of "
+        f"{', '.join(masters[1:])}: name another as umad:DEVICE in 'softib run --fabric {instance.name} -- softib …'"
+    )
