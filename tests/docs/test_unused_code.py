@@ -35,6 +35,7 @@ FOREIGN = {
 API = {
     "api/fabric.py to_networkx",
     "api/monitor/diagnosing.py with_slow_ports",
+    "api/simulation/comparison.py half_price",
     "api/simulation/result.py what_if_text",
     "api/table.py to_pandas",
 }
@@ -51,7 +52,6 @@ TO_DO = {
     "mad/rmpp.py Receiver",
     "routing/fat_tree.py compute_node_order",
     "routing/updn.py route_dnup",
-    "sim/static.py worst_load",
 }
 """Without a user yet: each is deleted, used or gets a verb. Take out what has gone; nothing is added."""
 

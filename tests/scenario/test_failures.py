@@ -21,7 +21,7 @@ from softib.scenario.failures import ManagerSettings, run_failures
 from softib.scenario.faults_in_time import TimedFault
 from softib.sim.messages import MulticastGroup, Opcode, Reduction, Transport, messages
 from softib.sim.packet import PacketOptions, constants, run
-from softib.sim.packet.groups import deliveries_of
+from softib.sim.packet.manager_tables import deliveries_of
 from softib.sim.packet.stepping import PacketSteps, ProcessorTimes
 from softib.sm.config import SmConfig, config_of
 from softib.sm.options.file import read_options

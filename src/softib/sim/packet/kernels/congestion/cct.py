@@ -84,14 +84,40 @@ def static_rate(state, stream):
 
 
 @inner
-def waits_until(net, state, stream, start, end):
+def paced_until(net, state, stream, start, end):
     """When ``stream``, whose packet is on the wire from ``start`` to ``end``, may send again; 0
-    where nothing slows it. A response's packets are slowed at their own sender, by what was noticed
-    of the stream of responses."""
-    gap = static_rate(state, stream)
-    t = start + (end - start) * gap // 1000 if gap else np.int64(0)
+    where its CCTI does not slow it."""
     if net.opt.cc:
         delay = state.throttle[state.flow[stream]].delay
         if delay:
-            t = max(t, end + (end - start) * delay // 1000)
-    return t
+            return end + (end - start) * delay // 1000
+    return np.int64(0)
+
+
+@inner
+def waits_until(net, state, stream, start, end):
+    """When ``stream``, whose packet is on the wire from ``start`` to ``end``, may send again; 0
+    where neither static rate nor congestion control slows it. A response's packets are slowed at
+    their own sender, by what was noticed of the stream of responses."""
+    gap = static_rate(state, stream)
+    t = start + (end - start) * gap // 1000 if gap else np.int64(0)
+    return max(t, paced_until(net, state, stream, start, end))
+
+
+@inner
+def no_pace(net, state, stream, start, end):
+    """In place of :func:`paced_until`: nothing slows ``stream``."""
+    return np.int64(0)
+
+
+@inner
+def no_notice(net, state, port, k):
+    """In place of :func:`forward_notice`: the receiver sends no notice."""
+    state.port[port].rcv_fecn += 1
+    return np.int64(-1)
+
+
+@inner
+def not_noticed(net, state, port, stream, now):
+    """In place of :func:`backward`: the sender ignores notices."""
+    state.port[port].rcv_becn += 1

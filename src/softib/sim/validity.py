@@ -13,6 +13,7 @@ from softib.sim.messages import Messages
 if TYPE_CHECKING:
     from softib.fabric.model import Fabric
 
+
 __all__ = ["mixed_adapters", "slow_ports", "why_not"]
 
 

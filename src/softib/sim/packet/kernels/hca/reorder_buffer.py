@@ -6,9 +6,6 @@ import numpy as np
 from softib.jit import inner
 from softib.sim.packet.constants import ASKS_ACK, WINDOW_PACKETS
 
-LOST_PACKETS = 256
-"""A packet that is missing when one this far behind it arrives counts as lost, not as late."""
-
 
 @inner
 def keep(state, row, psn, flags):
