@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from softib.analysis.endpoints import Endpoints
-from softib.analysis.labels import with_names
 from softib.analysis.model import RoutingPart
 from softib.analysis.prediction import network_of, sampled_shifts
+from softib.analysis.routing import with_names
 from softib.errors import SoftibError
 from softib.fabric.model import Fabric
 from softib.plural import counted

@@ -80,7 +80,6 @@ def build(
     report, not an error. Several files in ``plan`` make one plan. Raises :class:`InputError` for a
     plan, table file or engine that cannot be used.
     """
-    routed.check_choice(engine, lfts)
     plans = (plan,) if isinstance(plan, str) else tuple(plan)
     wanted = _read_plans(plans)
     report = Report(

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from softib.analysis.endpoints import endpoints_of
-from softib.analysis.labels import with_names
 from softib.analysis.prediction import SAMPLES, network_of
+from softib.analysis.routing import with_names
 from softib.fabric.model import Fabric
 from softib.routing.engine import RouteOptions
 from softib.routing.graph import SwitchGraph

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from softib.analysis.labels import with_names
 from softib.analysis.model import BringUpPart, RoutingPart
-from softib.analysis.routing import judge
+from softib.analysis.routing import judge, with_names
 from softib.errors import InputError, PeerError, SoftibError
 from softib.fabric.end_ports import common_lmc, valid_lids
 from softib.fabric.formats.base import Problem, ReadResult
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from softib.scenario.bring_up import BringUp
     from softib.sm.config import SmConfig
 
-__all__ = ["Routed", "check_choice", "from_engine", "from_file", "routed"]
+__all__ = ["Routed", "from_engine", "from_file", "routed"]
 
 DUMPS = "a dump of tables tells none"
 RUNNING = "running"
@@ -69,19 +68,6 @@ class Routed:
 ONE_VL = "all paths taken on one VL, which has no credit loop; then paths on several VLs have none"
 """Why nobody was asked for SLs: the channels of one link are one there, so a loop of several VLs
 would be one, too."""
-
-
-def check_choice(engine: str | None, lfts: str | None, guid_files: Mapping[str, str | None] | None = None) -> None:
-    """Raise :class:`InputError` where both are given, or GUID files together with tables,
-    ``UnknownName`` where the engine does not exist."""
-    from softib.routing.engine import chain
-
-    if engine is not None and lfts is not None:
-        raise InputError("--engine computes tables and --lfts reads them; give one of the two")
-    if lfts is not None and any(v is not None for v in (guid_files or {}).values()):
-        raise InputError("GUID files are for an engine, and --lfts reads tables that are there; give one of the two")
-    if engine is not None:
-        chain(engine)
 
 
 def routed(

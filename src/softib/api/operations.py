@@ -63,7 +63,8 @@ def bring_up(
     >>> up.mads["lids"]
     14
     """
-    from softib.analysis.routed import check_choice, from_engine
+    from softib.analysis.routed import from_engine
+    from softib.api.arguments import check_choice
 
     check_choice(engine, None, guid_files)
     fabric = as_fabric(source)
@@ -75,7 +76,8 @@ def route(
 ) -> Routing:
     """Tables for the fabric, and their proof: those a running fabric has, or new ones where
     ``engine`` is given or none are there (see :func:`bring_up`)."""
-    from softib.analysis.routed import check_choice, routed
+    from softib.analysis.routed import routed
+    from softib.api.arguments import check_choice
 
     check_choice(engine, None, guid_files)
     fabric = as_fabric(source)
@@ -161,13 +163,13 @@ def check(
     True
     """
     from softib.analysis.pipeline import checked
-    from softib.analysis.routed import check_choice
+    from softib.api.arguments import check_choice
     from softib.api.findings import checked_codes, severity_named
 
     path = None if lfts is None else os.fspath(lfts)
-    check_choice(engine, path, guid_files)
     severity_named(severity)
     checked_codes(ignore)
+    check_choice(engine, path, guid_files)
     if baseline is not None:
         from softib.diags.baseline import read_baseline
 
@@ -219,7 +221,7 @@ def report(
     traffic matrix, ``{(source, destination): bytes}``, ``{source: {destination: bytes}}``, rows of
     these three, a DataFrame of pandas or polars, or a square array over all hosts."""
     from softib.analysis.pipeline import build
-    from softib.analysis.routed import check_choice
+    from softib.api.arguments import check_choice
 
     path = None if lfts is None else os.fspath(lfts)
     check_choice(engine, path, guid_files)

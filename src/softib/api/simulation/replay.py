@@ -96,8 +96,9 @@ def replay(
     from contextlib import nullcontext
     from dataclasses import replace
 
-    from softib.analysis.routed import check_choice, routed
+    from softib.analysis.routed import routed
     from softib.analysis.simulation.replay import replay as replay_program
+    from softib.api.arguments import check_choice
     from softib.sim.paths import Plane
     from softib.workloads.hosts import hosts_of, rows_of
     from softib.workloads.patterns import overheads_of

@@ -57,8 +57,8 @@ def simulate(
     >>> softib.simulate(tree, "shift:1MB")
     <Simulation of 'shift:1MB' on 'fat-tree' (fluid): 8 messages in 22.253 us>
     """
-    from softib.analysis.routed import check_choice
     from softib.analysis.simulation.run import run_layer
+    from softib.api.arguments import check_choice
     from softib.workloads.workload import read
 
     record, path = record or Record(), None if lfts is None else os.fspath(lfts)

@@ -37,7 +37,7 @@ VALUES = {"ar": ("on", "off"), "cc": ("on", "off"), "vl": ("jobs",), "fabrics": 
 def changes_of(text: str | None, layer: str) -> dict[str, str]:
     """``engine=updn,ar=on`` as options. Raises :class:`InputError`, one line, for what is no change
     or what ``layer`` does not know."""
-    from softib.analysis.routed import check_choice
+    from softib.api.arguments import check_choice
     from softib.iba.rates import speed_named
 
     found: dict[str, str] = {}

@@ -120,7 +120,7 @@ def sweep(
     a parameter or a value is wrong; :class:`MissingLibrary` without joblib, of a cluster without
     Dask, and with ``out`` without polars.
     """
-    from softib.analysis.routed import check_choice
+    from softib.api.arguments import check_choice
     from softib.workloads.workload import read
 
     check_choice(engine, None)
@@ -165,8 +165,8 @@ def sweep(
 def _check(values: Mapping[str, str], layer: str, where: str) -> None:
     """Raise one line for a run option that is none in any layer; what another layer would know is
     an error of its row."""
-    from softib.analysis.routed import check_choice
     from softib.analysis.simulation.run import run_layer
+    from softib.api.arguments import check_choice
     from softib.api.simulation.what_if import changes_of, text_of
     from softib.errors import UnknownName
 
