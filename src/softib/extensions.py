@@ -18,7 +18,12 @@ from softib.errors import InputError, SoftibError, SoftibWarning
 
 __all__ = ["GROUPS", "Extension", "blamed_on", "extensions"]
 
-GROUPS = {"softib.workloads": "workload pattern"}
+GROUPS = {
+    "softib.workloads": "workload pattern",
+    "softib.readers": "file format",
+    "softib.checks": "check",
+    "softib.topologies": "topology",
+}
 """Group of entry points → what an entry of it is, in messages."""
 
 

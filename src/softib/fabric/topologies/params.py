@@ -11,7 +11,7 @@ from softib.errors import TopologyError, UnknownName
 from softib.iba.devices import DEVICES, SWITCH_BY_GENERATION
 from softib.iba.rates import speed_named
 
-__all__ = ["COMMON", "Kind", "Parameter", "default_radix", "impossible"]
+__all__ = ["COMMON", "FORMS", "Kind", "Parameter", "default_radix", "impossible"]
 
 
 @dataclass(frozen=True)
@@ -104,6 +104,7 @@ _CHECKS: dict[str, Callable[[Parameter, str, Any], Any]] = {
     "text": _text,
 }
 
+FORMS = tuple(_CHECKS)
 COMMON: tuple[Parameter, ...] = (
     Parameter("name", "text", "name of the fabric; by default the kind"),
     Parameter("generation", "text", "link speed of everything, such as EDR, HDR, NDR", "NDR"),
@@ -148,6 +149,8 @@ class Kind:
     source: str
     parameters: tuple[Parameter, ...]
     build: Callable[..., Any]
+    package: str = ""
+    """The installed package that it comes from; empty for softib's own."""
 
     def __repr__(self) -> str:
         return f"<Kind {self.name!r}: {self.doc}>"
