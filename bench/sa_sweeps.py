@@ -21,7 +21,7 @@ import numpy as np
 from softib.agents.plane import AgentPlane
 from softib.fabric.power_cycle import power_on
 from softib.fabric.topologies.registry import generate
-from softib.live.control.client import ask
+from softib.live.control import ask
 from softib.live.instances import find
 from softib.sm.config import SmConfig
 from softib.sm.managers.partitions import parse_partitions

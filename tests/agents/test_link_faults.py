@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from softib.agents.kernels.ber import PACKET_OCTETS
+from softib.agents.kernels.faults.ber import PACKET_OCTETS
 from softib.agents.plane import AgentPlane
 from softib.errors import InputError
 from softib.fabric.power_up import advertise_fec

@@ -22,7 +22,7 @@ from softib.fabric.formats.cabling.plan import read_plan
 from softib.fabric.formats.lft import dump, parse
 from softib.fabric.formats.topo.ibnl import read_ibnl
 from softib.fabric.topologies.spec import load_fabric_yaml
-from softib.routing.engines.fallback import DoesNotFit
+from softib.routing.engines.minhop import DoesNotFit
 from tests.extent import extent
 
 WORDS = ("9" * 5000, "²", "٣", "-1", "1e999", "nan", "0x", "0x" + "f" * 5000, "1_0", "+5", "true", "~", "2026-13-40", "!!bool maybe",
@@ -191,10 +191,9 @@ def readers(folder: Path) -> dict[str, tuple[Any, Callable[[Path], Any]]]:
     """Name → a valid content (text, or a document), and what reads a file of it."""
     from softib.analysis.acceptance import baseline as accepted_baseline
     from softib.analysis.cost_book import read_book
-    from softib.analysis.jobs.files import read_jobs
-    from softib.analysis.jobs.host_lists import read_hosts
+    from softib.analysis.jobs.files import read_hosts, read_jobs
+    from softib.api.sweep.grid import Journal as Rows
     from softib.api.sweep.grid import read_grid
-    from softib.api.sweep.rows import Journal as Rows
     from softib.diags.baseline import read_baseline
     from softib.diags.cable_rules.thresholds import load_thresholds
     from softib.live.acceptance.journal import read_journal
@@ -204,7 +203,7 @@ def readers(folder: Path) -> dict[str, tuple[Any, Callable[[Path], Any]]]:
     from softib.monitor.ufm_telemetry import read_telemetry
     from softib.routing.chains import chain_policy
     from softib.routing.engines import torus_config
-    from softib.sm.managers import partitions, prefix_routes, qos_policy
+    from softib.sm.managers import partitions, qos_policy, router_mgr
     from softib.sm.options import fabric_yaml, file, link
     from softib.workloads import traffic_matrix, workload
     from softib.workloads.traces.forms import read_trace
@@ -238,7 +237,7 @@ def readers(folder: Path) -> dict[str, tuple[Any, Callable[[Path], Any]]]:
         "slurm": (SLURM, lambda p: (read_jobs(p), read_jobs(p, 6.0))), "pods": (PODS, lambda p: (read_jobs(p), read_jobs(p, 6.0))),
         "hosts": ("node[1-2]\nhost:8 slots=8\n", read_hosts), "partitions": (PARTITIONS, text(partitions.parse_partitions)),
         "opensm.conf": (OPENSM, text(file.read_options)), "qos policy": (QOS, text(qos_policy.parse_policy)),
-        "prefix routes": ("0xfec0000000000002 0x1\n* 0x2\n", text(prefix_routes.parse_prefix_routes)),
+        "prefix routes": ("0xfec0000000000002 0x1\n* 0x2\n", text(router_mgr.parse_prefix_routes)),
         "link policy": ("leaf[1-3,9] width=1x,4x speed=QDR,EDR fec=rs\n", text(link.parse_link_policy)), "guids": ("0x1\n0x2\n", lambda p: fabric_yaml.read_guids(str(p))),
         "torus": (TORUS, lambda p: _as_engine(torus_config.parse, p)), "groups": (GROUPS, chain("pgrp_policy_file")),
         "topologies": (TOPOLOGIES, chain("topo_policy_file")), "chain": (CHAIN, chain("rch_policy_file")), "goal": (GOAL, read_trace),

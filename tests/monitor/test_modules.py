@@ -11,10 +11,9 @@ import pytest
 from softib.diags.cable_rules.judge import judge
 from softib.iba.constants import MgmtClass
 from softib.iba.vendor import mlnx
-from softib.monitor.increase import between
+from softib.monitor.intervals import between, observations_of
 from softib.monitor.poller import Pace
 from softib.monitor.registers import HISTOGRAM
-from softib.monitor.series import observations_of
 from tests.monitor.lab import Lab, port_of, row_of
 
 S = 10**12

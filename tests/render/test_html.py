@@ -80,7 +80,7 @@ def test_names_and_messages_from_files_are_text_and_nothing_else(text):
     fabric.name = text
     port = int(fabric.cable_port[0, 0])
     report = report_of(fabric, findings=(finding(fabric, port, message=text, advice=text),))
-    report.source = report.plan = text
+    report.source = text
     report.problems[0] = type(report.problems[0])(text, 1, text)
     report.notes.append(text)
     page = Page(to_html(report))

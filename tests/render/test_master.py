@@ -13,7 +13,7 @@ def facts(sms: list[dict]) -> dict[str, str]:
     fabric.source.sms = sms
     report = checked("pod", ReadResult(fabric, [], "fabric.yaml"))
     assert report.bring_up is not None
-    return dict(report.bring_up.facts)
+    return dict(report.bring_up.facts())
 
 
 def test_the_master_of_the_file_is_named_and_stood_in_for():

@@ -21,7 +21,7 @@ from softib.scenario.failures import ManagerSettings, run_failures
 from softib.scenario.faults_in_time import TimedFault
 from softib.sim.messages import MulticastGroup, Opcode, Reduction, Transport, messages
 from softib.sim.packet import PacketOptions, constants, run
-from softib.sim.packet.groups import deliveries_of
+from softib.sim.packet.manager_tables import deliveries_of
 from softib.sim.packet.stepping import PacketSteps, ProcessorTimes
 from softib.sm.config import SmConfig, config_of
 from softib.sm.options.file import read_options
@@ -495,7 +495,7 @@ def test_a_downgraded_link_has_its_new_rate():
 
 def test_a_slow_port_makes_its_peer_wait_as_the_running_fabric_counts():
     """PortXmitWait of the port that faces it: the time that it takes to drain what was sent beyond its buffer, less what the link would have
-    needed (softib.agents.kernels.drain counts the same on a running fabric)."""
+    needed (softib.agents.kernels.faults.flow_control counts the same on a running fabric)."""
     gbps, size = 5.0, 2_000_000
     fabric = no_lifetimes(star(2, "HDR"))
     ends = end_ports(fabric)

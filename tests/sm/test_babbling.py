@@ -13,7 +13,7 @@ from softib.mad.batch import MadBatch
 from softib.sm.config import config_of
 from softib.sm.options.fabric_yaml import check_keys
 from softib.sm.options.file import read_options
-from softib.sm.options.flap import FlapConfig
+from softib.sm.options.softib_options import FlapConfig
 from tests.sm.hostile import HostileWire, S
 
 

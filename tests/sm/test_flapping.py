@@ -5,7 +5,7 @@ from __future__ import annotations
 from softib.fabric.node_finder import find_node
 from softib.iba.constants import PhysState, PortState
 from softib.iba.smp import PortInfo
-from softib.sm.options.flap import FlapConfig
+from softib.sm.options.softib_options import FlapConfig
 from tests.sm.hostile import MS, HostileWire, S
 
 

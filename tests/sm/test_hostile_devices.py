@@ -13,9 +13,9 @@ from softib.fabric.node_finder import find_node
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import LFT_NO_ROUTE, NodeType, SmpAttr
 from softib.iba.smp import MadHeader, NodeInfo, PortInfo, SwitchInfo
+from softib.sm.ha.election import SmState
 from softib.sm.managers.partitions import DEFAULT_PARTITIONS
 from softib.sm.options.qos import QosConfig
-from softib.sm.state import SmState
 from tests.sm.hostile import HostileWire, attribute, is_set
 from tests.sm.late_answers import LateWire
 

@@ -10,7 +10,7 @@ from softib.fabric.topologies.registry import generate
 from softib.iba.constants import Method, PortState, SmpAttr
 from softib.iba.smp import PortInfo
 from softib.sm.config import SmConfig
-from softib.sm.state import SmState
+from softib.sm.ha.election import SmState
 from tests.sm.asking import Several
 
 S = 10**12

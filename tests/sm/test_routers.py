@@ -11,7 +11,7 @@ from softib.iba.sa import PathRecord, SaMethod, SaStatus
 from softib.iba.smp import PortInfo
 from softib.iba.vendor.router import SITE_LOCAL
 from softib.live.internal_sm.settings import ManagerSettings
-from softib.sm.managers.prefix_routes import PrefixRoute, parse_prefix_routes
+from softib.sm.managers.router_mgr import PrefixRoute, parse_prefix_routes
 from softib.sm.options.fabric_yaml import settings_of
 from tests.sm.asking import Asked
 

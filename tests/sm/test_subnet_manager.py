@@ -16,7 +16,7 @@ from softib.iba.smp import MadHeader, NodeInfo, PortInfo, SMInfo
 from softib.mad.batch import MadBatch
 from softib.mad.transactor import NEVER_PS
 from softib.sm.config import SmConfig
-from softib.sm.state import TRANSITIONS, SmEvent, SmState, next_state
+from softib.sm.ha.election import TRANSITIONS, SmEvent, SmState, next_state
 from softib.sm.subnet_manager import PHASES, SubnetManager
 from tests.sm.wire import line_of, settle
 

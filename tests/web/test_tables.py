@@ -271,7 +271,7 @@ def test_traps_sweeps_and_managers_of_the_daemon_are_events():
 
 def test_a_fabric_that_goes_down_as_a_whole_makes_few_events():
     from softib.iba.constants import PhysState
-    from softib.monitor.increase import Interval
+    from softib.monitor.intervals import Interval
     from softib.web.events import AT_ONCE, KEPT, Events
 
     n = 10_000

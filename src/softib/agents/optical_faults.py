@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from softib.agents.kernels.fec import PAM4
+from softib.agents.kernels.faults.fec import PAM4
 from softib.errors import InputError
 from softib.fabric.model import Fabric
 from softib.fabric.optical_modules import TX_DBM, bit_errors, dbm, fibre_loss_db, microwatts

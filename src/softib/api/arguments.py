@@ -1,5 +1,6 @@
-"""Arguments of the public functions are of the types that their signatures say, or the caller gets
-one line. softib's own calls are not looked at."""
+"""Arguments and names of the public functions and classes: an argument of another type than the
+signature says, or a name that an object does not have, raises one line. softib's own calls are not
+checked."""
 
 from __future__ import annotations
 
@@ -12,8 +13,35 @@ from numbers import Integral, Real
 from typing import Any
 
 from softib.errors import InputError
+from softib.plural import counted
 
-__all__ = ["check_choice", "check_fields", "checked", "checked_methods"]
+__all__ = ["Suggests", "check_fields", "checked", "checked_methods", "totals"]
+
+
+class Suggests:
+    """A name that an object does not have raises an :class:`AttributeError` with the names that
+    look like it; arguments of its methods are of the types that these say."""
+
+    def __init_subclass__(cls, **named: Any) -> None:
+        super().__init_subclass__(**named)
+        checked_methods(cls)
+
+    def __getattr__(self, name: str) -> Any:
+        from softib.errors import nearest
+
+        kind = type(self).__name__
+        known = [n for n in dir(type(self)) if not n.startswith("_")]
+        similar = [] if name.startswith("_") else nearest(name, known)
+        hint = f"did you mean {', '.join(similar)}?" if similar else f"it has {', '.join(known)}"
+        raise AttributeError(f"{kind} has no {name!r}; {hint}", name=name, obj=self)
+
+
+def totals(names: list[str]) -> str:
+    """``2 errors, 1 info`` of severities, ``2 cable-moved`` of kinds."""
+    several = {"error": "errors", "warning": "warnings"}
+    found = [(n, names.count(n)) for n in dict.fromkeys(names)]
+    return ", ".join(counted(count, n, several.get(n, n)) for n, count in found)
+
 
 Test = Callable[[Any], bool]
 SOURCES = ("source", "before", "after")
@@ -142,16 +170,3 @@ def _classes() -> frozenset[str]:
 
 def _is(value: Any, kind: str) -> bool:
     return KINDS[kind][1](value) if kind in KINDS else any(c.__name__ == kind for c in type(value).__mro__)
-
-
-def check_choice(engine: str | None, lfts: str | None, guid_files: Mapping[str, str | None] | None = None) -> None:
-    """Raise :class:`InputError` where both are given, or GUID files together with tables,
-    ``UnknownName`` where the engine does not exist."""
-    from softib.routing.engine import chain
-
-    if engine is not None and lfts is not None:
-        raise InputError("--engine computes tables and --lfts reads them; give one of the two")
-    if lfts is not None and any(v is not None for v in (guid_files or {}).values()):
-        raise InputError("GUID files are for an engine, and --lfts reads tables that are there; give one of the two")
-    if engine is not None:
-        chain(engine)

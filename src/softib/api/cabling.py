@@ -25,19 +25,19 @@ class CablingList:
     @property
     def cables(self) -> int:
         """How many cables its rows are."""
-        return 0 if self._read.plan is None else len(self._read.plan)
+        return self._read.cables
 
     @property
     def problems(self) -> tuple[Problem, ...]:
         """Rows that could not be used."""
-        return () if self._read.plan is None else tuple(self._read.plan.problems)
+        return self._read.problems
 
     def explain(self) -> str:
         """Its headings, what each was taken for, and what became of its rows."""
         return "\n".join(self._read.lines())
 
     def to_json(self) -> dict[str, Any]:
-        """The same as a document."""
+        """The same as ``softib convert --explain --json`` prints it."""
         return self._read.to_json()
 
     def save(self, path: str | os.PathLike[str]) -> None:

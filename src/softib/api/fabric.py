@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from softib.api.arguments import Suggests
 from softib.api.progress import Notice, Steps, Timed, silent
-from softib.api.shown import Suggests
 from softib.api.table import Table, library
 from softib.errors import InputError, UnknownName
 from softib.plural import counted

@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any
+from typing import Any, Literal
 
 from softib.errors import InputError
+from softib.result import HIDDEN, Result, key
 
 __all__ = ["CODES", "MANY", "Code", "Each", "Finding", "Location", "Severity", "code", "each_or_one", "few", "finding"]
 
@@ -23,51 +24,43 @@ class Severity(IntEnum):
 
 
 @dataclass(frozen=True)
-class Location:
-    """Where: node name, NodeGUID, and port number (None = the node as a whole).
-
-    ``shown`` is how messages call the node where its name alone would not tell it from others.
-    """
+class Location(Result):
+    """A node, or one of its ports."""
 
     node: str
-    guid: int
+    guid: int = field(metadata=key(json="{:#018x}".format, type=str))
+    """NodeGUID in hex."""
     portnum: int | None = None
-    shown: str = field(default="", compare=False)
+    """None: the node as a whole."""
+    shown: str = field(default="", compare=False, metadata=HIDDEN)
+    """How messages call the node where its name alone would not tell it from others."""
 
     def __str__(self) -> str:
         name = self.shown or self.node
         return name if self.portnum is None else f"{name}[{self.portnum}]"
 
-    def to_json(self) -> dict[str, Any]:
-        """As ``--json`` prints it."""
-        return {"node": self.node, "guid": f"{self.guid:#018x}", "portnum": self.portnum}
-
 
 @dataclass(frozen=True)
-class Finding:
-    """``code`` is stable and documented (docs/findings.md), ``message`` one line for people."""
+class Finding(Result):
+    """One thing about a fabric that somebody should know."""
+
+    table_columns = ("severity", "code", "where", "message", "advice")
 
     code: str
-    severity: Severity
+    """As docs/findings.md lists them."""
+    severity: Severity = field(
+        metadata=key(json=lambda severity: severity.name.lower(), type=Literal["info", "warning", "error"])
+    )
     where: tuple[Location, ...]
     message: str
+    """A line for people."""
     evidence: dict[str, Any] = field(default_factory=dict)
+    """What the check measured; keys depend on the code."""
     advice: str = ""
 
     def __repr__(self) -> str:
         where = ", ".join(map(str, self.where[:2])) + (", …" if len(self.where) > 2 else "")
         return f"<Finding {self.severity.name.lower()} {self.code}{' at ' if where else ''}{where}>"
-
-    def to_json(self) -> dict[str, Any]:
-        """As ``--json`` prints it."""
-        return {
-            "code": self.code,
-            "severity": self.severity.name.lower(),
-            "where": [p.to_json() for p in self.where],
-            "message": self.message,
-            "evidence": self.evidence,
-            "advice": self.advice,
-        }
 
 
 @dataclass(frozen=True)

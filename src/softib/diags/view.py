@@ -21,9 +21,18 @@ from softib.fabric.power_up import active_speed_codes
 from softib.iba.devices import is_aggregation_node
 from softib.iba.rates import LANES_BY_BIT, SPEED_BY_CODE, data_gbps
 from softib.iba.smp import PortInfo
-from softib.routing.parts import components
+from softib.routing.graph import components
 
-__all__ = ["MIN_HOSTS", "SAME", "FabricView", "HostDescription", "adapter_of", "components", "host_descriptions"]
+__all__ = [
+    "MIN_HOSTS",
+    "SAME",
+    "FabricView",
+    "HostDescription",
+    "adapter_of",
+    "components",
+    "gbps_text",
+    "host_descriptions",
+]
 
 
 SAME = 0.9
@@ -196,3 +205,8 @@ def speed_text(code: int, lanes: int = 4) -> str:
     """``EDR``, or ``1x EDR`` where the width is not 4x."""
     name = SPEED_BY_CODE[int(code)].name if int(code) in SPEED_BY_CODE else "an unknown speed"
     return name if lanes == 4 else f"{lanes}x {name}"
+
+
+def gbps_text(value: float) -> str:
+    """``400 Gb/s``, ``51.2 Tb/s``."""
+    return f"{value / 1000:,.1f} Tb/s" if value >= 10_000 else f"{value:,.0f} Gb/s"

@@ -16,7 +16,7 @@ __all__ = ["GMP_DATA", "GmpRequests", "kind_of"]
 
 GMP_DATA = 192
 KEY_AT = 24
-"""Where congestion control and aggregation management have their key."""
+"""Offset of the key of congestion control and aggregation management."""
 
 
 def kind_of(mgmt_class: int, attr: int) -> int:

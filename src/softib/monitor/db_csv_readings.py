@@ -99,9 +99,9 @@ def _rows_in(
     quiet = Problems("")
     guid, number = s.column(guid_column, quiet, np.uint64), s.column(port_column, quiet)
     row = {(g, p): i for i, (g, p) in enumerate(zip(reading.guid.tolist(), reading.portnum.tolist(), strict=True))}
-    found = np.array([row.get(key, -1) for key in zip(guid.tolist(), number.tolist(), strict=True)], np.int64)
-    at = np.flatnonzero(found >= 0)
-    return at, found[at]
+    place = np.array([row.get(key, -1) for key in zip(guid.tolist(), number.tolist(), strict=True)], np.int64)
+    at = np.flatnonzero(place >= 0)
+    return at, place[at]
 
 
 def _extended_speeds(pm: Section, reading: Reading, at: np.ndarray, rows: np.ndarray) -> None:

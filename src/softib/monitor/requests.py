@@ -1,5 +1,5 @@
-"""Gets of performance and subnet management by LID, made from columns, and their pacing: so many in
-flight at a device, and no more."""
+"""Gets of performance and subnet management by LID, made from columns, and their pacing: at most a
+few in flight at a device."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class PerDevice:
         return taken
 
     def over(self, rows: np.ndarray, silent: bool) -> None:
-        """These requests are finished; ``silent``: nobody answered them."""
+        """These requests are finished; ``silent``: without an answer."""
         of = self.device[rows]
         self.in_flight -= np.bincount(of, minlength=len(self.in_flight))
         if silent:

@@ -1,7 +1,7 @@
 """Stories of fabrics that run for hours: what is planted, what the counters of the mechanisms then say, and what the rules make of it.
 
 A story is a fabric that a subnet manager brought up by MADs, on virtual time. Every link makes bit errors as its cable does (the agents' link layer draws them,
-``agents/kernels/ber.py``), the static layer's loads give data and packets of every port, the packet layer the waiting of congestion trees, and the agents
+``agents/kernels/faults/ber.py``), the static layer's loads give data and packets of every port, the packet layer the waiting of congestion trees, and the agents
 what links and switches count when they fall. The counters are read every few minutes as a collector reads them; nothing else reaches the rules.
 """
 

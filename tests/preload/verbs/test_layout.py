@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from softib.agents.kernels import app_cells as k
+from softib.agents.kernels import app_drops as k
 from softib.iba import constants as c
 from softib.iba.smp import PortInfo, SwitchInfo
 from softib.iba.vendor import ar

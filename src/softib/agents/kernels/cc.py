@@ -4,7 +4,7 @@ engine obeys."""
 import numpy as np
 
 from softib.agents.kernels.big_endian import clear, copy, get16, get32, inner, put32, same
-from softib.agents.kernels.mgmt_key import WRONG, key_state, violated
+from softib.agents.kernels.mkey import WRONG, key_state, violated
 from softib.agents.kernels.pma import class_port_info
 from softib.agents.kernels.route import end_port
 from softib.fabric.columns import CCT_ENTRIES
@@ -71,7 +71,7 @@ def key_fits(t, m, end, now):
 
 @inner
 def key_info(t, m, end, is_set):
-    """CongestionKeyInfo; with the protect bit set only who knows the CC_Key reads it."""
+    """CongestionKeyInfo; with the protect bit set only a MAD with the CC_Key reads it."""
     info = t.cc_key_info[end]
     if is_set:
         copy(info, 0, m, DATA_AT, 8)

@@ -53,7 +53,7 @@ DETAILS = 54
 
 @inner
 def notice(t, now, port, trap, detail):
-    """Queue a trap for whoever sends traps and return its row, its details zeroed; -1 when the port
+    """Queue a trap to be sent and return its row, its details zeroed; -1 when the port
     raises none.
 
     Beyond the queue's room it is counted as lost.

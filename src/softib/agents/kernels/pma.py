@@ -10,8 +10,8 @@ device that has the extended ones.)
 
 import numpy as np
 
-from softib.agents.kernels.ber import settle
 from softib.agents.kernels.big_endian import clear, copy, get16, get32, get64, inner, put16, put32, put64
+from softib.agents.kernels.faults.ber import settle
 from softib.agents.kernels.mad_traffic import fold
 from softib.agents.kernels.route import end_port
 from softib.agents.kernels.samples import samples_control, samples_result

@@ -6,10 +6,10 @@ A batch is processed in its order, as one sender's MADs arrive. Outputs are allo
 
 import numpy as np
 
-from softib.agents.kernels.ber import survive, survive_back
 from softib.agents.kernels.big_endian import get16, get64, inner
 from softib.agents.kernels.dispatch import ANSWERED, FOR_CLIENT, SILENT, SUBN_DR, SUBN_LID, arrive
-from softib.agents.kernels.fault_columns import BITS, DEAD, FAULTY
+from softib.agents.kernels.faults.ber import survive, survive_back
+from softib.agents.kernels.faults.fault_columns import BITS, DEAD, FAULTY
 from softib.agents.kernels.mad_traffic import count_back, count_hops, count_level, fold
 from softib.agents.kernels.pkey import partitioned
 from softib.agents.kernels.route import (

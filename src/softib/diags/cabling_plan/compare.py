@@ -67,7 +67,9 @@ def unplanned_cables(on: PlanOnFabric) -> None:
         nameless = host >= 0 and is_unnamed(view.names[host], kinds[view.names[host]])
         unnamed += nameless
         note = UNNAMED_ADAPTER if nameless else ""
-        on.table.append(PlannedCable("unexpected", 0, ("", ""), (str(view.location(a)), str(view.location(b))), note))
+        on.table.append(
+            PlannedCable("unexpected", "", 0, ("", ""), (str(view.location(a)), str(view.location(b))), note)
+        )
         if len(rows) <= MANY:
             on.findings.append(
                 finding(
@@ -135,13 +137,13 @@ def compare(fabric: Fabric, plan: CablingPlan) -> PlanComparison:
     counts = Counter(t.status for t in work.table)
     reasons = Counter(t.reason for t in work.table)
     return PlanComparison(
-        work.findings,
-        work.table,
-        {s: counts[s] for s in STATUSES},
-        work.rows.other_problems(),
         plan.files,
         {"all": len(plan), "repeated": work.rows.repeated, "mirrored": work.rows.mirrored},
+        {s: counts[s] for s in STATUSES},
         {r: reasons[r] for r in REASONS if reasons[r]},
+        work.table,
+        work.findings,
+        work.rows.other_problems(),
         _as_planned(work),
     )
 

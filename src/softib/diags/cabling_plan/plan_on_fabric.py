@@ -14,6 +14,7 @@ from softib.diags.finding import Finding
 from softib.diags.view import FabricView
 from softib.fabric.formats.cabling.match import match_plan
 from softib.fabric.formats.cabling.plan import CablingPlan
+from softib.result import HIDDEN, Result, also, key
 
 __all__ = ["STATUSES", "PlanComparison", "PlanOnFabric", "PlanRows", "PlannedCable"]
 
@@ -118,56 +119,47 @@ STATUSES = (
 
 
 @dataclass(frozen=True)
-class PlannedCable:
-    """One line of the table. ``line`` of the plan file (0 = none); ``planned`` and ``found`` are
-    pairs of ``node[port]``.
-
-    ``reason`` says why an unmatched row is so; ``also`` are the rows that repeat the cable; ``nodes``
-    are those that it is planned at.
-    """
+class PlannedCable(Result):
+    """A cable of the plan, and what the fabric has in its place."""
 
     status: str
+    """One of :data:`STATUSES`."""
+    file: str
     line: int
+    """Of the plan file; 0 = none."""
     planned: tuple[str, str]
+    """Its ports, ``node[port]``."""
     found: tuple[str, ...]
+    """Ports of the fabric."""
     note: str = ""
-    file: str = ""
     reason: str = ""
+    """Why an unmatched row is so."""
     also: tuple[str, ...] = ()
-    nodes: tuple[str, ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        """As ``--json`` prints it."""
-        return {
-            "status": self.status,
-            "file": self.file,
-            "line": self.line,
-            "planned": list(self.planned),
-            "found": list(self.found),
-            "note": self.note,
-            "reason": self.reason,
-            "also": list(self.also),
-        }
+    """Rows that repeat the cable."""
+    nodes: tuple[str, ...] = field(default=(), metadata=HIDDEN)
+    """Those that it is planned at."""
 
 
 @dataclass
-class PlanComparison:
-    """``findings``, the whole ``table``, and how many cables have each status.
+class PlanComparison(Result):
+    """What became of the cabling plan: counts, and every cable that is not as planned."""
 
-    ``rows`` counts the rows of the files: ``all``, ``repeated`` (repeat a cable) and ``mirrored``
-    of those (from its other end). ``reasons`` counts the unmatched cables. ``problems`` are of
-    reading the plan. ``as_planned`` are the ports (NodeGUID, portnum) of cables that lead where the
-    plan says.
-    """
-
-    findings: list[Finding]
-    table: list[PlannedCable]
+    files: tuple[str, ...]
+    rows: dict[str, int]
+    """Rows of the files: ``all``, ``repeated`` (repeat a cable) and ``mirrored`` of those (from its
+    other end)."""
     counts: dict[str, int]
-    problems: list[Any] = field(default_factory=list)
-    files: tuple[str, ...] = ()
-    rows: dict[str, int] = field(default_factory=dict)
-    reasons: dict[str, int] = field(default_factory=dict)
-    as_planned: frozenset[tuple[int, int]] = frozenset()
+    """Cables by status."""
+    reasons: dict[str, int]
+    """Cables that were not found by name, by why."""
+    table: list[PlannedCable] = field(
+        metadata=key(json=lambda table: [cable.to_json() for cable in table if cable.status != "matched"])
+    )
+    findings: list[Finding] = field(metadata=HIDDEN)
+    problems: list[Any] = field(metadata=HIDDEN)
+    """Of reading the plan."""
+    as_planned: frozenset[tuple[int, int]] = field(metadata=HIDDEN)
+    """Ports (NodeGUID, portnum) of cables that lead where the plan says."""
 
     @property
     def ok(self) -> bool:
@@ -175,20 +167,10 @@ class PlanComparison:
         return not self.findings
 
     @property
+    @also("cables", before="counts")
     def planned(self) -> int:
         """Cables that the plan has."""
         return sum(n for status, n in self.counts.items() if status != "unexpected")
-
-    def to_json(self) -> dict[str, Any]:
-        """As ``--json`` prints it: counts, and every cable that is not as planned."""
-        return {
-            "files": list(self.files),
-            "rows": self.rows,
-            "cables": self.planned,
-            "counts": self.counts,
-            "reasons": self.reasons,
-            "table": [t.to_json() for t in self.table if t.status != "matched"],
-        }
 
 
 class PlanOnFabric:
@@ -245,11 +227,11 @@ class PlanOnFabric:
         self.table.append(
             PlannedCable(
                 status,
+                self.plan.files[int(self.plan.file[row])],
                 int(self.plan.line[row]),
                 self.names(row),
                 found,
                 note,
-                self.plan.files[int(self.plan.file[row])],
                 reason,
                 tuple(self.plan.row_name(r) for r in self.rows.repeats.get(row, ())),
                 tuple(self._node(row, end) for end in (0, 1)),

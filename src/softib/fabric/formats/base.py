@@ -15,6 +15,7 @@ from softib.fabric.model import Fabric
 from softib.foreign_text import shown as on_one_line
 from softib.input_files import content, shown_name
 from softib.plural import counted
+from softib.result import HIDDEN, Result
 
 __all__ = [
     "LINE_LIMIT",
@@ -35,26 +36,23 @@ _PARTICULAR = re.compile(r"'[^']*'|\"[^\"]*\"|0x[0-9a-fA-F]+|\d+")
 
 
 @dataclass(frozen=True)
-class Problem:
-    """One record that could not be used as it stands: where, and why. ``line`` counts from 1; 0 =
-    the whole file. ``code``: the finding that a check makes of it, empty where none does; ``peer``:
-    the node that it names and the file lacks."""
+class Problem(Result):
+    """A record that could not be read."""
 
     file: str
     line: int
+    """From 1; 0 for the file as a whole."""
     reason: str
-    code: str = ""
-    peer: str = ""
+    code: str = field(default="", metadata=HIDDEN)
+    """The finding that a check makes of it; empty: none does."""
+    peer: str = field(default="", metadata=HIDDEN)
+    """The node that it names and the file lacks."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "reason", on_one_line(self.reason))
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}: {self.reason}" if self.line else f"{self.file}: {self.reason}"
-
-    def to_json(self) -> dict[str, Any]:
-        """As ``--json`` prints it."""
-        return {"file": self.file, "line": self.line, "reason": self.reason}
 
 
 def alike(problems: Iterable[Problem]) -> list[list[Problem]]:

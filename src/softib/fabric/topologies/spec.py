@@ -110,7 +110,10 @@ def load_fabric_yaml(
     fabric.source.path = str(file)
     sm = _sm(file, spec.sm, lines, folder)
     counts = {**result.counts, **count(fabric)} if planted or not result.counts else result.counts
-    return ReadResult(fabric, result.problems, FORMAT, counts, {**result.extra, "sm": sm, "faults": planted})
+    extra = {**result.extra, "sm": sm, "faults": planted}
+    if spec.hosts is not None:
+        extra["hosts"] = spec.hosts.model_dump(exclude_none=True)
+    return ReadResult(fabric, result.problems, FORMAT, counts, extra)
 
 
 def count(fabric: Fabric) -> dict[str, int | None]:

@@ -157,6 +157,30 @@ class VirtualPorts(Part):
     lid_required: StrictBool = Field(False, description="each gets a LID of its own; else all have their port's")
 
 
+Positive = Annotated[float, Field(gt=0, lt=1e9, allow_inf_nan=False)]
+
+
+class HostCosts(Part):
+    """What messages cost the hosts, where it is not what their adapters' generation takes."""
+
+    pcie: Annotated[StrictStr, Field(pattern=r"^gen[1-6]x(1|2|4|8|16|32)$")] | None = Field(
+        None, description="host interface of the adapters, such as gen4x16; a narrow one bounds what their links carry"
+    )
+    program_ns: Positive | None = Field(
+        None, description="ns that a program takes to see a message and to post the next one; more in a virtual machine"
+    )
+    post_ns: Positive | None = Field(
+        None, description="ns of the processor for a work request: the inverse of a program's message rate"
+    )
+    fetch_ns: Positive | None = Field(
+        None, description="ns from the doorbell until payload that is not inline begins to arrive"
+    )
+    message_gap_ns: Positive | None = Field(
+        None, description="ns between two requests of a port: the inverse of the adapter's message rate"
+    )
+    copy_gbytes: Positive | None = Field(None, description="GB/s at which ranks of one host copy from one to another")
+
+
 class FabricFile(Part):
     """A whole fabric file. ``topology`` is checked against its kind's parameter table, each fault
     against its kind."""
@@ -191,10 +215,11 @@ class FabricFile(Part):
             "number, or {functions: N, lid_required: true}; by default none"
         ),
     )
+    hosts: HostCosts | None = Field(None, description="what messages cost the hosts (softib simulate)")
     faults: list[dict[str, Any]] = Field([], description="what is planted, in this order")
 
 
-PARTS: dict[tuple[str, ...], type[Part]] = {(): FabricFile, ("cables",): Cables, ("sm",): Sm}
+PARTS: dict[tuple[str, ...], type[Part]] = {(): FabricFile, ("cables",): Cables, ("sm",): Sm, ("hosts",): HostCosts}
 """Part by its path in the file: where the names of known keys are."""
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from softib.errors import InputError
 from softib.iba.constants import MAX_SWITCH_PORTS
 from softib.plain_values import whole_number
+from softib.sm.options.values import one_of
 
 __all__ = [
     "ALL_EXT",
@@ -45,7 +46,7 @@ ALL_WIDTHS, ALL_SPEEDS, ALL_EXT, EXT_NONE = 255, 15, 31, 30
 
 
 VALUES_OF = {"width": tuple(WIDTHS), "speed": tuple(SPEEDS), "fec": tuple(FEC_MODES), "fdr10": ("on", "off")}
-"""What a rule may say, and of each the values."""
+"""Keys of a rule and their values."""
 
 
 @dataclass(frozen=True)
@@ -70,30 +71,19 @@ class LinkPolicy:
     rules: tuple[LinkRule, ...]
 
 
-def _bits(names: str, legal: tuple[int, ...]) -> Callable[[str], int]:
-    def read(text: str) -> int:
-        value = int(text, 0)
-        if value not in legal:
-            raise ValueError
-        return value
-
-    read.__doc__ = names
-    return read
-
-
 LINK_OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "force_link_speed": (
         "force_link_speed",
-        _bits("0 (leave it), 1, 3, 5, 7 or 15 (what is supported)", (0, 1, 3, 5, 7, 15)),
+        one_of((0, 1, 3, 5, 7, 15), "0 (leave it), 1, 3, 5, 7 or 15 (what is supported)"),
     ),
     "force_link_speed_ext": (
         "force_link_speed_ext",
-        _bits("0 (leave it), 1 to 15, 30 (none) or 31 (what is supported)", (*range(16), 30, 31)),
+        one_of((*range(16), 30, 31), "0 (leave it), 1 to 15, 30 (none) or 31 (what is supported)"),
     ),
-    "fdr10": ("fdr10", _bits("0 (leave it), 1 (enable) or 2 (disable)", (0, 1, 2))),
+    "fdr10": ("fdr10", one_of((0, 1, 2), "0 (leave it), 1 (enable) or 2 (disable)")),
     "force_link_width": (
         "force_link_width",
-        _bits("0 (leave it), 1 to 31 or 255 (what is supported)", (*range(32), 255)),
+        one_of((*range(32), 255), "0 (leave it), 1 to 31 or 255 (what is supported)"),
     ),
 }
 """OpenSM's options (``opensm -c`` explains the values)."""
@@ -101,7 +91,7 @@ LINK_OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
 
 def link_policy(fields: Mapping[str, Any]) -> LinkPolicy | None:
     """The policy of OpenSM's options and of ``link_policy`` (rules of a file, which go before);
-    None where nobody says anything."""
+    None where neither says anything."""
     names = {"force_link_speed": "speed", "force_link_speed_ext": "ext", "force_link_width": "width", "fdr10": "fdr10"}
     forced: dict[str, Any] = {ours: int(fields[name]) for name, ours in names.items() if fields.get(name)}
     rules = ((LinkRule(**forced),) if forced else ()) + tuple(fields.get("link_policy") or ())

@@ -30,7 +30,7 @@ left."""
 
 @dataclass(frozen=True)
 class PortQos:
-    """What a file says of one kind of port; None: it says nothing."""
+    """The settings of a file for one kind of port; None: not stated."""
 
     high_limit: int | None = None
     vlarb_high: tuple[tuple[int, int], ...] | None = None
@@ -40,8 +40,8 @@ class PortQos:
 
 @dataclass(frozen=True)
 class QosTables:
-    """What ports of a kind shall hold. ``vlarb_…`` (VL, weight in 64 octets); ``high_limit``:
-    PortInfo.VLHighLimit."""
+    """The tables that ports of a kind shall hold. ``vlarb_…`` (VL, weight in 64 octets);
+    ``high_limit``: PortInfo.VLHighLimit."""
 
     high_limit: int
     vlarb_high: tuple[tuple[int, int], ...]
@@ -115,15 +115,15 @@ QOS_OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
 """OpenSM's name → (the same, what reads its value)."""
 
 
-def qos_config(found: Mapping[str, Any]) -> QosConfig | None:
+def qos_config(fields: Mapping[str, Any]) -> QosConfig | None:
     """The QoS that options say (names as in QOS_OPTIONS, and ``qos``); None where ``qos`` is not
     set.
 
     Raises :class:`InputError` for an option beside ``qos`` FALSE or absent: it would have no
     effect.
     """
-    stated = {name: value for name, value in found.items() if name in QOS_OPTIONS and value is not None}
-    if not found.get("qos"):
+    stated = {name: value for name, value in fields.items() if name in QOS_OPTIONS and value is not None}
+    if not fields.get("qos"):
         if stated:
             raise InputError(f"{sorted(stated)[0]} has no effect without qos TRUE")
         return None
