@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from softib.analysis.labels import with_names
 from softib.analysis.model import BringUpPart, RoutingPart, SwitchRoutes
-from softib.analysis.routing import judge
+from softib.analysis.routing import judge, with_names
 from softib.errors import InputError, PeerError, SoftibError
 from softib.fabric.end_ports import common_lmc, valid_lids
 from softib.fabric.formats.base import Problem, ReadResult
