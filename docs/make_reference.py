@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from softib.fabric.faults.kinds import FAULTS
-from softib.fabric.topologies.schema import fabric_schema
+from softib.fabric.topologies.spec_models import fabric_schema
 from softib.iba.perf import PortCounters
 from softib.iba.perf_optional import PortCountersExtended
 from softib.jit.rows import Array, Rows

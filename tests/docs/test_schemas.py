@@ -10,8 +10,8 @@ import yaml
 
 from softib.errors import SoftibError
 from softib.fabric.topologies.registry import KINDS
-from softib.fabric.topologies.schema import fabric_schema
 from softib.fabric.topologies.spec import load_fabric_yaml
+from softib.fabric.topologies.spec_models import fabric_schema
 from tests.docs.scripts import script
 
 jsonschema = pytest.importorskip("jsonschema")

@@ -35,6 +35,7 @@ FOREIGN = {
 API = {
     "api/fabric.py to_networkx",
     "api/monitor/diagnosing.py with_slow_ports",
+    "api/simulation/comparison.py half_price",
     "api/simulation/result.py what_if_text",
     "api/table.py to_pandas",
 }
@@ -48,8 +49,6 @@ TO_DO = {
     "fabric/subset.py without_nodes",
     "fabric/topologies/registry.py markdown",
     "fabric/virtual_ports.py vport_count",
-    "iba/crc.py roce_icrc",
-    "iba/crc.py vcrc",
     "mad/rmpp.py Receiver",
     "routing/fat_tree.py compute_node_order",
     "routing/updn.py route_dnup",

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from softib.sm.options.engines import engines_of
 
 from softib.errors import InputError, SoftibWarning, UnknownName
 from softib.fabric.topologies.registry import generate
@@ -21,6 +20,7 @@ from softib.routing import engine as registry
 from softib.routing.engine import ENGINES, engines, route
 from softib.routing.proof.verify import verify
 from softib.scenario.bring_up import bring_up
+from softib.sm.options.file import engines_of
 from tests.routing.fabrics import clos
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from softib.errors import SoftibError
-from softib.fabric.distinct_names import distinct_names
 from softib.fabric.model import Fabric
+from softib.fabric.node_names import distinct_names
 from softib.iba.constants import LFT_NO_ROUTE
 from softib.plural import counted
 from softib.result import Result
@@ -146,7 +146,7 @@ def explain_routed(found: Routed, a: int, b: int) -> Explanation:
 
 def _stated_sl(found: Routed, a: int, b: int) -> tuple[int, str, str]:
     """SL, where it comes from, and why no path record exists (empty where one does)."""
-    from softib.scenario.path_records import NO_RECORD, path_record_sls
+    from softib.scenario.sa_requests import NO_RECORD, path_record_sls
 
     f, ports = found.fabric, (np.array([a]), np.array([b]))
     if not (f.lid[a] and f.lid[b]):

@@ -93,6 +93,11 @@ SMS = ("internal", "off")
     help="The same cables as Ethernet: roce or tcp, with options as in roce,pfc=off,gbps=100 (--layer packet).",
 )
 @click.option(
+    "--hosts",
+    metavar="COSTS",
+    help="What messages cost the hosts, such as pcie=gen4x16,program_ns=860 (default: by adapter generation).",
+)
+@click.option(
     "--fault",
     "faults",
     metavar="FAULT",
@@ -197,6 +202,7 @@ def command(source: str, workload: str, load: Load, **given: Any) -> int:
         what_if=[*given["what_if"], *(["sensitivity"] if given["sensitivity"] else [])],
         record=record,
         faults={"faults": given["faults"], "management": {"sm": given["sm"]} if given["sm"] else {}},
+        hosts=_costs(given["hosts"]),
     )
     if given["alone"]:
         found.run_jobs_alone()
@@ -210,6 +216,15 @@ def command(source: str, workload: str, load: Load, **given: Any) -> int:
         for place in given["counters"]:
             click.echo(f"\n# Port counters: {place}\n{found.perfquery(place)}")
     return 0 if found.good else 1
+
+
+def _costs(text: str | None) -> dict[str, str]:
+    """``pcie=gen4x16,program_ns=860`` as keys and values."""
+    pieces = [piece.partition("=") for piece in (text or "").split(",") if piece.strip()]
+    for key, equals, _ in pieces:
+        if not equals:
+            raise click.UsageError(f"--hosts {text}: {key.strip()!r} has no value; use for example program_ns=860")
+    return {key.strip(): value.strip() for key, _, value in pieces}
 
 
 OF_QUEUE_PAIRS = ("timeout", "retry_cnt", "min_rnr_timer", "rnr_retry")

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from softib.errors import InputError, UnknownName
-from softib.fabric.natural_order import natural_key
+from softib.fabric.node_names import natural_key
 from softib.plural import counted
+from softib.sim.packet.profiles import PROFILES, DeviceProfile
 
 if TYPE_CHECKING:
     from softib.fabric.model import Fabric
@@ -26,13 +27,14 @@ _RANGE = re.compile(r"(\d{1,18})(?:-(\d{1,18}))?")
 @dataclass(frozen=True)
 class Hosts:
     """Ports of hosts with a LID: ``end`` (rows of :func:`softib.fabric.end_ports.end_ports`),
-    ``name``, ``switch`` (the node at the other end of the cable), and ``gbps``: data rate of each
-    one's link (float64, 0: not known; empty: of none)."""
+    ``name``, ``switch`` (the node at the other end of the cable), ``gbps``: data rate of each one's
+    link (float64, 0: not known; empty: of none), and ``profile``: what messages cost them."""
 
     end: np.ndarray
     name: tuple[str, ...]
     switch: np.ndarray
     gbps: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    profile: DeviceProfile = PROFILES["EDR"]
 
     def __len__(self) -> int:
         return len(self.name)
@@ -78,6 +80,7 @@ def hosts_of(fabric: Fabric) -> Hosts:
     """The hosts of ``fabric``, which has LIDs. A node with several ports with a LID has
     ``name[port]`` for each."""
     from softib.fabric.end_ports import end_ports, port_gbps
+    from softib.sim.timing import profile_of
 
     ends = end_ports(fabric)
     node = fabric.port_node[ends]
@@ -89,4 +92,5 @@ def hosts_of(fabric: Fabric) -> Hosts:
     rows = rows[order]
     peer = fabric.port_node[np.maximum(fabric.port_peer[ends[rows]], 0)]
     gbps = port_gbps(fabric, ends[rows])
-    return Hosts(rows.astype(np.int64), tuple(names[i] for i in order), peer.astype(np.int64), gbps)
+    profile = profile_of(fabric)
+    return Hosts(rows.astype(np.int64), tuple(names[i] for i in order), peer.astype(np.int64), gbps, profile)

@@ -149,9 +149,11 @@ def run_workload(
     options: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
     recording: Recording | None = None,
+    hosts: Mapping[str, float] | None = None,
 ) -> RunResult:
     """Run ``workload`` on a fabric that has LIDs and tables, which ``engine`` computed.
     ``options``: fields of :class:`~softib.sim.packet.PacketOptions`, for the packet layer.
+    ``hosts``: figures of the adapters' profile that are not the generation's.
 
     Raises :class:`InputError` where the workload does not fit: fewer hosts than it takes, a
     destination without a path.
@@ -160,26 +162,26 @@ def run_workload(
     if workload.faults and layer != "packet":
         raise InputError(f"only the packet layer knows faults at a time, not {layer}; add --layer packet")
     fabric, recording = found.fabric, recording or Recording()
-    hosts = hosts_of(fabric)
-    if len(hosts) < 2:
-        raise InputError(f"{fabric.name or 'the fabric'} has {len(hosts)} hosts with an address; traffic takes two")
-    messages, jobs = workload.messages(hosts, seed)
-    notes_of_workload = tuple(workload.notes(hosts))
-    plane = Plane(fabric, scale=recording.scale, aggregates=workload.reduces)
+    plane = Plane(fabric, scale=recording.scale, aggregates=workload.reduces, hosts=hosts)
+    ends = replace(hosts_of(fabric), profile=plane.profile)
+    if len(ends) < 2:
+        raise InputError(f"{fabric.name or 'the fabric'} has {len(ends)} hosts with an address; traffic takes two")
+    messages, jobs = workload.messages(ends, seed)
+    notes_of_workload = tuple(workload.notes(ends))
     messages.check(len(plane.ends))
     messages = managed_messages(found, plane, messages, layer, (options or {}).get("network", ""))
     if recording.jobs_apart:
         messages = replace(messages, sl=(messages.job % (MAX_SL + 1)).astype(np.int8))
     frame = RunResult(
         plane,
-        hosts,
+        ends,
         workload,
         messages,
         jobs,
         NOT_RUN,
         engine,
         seed,
-        dict(options or {}),
+        {**(options or {}), **({"profile": dict(hosts)} if hosts else {})},
         of_tables=_notes_of_tables(found),
         of_workload=notes_of_workload,
     )

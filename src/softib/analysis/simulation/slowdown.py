@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 from typing import TYPE_CHECKING
 
 from softib.sim.messages import Opcode
-from softib.workloads.parameters import section
 
 if TYPE_CHECKING:
     from softib.analysis.simulation.result import RunResult
@@ -25,7 +24,7 @@ __all__ = ["ASSUMED", "PERCENTILES", "job_percentiles_ps", "jobs_alone", "proces
 ASSUMED = (
     "CPU share: time of a host's processors for its messages over the time of the run (1: one core). TCP: "
     "the kernel's stack; RDMA: "
-    "{post:g} ns for a work request and {poll:g} ns for a completion, assumed; busy polling is not counted."
+    "{post:g} ns for a work request with its completion (hosts: post_ns); busy polling is not counted."
 )
 
 
@@ -39,8 +38,7 @@ def processor_share(run: RunResult) -> dict[str, float]:
         figures = run.outcome.port_figures
         ps = (figures["cpu_send_ps"] + figures["cpu_receive_ps"])[run.plane.ends].astype(np.float64)
     else:
-        cost = section("verbs_cpu")
-        each = (cost["post"] + cost["poll"]) * 1000
+        each = run.hosts.profile.post_ns * 1000
         received = sent[m.opcode[sent] == Opcode.SEND]
         ps = each * (np.bincount(m.src[sent], minlength=hosts) + np.bincount(m.dst[received], minlength=hosts))
     share = ps[taking_part] / max(run.outcome.end_ps, 1)

@@ -133,14 +133,15 @@ class Comparison(Suggests, Result):
     def notes(self) -> tuple[str, ...]:
         """Assumptions of the figures, and missing figures."""
         from softib.analysis.simulation.slowdown import ASSUMED
-        from softib.workloads.parameters import section
+        from softib.sim.packet.profiles import PROFILES
 
-        cost = section("verbs_cpu")
+        result = self.base._plain.result
+        profile = PROFILES["EDR"] if result is None else result.hosts.profile
         return (
             *self.base.notes,
             *self._slower(),
             *self._busy(),
-            ASSUMED.format(post=cost["post"], poll=cost["poll"]),
+            ASSUMED.format(post=profile.post_ns),
             *self._price_notes(),
         )
 

@@ -156,7 +156,8 @@ class Run:
 @dataclass(frozen=True)
 class Runs:
     """``work`` on ``fabric`` by ``layer``. ``lfts``: a dump of tables instead of an engine's.
-    ``whole``: with the jobs of other fabrics, too; ``elsewhere``: these jobs by fabric."""
+    ``whole``: with the jobs of other fabrics, too; ``elsewhere``: these jobs by fabric; ``hosts``:
+    what messages cost the hosts, beside what the fabric's source says."""
 
     fabric: Fabric
     work: Workload
@@ -168,6 +169,7 @@ class Runs:
     record: Record
     whole: Workload | None = None
     elsewhere: Mapping[str, Runs] = field(default_factory=dict)
+    hosts: Mapping[str, Any] = field(default_factory=dict)
 
     def make(self, changes: Mapping[str, str] | None = None, engine: str | None = None) -> Run:
         """Run it, with ``changes`` (and then on tables that ``engine`` makes). Raises
@@ -180,6 +182,7 @@ class Runs:
         from softib.analysis.simulation.run import run_workload
         from softib.fabric.generation import at_generation
         from softib.sim.packet.options import network_of
+        from softib.sim.packet.profiles import host_figures, no_adaptive_routing
 
         first = {} if self.network == "infiniband" else {"network": self.network}
         result, changed = result_of(self.fabric), {**first, **(changes or {})}
@@ -209,6 +212,7 @@ class Runs:
             phases = self._phases(found, scale_of(changed))
             return Run(self, None, phases, shown, time.perf_counter() - began, named)
         work = self.whole if changed.get("fabrics") == "one" and self.whole is not None else self.work
+        figures = host_figures({**result.extra.get("hosts", {}), **self.hosts})
         recording = self._recording(found.fabric, changes is None, changed.get("vl") == "jobs")
         run = run_workload(
             found,
@@ -219,7 +223,10 @@ class Runs:
             options=options,
             progress=self.record.progress,
             recording=replace(recording, scale=scale_of(changed)),
+            hosts=figures,
         )
+        if changed.get("ar") == "on" and (still := no_adaptive_routing(found.fabric)):
+            run.outcome.notes = (*run.outcome.notes, still)
         run.outcome.wall_s = time.perf_counter() - began
         return Run(self, run, None, shown, run.outcome.wall_s, named)
 

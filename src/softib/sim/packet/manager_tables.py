@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from softib.errors import InputError
-from softib.iba.ar import ARInfo
 from softib.iba.cc import (
     CACongestionEntry,
     CACongestionSetting,
     SwitchCongestionSetting,
     SwitchPortCongestionSettingElement,
 )
+from softib.iba.vendor.ar import ARInfo
 from softib.sim.messages import Messages
 from softib.sim.outcome import NEVER
 from softib.sim.packet import constants

@@ -20,7 +20,7 @@ import numpy as np
 from softib.errors import InputError
 from softib.fabric.end_ports import end_ports
 from softib.iba.constants import LID_PERMISSIVE, MgmtClass
-from softib.iba.mad_offsets import CLASS_AT
+from softib.iba.smp import CLASS_AT
 from softib.sim.packet import constants
 from softib.sim.packet.log import PacketLog, watch_tables
 from softib.sim.packet.manager_tables import aggregation_columns, group_tables, inside_links

@@ -12,7 +12,7 @@ caller of the loop answers it.
 import numpy as np
 
 from softib.iba.constants import DR_DIRECTION, RESPONSE_BIT, Method, MgmtClass
-from softib.iba.mad_offsets import (
+from softib.iba.smp import (
     CLASS_AT,
     DR_DLID_AT,
     DR_SLID_AT,
