@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from softib.fabric.topologies.schema import fabric_schema
+from softib.fabric.topologies.spec_models import fabric_schema
 from softib.result import DOCUMENTS, model_of, schema_id
 from softib.workloads.file import workload_schema
 

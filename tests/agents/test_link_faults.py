@@ -9,7 +9,7 @@ import pytest
 from softib.agents.kernels.faults.ber import PACKET_OCTETS
 from softib.agents.plane import AgentPlane
 from softib.errors import InputError
-from softib.fabric.fec import advertise_fec
+from softib.fabric.power_up import advertise_fec
 from softib.iba.constants import PhysState, PortState
 from softib.iba.perf import PortCounters
 from softib.iba.perf_optional import PortCountersExtended

@@ -9,7 +9,7 @@ from softib.agents.plane import AgentPlane
 from softib.errors import InputError
 from softib.fabric.virtual_ports import vport_count
 from softib.iba.constants import PortState
-from softib.iba.vports import VPORT_STATE_CHANGE, TrapVPortStateChange, VirtualizationInfo, VPortInfo
+from softib.iba.vendor.vports import VPORT_STATE_CHANGE, TrapVPortStateChange, VirtualizationInfo, VPortInfo
 
 __all__ = ["change_vport"]
 

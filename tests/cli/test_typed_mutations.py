@@ -19,7 +19,7 @@ import pytest
 from softib.errors import SoftibBug, SoftibError
 from softib.fabric.formats import counters_text, node_name_map, registry
 from softib.fabric.formats.cabling.plan import read_plan
-from softib.fabric.formats.lft import dump, omnet
+from softib.fabric.formats.lft import dump, parse
 from softib.fabric.formats.topo.ibnl import read_ibnl
 from softib.fabric.topologies.spec import load_fabric_yaml
 from softib.routing.engines.fallback import DoesNotFit
@@ -230,7 +230,7 @@ def readers(folder: Path) -> dict[str, tuple[Any, Callable[[Path], Any]]]:
     return {
         "ibnetdiscover": (NET, net), "db_csv": (DB_CSV, net), "lst": (LST, net), "topo": (TOPO, net), "ibnl": (IBNL, read_ibnl),
         "iblinkinfo": (LINKS, net), "net_dump": (NET_DUMP, net), "ibsim": ('Switch 4 "leaf"\n[1] "host"[1]\n\nHca 1 "host"\n[1] "leaf"[1]\n', net), "lfts": (LFTS, lambda p: dump.read_lfts(p, f)),
-        "hcas": ("host/1 7\n", lambda p: omnet.read_hcas(p, f)), "names": ('0x1 "leaf"\n', node_name_map.read),
+        "hcas": ("host/1 7\n", lambda p: parse.read_hcas(p, f)), "names": ('0x1 "leaf"\n', node_name_map.read),
         "counters": (COUNTERS, lambda p: counters_text.read_counters(p, f)), "pm": (PM, lambda p: counters_text.read_counters(p, f)),
         "plan": (PLAN, read_plan), "fabric.yaml": (FABRIC_YAML, load_fabric_yaml), "workload": (WORKLOAD, lambda p: workload.read(str(p))),
         "prices": (PRICES, read_book), "thresholds": (THRESHOLDS, load_thresholds), "jobs": (JOBS_YAML, read_jobs), "jobs list": (JOBS_LIST, read_jobs),

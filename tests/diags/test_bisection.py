@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from softib.analysis.prediction import predict
 from softib.diags.capacity.bisection import _searched
-from softib.diags.capacity.cuts import SwitchCuts
-from softib.diags.capacity.spectral import fiedler
+from softib.diags.capacity.cuts import SwitchCuts, fiedler
 from softib.diags.structure.grids import Shape
 from softib.diags.structure.recognise import recognise, recognise_view, summary
 from softib.diags.view import FabricView

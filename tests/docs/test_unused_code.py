@@ -48,12 +48,9 @@ TO_DO = {
     "fabric/subset.py without_nodes",
     "fabric/topologies/registry.py markdown",
     "fabric/virtual_ports.py vport_count",
-    "iba/crc.py roce_icrc",
-    "iba/crc.py vcrc",
     "mad/rmpp.py Receiver",
     "routing/fat_tree.py compute_node_order",
     "routing/updn.py route_dnup",
-    "sim/static.py worst_load",
 }
 """Without a user yet: each is deleted, used or gets a verb. Take out what has gone; nothing is added."""
 

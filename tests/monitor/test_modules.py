@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from softib.diags.cable_rules.judge import judge
-from softib.iba import mlnx_registers
 from softib.iba.constants import MgmtClass
+from softib.iba.vendor import mlnx
 from softib.monitor.intervals import between, observations_of
 from softib.monitor.poller import Pace
 from softib.monitor.registers import HISTOGRAM
@@ -120,7 +120,7 @@ def test_copper_is_asked_for_a_module_once():
     asked = [
         lid
         for klass, attr, lid in lab.wire.asked
-        if (klass, attr) == (int(MgmtClass.VENDOR_MLNX), mlnx_registers.ACCESS_REGISTER)
+        if (klass, attr) == (int(MgmtClass.VENDOR_MLNX), mlnx.ACCESS_REGISTER)
     ]
     assert len(asked) == len(lab.poller.targets)  # histograms alone
     assert lab.round().targets is lab.poller.targets

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from softib.analysis.pipeline import checked
 from softib.fabric.formats.base import ReadResult
-from softib.fabric.managers import master_of, state_of
+from softib.fabric.node_finder import master_of, state_of
 from softib.fabric.topologies.registry import generate
 
 

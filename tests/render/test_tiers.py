@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from softib.diags.structure.ranks import count_tiers, tier_text
 from softib.diags.structure.recognise import recognise, summary
-from softib.diags.structure.tiers import count_tiers, tier_text
 from softib.fabric.builder import FabricBuilder
 from softib.fabric.model import Fabric
 from softib.fabric.topologies.registry import generate

@@ -20,7 +20,7 @@ from softib.routing import engine as registry
 from softib.routing.engine import ENGINES, engines, route
 from softib.routing.proof.verify import verify
 from softib.scenario.bring_up import bring_up
-from softib.sm.options.engines import engines_of
+from softib.sm.options.file import engines_of
 from tests.routing.fabrics import clos
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -10,7 +10,7 @@ from softib.errors import InputError
 from softib.fabric.power_cycle import forget
 from softib.fabric.sharp_trees import sharp_trees
 from softib.fabric.topologies.registry import generate
-from softib.iba.sharp import QPCConfig, TreeConfig
+from softib.iba.vendor.sharp import QPCConfig, TreeConfig
 from softib.live.internal_sm.settings import ManagerSettings
 from softib.sm.config import SmConfig, config_of
 from softib.sm.options.file import read_options

@@ -9,8 +9,8 @@ from softib.agents.plane import AgentPlane
 from softib.errors import InputError
 from softib.fabric.power_cycle import forget
 from softib.fabric.topologies.registry import generate
-from softib.iba import ar
-from softib.iba.ar import ARInfo
+from softib.iba.vendor import ar
+from softib.iba.vendor.ar import ARInfo
 from softib.live.internal_sm.settings import ManagerSettings
 from softib.sm.config import SmConfig, config_of
 from softib.sm.options.file import read_options

@@ -10,7 +10,7 @@ import pytest
 from softib.agents.plane import AgentPlane
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import LFT_BLOCK, SmpAttr
-from softib.iba.mad_offsets import ATTR_AT, METHOD_AT, MODIFIER_AT
+from softib.iba.smp import ATTR_AT, METHOD_AT, MODIFIER_AT
 from softib.jit.functions import Kernel
 from softib.scenario import bring_up as scenario
 from softib.sm.tables import lft_plan

@@ -9,8 +9,8 @@ import pytest
 
 from softib.iba import sa
 from softib.iba.constants import MgmtClass, SmpAttr
-from softib.iba.replication import HEAD_AT, ReplicaHead
 from softib.iba.sa import SaMethod
+from softib.iba.vendor.replication import HEAD_AT, ReplicaHead
 from softib.mad.batch import MadBatch
 from softib.sm.managers.partitions import parse_partitions
 from softib.sm.replication.records import copied

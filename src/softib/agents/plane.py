@@ -30,8 +30,7 @@ from softib.fabric.model import Fabric
 from softib.fabric.optical_modules import fit_modules
 from softib.iba import notice as wire
 from softib.iba.constants import LID_PERMISSIVE, MAD_SIZE, CapMask, Method, MgmtClass, SmpAttr
-from softib.iba.mad_offsets import CLASS_AT, DATA_AT
-from softib.iba.smp import MadHeader, PortInfo
+from softib.iba.smp import CLASS_AT, DATA_AT, MadHeader, PortInfo
 from softib.mad.batch import MadBatch, mad_columns
 
 __all__ = ["AgentPlane", "Delivery", "Notice"]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from softib.analysis.engines import EngineRow
     from softib.analysis.prediction import Prediction
     from softib.analysis.traffic import Traffic
-    from softib.diags.cabling_plan.result import PlanComparison
+    from softib.diags.cabling_plan.plan_on_fabric import PlanComparison
     from softib.diags.structure.recognise import Structure, StructureSummary
     from softib.routing.graph import SwitchGraph
 

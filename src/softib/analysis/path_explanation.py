@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from softib.errors import SoftibError
-from softib.fabric.distinct_names import distinct_names
 from softib.fabric.model import Fabric
+from softib.fabric.node_names import distinct_names
 from softib.iba.constants import LFT_NO_ROUTE
 from softib.plural import counted
 from softib.result import Result

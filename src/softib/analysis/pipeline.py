@@ -209,7 +209,7 @@ def _check(report: Report, result: ReadResult, plan: Any, found: routed.Routed |
         report.problems += plan.problems
     report.findings, structure = check_structure(result.fabric, problems=report.problems, plan=plan, **routing)
     if found is not None and found.subnet is not None and found.subnet.report.sls:
-        from softib.diags.managers.sl_checks import sl_findings
+        from softib.diags.managers.sm_checks import sl_findings
 
         report.findings += sl_findings(found.subnet.report.sls)
         report.findings.sort(key=lambda f: -int(f.severity))

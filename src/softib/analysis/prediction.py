@@ -14,8 +14,8 @@ from softib.fabric.model import Fabric
 from softib.result import HIDDEN, Result, also, key
 from softib.routing.graph import SwitchGraph
 from softib.sim import static
-from softib.sim import static_patterns as patterns
-from softib.sim.static_limits import random_pairs_limit
+from softib.sim import static_network as patterns
+from softib.sim.static import random_pairs_limit
 from softib.sim.static_network import Network
 
 __all__ = ["MESSAGE_BYTES", "EffectiveBisection", "LoadedLink", "Pattern", "Prediction", "predict"]
@@ -71,7 +71,7 @@ class EffectiveBisection(Result):
     relative: float
     """Mean rate over that of their own links."""
     limit: float | None
-    """What the wiring allows random pairs (:func:`~softib.sim.static_limits.random_pairs_limit`);
+    """What the wiring allows random pairs (:func:`~softib.sim.static.random_pairs_limit`);
     null: the structure is not known."""
     narrowest_gbps: float | None
     """What one half sends to the other across the narrowest bisection."""

@@ -14,10 +14,11 @@ from softib.analysis.labels import with_names
 from softib.analysis.model import BringUpPart, RoutingPart, SwitchRoutes
 from softib.analysis.routing import judge
 from softib.errors import InputError, PeerError, SoftibError
+from softib.fabric.end_ports import common_lmc, valid_lids
 from softib.fabric.formats.base import Problem, ReadResult
-from softib.fabric.lids import common_lmc, valid_lids
-from softib.fabric.managers import master_of
 from softib.fabric.model import Fabric
+from softib.fabric.node_finder import master_of
+from softib.fabric.power_cycle import power_on
 from softib.iba.constants import LFT_NO_ROUTE
 from softib.iba.smp import PortInfo, SwitchInfo
 from softib.plural import counted, plural
@@ -170,7 +171,7 @@ def from_engine(
     config = config_of(settings)
     name, options = config.engine, config.options
     fabric = result.fabric.copy()
-    fabric.power_on(keep_lids=True)
+    power_on(fabric, keep_lids=True)
     with steps("bring-up"):
         # Where the file knows the master, ours stands in its place: what is judged is the subnet as that one sees it.
         master = master_of(result.fabric)

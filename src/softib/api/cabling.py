@@ -11,7 +11,7 @@ from softib.plural import counted
 if TYPE_CHECKING:
     from softib.api.fabric import Fabric
     from softib.fabric.formats.cabling.explain import PlanReading
-    from softib.fabric.formats.cabling.other_names import NameProposal
+    from softib.fabric.formats.cabling.match import NameProposal
 
 __all__ = ["CablingList", "cabling_list"]
 
@@ -56,7 +56,7 @@ class CablingList:
         :class:`InputError` where the cables tell no names, or several."""
         from softib.api.fabric import as_fabric, result_of
         from softib.errors import UnreadableFile
-        from softib.fabric.formats.cabling.other_names import propose_names
+        from softib.fabric.formats.cabling.match import propose_names
 
         if self._read.plan is None:
             raise UnreadableFile(self._read.why)

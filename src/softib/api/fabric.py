@@ -176,7 +176,7 @@ class Fabric(Suggests):
 
     def to_yaml(self) -> str:
         """The fabric.yaml of a generated fabric. Raises :class:`InputError` for one that was read."""
-        from softib.fabric.topologies.spec_writer import spec_text
+        from softib.fabric.topologies.registry import spec_text
 
         return spec_text(self._result.fabric, self._chosen)
 

@@ -21,6 +21,7 @@ from softib.agents.plane import AgentPlane
 from softib.errors import InputError, SoftibError
 from softib.fabric.model import Fabric
 from softib.fabric.node_finder import port_named
+from softib.fabric.power_cycle import power_on
 from softib.live.clock import clock_ps
 from softib.live.control import ControlServer
 from softib.live.crash_log import CrashLog, say
@@ -97,7 +98,7 @@ def _raise_descriptor_limit() -> None:
 class Settings:
     """The options of ``softib up``. ``sm``: internal, external (a stock one will attach) or none.
     ``node``: the one that the internal manager sits on (None:
-    :func:`~softib.fabric.default_port.default_port`). ``udp``: serve on this UDP port of the
+    :func:`~softib.fabric.node_finder.default_port`). ``udp``: serve on this UDP port of the
     loopback instead of abstract Unix sockets. ``config``: of the internal manager, ``reread`` gives
     it as its files say now. ``pcap``: capture MADs into this file. ``pace``: what programs send
     takes the wire's time."""
@@ -121,7 +122,7 @@ class Daemon:
         self.began = time.monotonic() if began is None else began
         self.instance, self.settings = instance, settings
         fabric.name = instance.name
-        fabric.power_on(keep_lids=True)  # before: in shared memory a look at a page that nobody wrote costs it
+        power_on(fabric, keep_lids=True)  # before: in shared memory a look at a page that nobody wrote costs it
         self.shared = SharedFabric.create(instance.shared_fabric, fabric)
         self.fabric = self.shared.fabric
         plane = AgentPlane(self.fabric)

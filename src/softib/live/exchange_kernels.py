@@ -15,7 +15,7 @@ from softib.agents.kernels.big_endian import inner
 from softib.agents.kernels.serve import serve
 from softib.agents.layout import OUTCOME_FIELDS
 from softib.iba import constants as c
-from softib.iba.mad_offsets import ATTR_AT, CLASS_AT, METHOD_AT, TID_AT
+from softib.iba.smp import ATTR_AT, CLASS_AT, METHOD_AT, TID_AT
 from softib.jit import kernel, table
 from softib.mad.batch import COLUMNS, MadBatch, SendStatus, mad_columns
 

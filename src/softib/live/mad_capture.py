@@ -19,11 +19,10 @@ import numpy as np
 from softib.errors import InputError
 from softib.fabric.model import Fabric
 from softib.iba.constants import LID_PERMISSIVE, MAD_SIZE, RESPONSE_BIT, MgmtClass
-from softib.iba.mad_offsets import CLASS_AT, METHOD_AT
 from softib.iba.mad_packets import mad_packets
 from softib.iba.pcap import PcapFile
 from softib.iba.sa import RMPP_HEADER, RmppHeader
-from softib.iba.smp import PortInfo
+from softib.iba.smp import CLASS_AT, METHOD_AT, PortInfo
 from softib.mad.batch import MadBatch, SendStatus
 from softib.mad.rmpp import RMPP_END, conversation, is_whole
 

@@ -20,8 +20,7 @@ from softib.agents.plane import AgentPlane, Delivery
 from softib.agents.rmpp_segments import RmppSegments
 from softib.agents.trap_queue import TrapQueue
 from softib.iba.constants import LID_PERMISSIVE, Method, MgmtClass
-from softib.iba.mad_offsets import CLASS_AT, METHOD_AT, TID_AT
-from softib.iba.smp import PortInfo
+from softib.iba.smp import CLASS_AT, METHOD_AT, TID_AT, PortInfo
 from softib.live.clock import clock_ps
 from softib.live.crash_log import ReportBug, raised
 from softib.live.exchange_kernels import BATCH, LAST, RECEIVED, REPLIES, answer, exchange_of, replies_of

@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from softib.errors import InputError, UnknownName
-from softib.fabric.default_port import default_port
-from softib.fabric.hosts import host_of
-from softib.fabric.node_finder import NodeFinder
+from softib.fabric.node_finder import NodeFinder, default_port, host_of
 from softib.live.internal_sm.manager import job_of
 from softib.live.status import status_of
 

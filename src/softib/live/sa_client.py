@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from softib.errors import PeerError, SoftibError
-from softib.fabric.default_port import default_port
+from softib.fabric.node_finder import default_port
 from softib.iba.constants import MAD_SIZE, CapMask, MgmtClass
 from softib.iba.sa import SA_DATA, PathRecord, SaHeader, SaMethod, mask_of
 from softib.iba.smp import PortInfo

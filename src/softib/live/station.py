@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from softib.iba.constants import RESPONSE_BIT, Method
-from softib.iba.mad_offsets import METHOD_AT, TID_AT
+from softib.iba.smp import METHOD_AT, TID_AT
 from softib.mad.batch import MadBatch
 
 __all__ = ["TIMEOUT_PS", "Forwarded", "ForwardedRequests", "Station", "Stations", "is_response"]

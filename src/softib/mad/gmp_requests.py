@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from softib.iba.constants import GSI_QP, MgmtClass
-from softib.iba.mad_offsets import DATA_AT
-from softib.iba.smp import MadHeader
+from softib.iba.smp import DATA_AT, MadHeader
 from softib.mad.batch import MadBatch
 
 __all__ = ["GMP_DATA", "GmpRequests", "kind_of"]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from softib.iba.constants import RESPONSE_BIT, MadStatus
-from softib.iba.mad_offsets import METHOD_AT, STATUS_AT, TID_AT
+from softib.iba.smp import METHOD_AT, STATUS_AT, TID_AT
 from softib.mad.batch import MadBatch
 
 __all__ = ["DONE", "ON_WIRE", "OVERDUE", "RETRY", "WAITING", "Outstanding"]

@@ -10,9 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from softib.iba.constants import MAD_SIZE, RESPONSE_BIT, VENDOR2_CLASSES, MgmtClass
-from softib.iba.mad_offsets import CLASS_AT, METHOD_AT
 from softib.iba.sa import RMPP_HEADER, RmppFlag, RmppHeader, RmppType
-from softib.iba.smp import MadHeader
+from softib.iba.smp import CLASS_AT, METHOD_AT, MadHeader
 
 __all__ = ["RMPP_END", "RRESP_NONE", "SA_CLASS_HEADER", "WINDOW", "class_header_of", "conversation", "is_whole"]
 

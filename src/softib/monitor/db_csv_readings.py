@@ -10,12 +10,11 @@ from pathlib import Path
 
 import numpy as np
 
-from softib.fabric.formats.base import Problems
+from softib.fabric.formats.base import Problems, read_lines
 from softib.fabric.formats.ibdiagnet import db_csv_columns as names
 from softib.fabric.formats.ibdiagnet.csv_sections import Section, read_sections
-from softib.fabric.formats.text import read_lines
 from softib.iba import perf, perf_optional
-from softib.iba.perf_extended_speeds import PortExtendedSpeedsCounters
+from softib.iba.perf_optional import PortExtendedSpeedsCounters
 from softib.monitor.reading import BELOW_ZERO, Reading
 
 __all__ = ["put_counter", "read_db_csv"]

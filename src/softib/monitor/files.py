@@ -29,9 +29,8 @@ from softib.diags.cables.counters import SHORT
 from softib.diags.observations import Observations, ObservedPorts
 from softib.errors import InputError, UnknownFormat, UnreadableFile
 from softib.fabric.counters import COUNTER_NAMES, DETAIL_COUNTERS
-from softib.fabric.formats.base import Problem, Problems, ReadResult
+from softib.fabric.formats.base import Problem, Problems, ReadResult, read_lines
 from softib.fabric.formats.counters_text import read_counters
-from softib.fabric.formats.text import read_lines
 from softib.fabric.model import Fabric
 from softib.monitor.db_csv_readings import put_counter, read_db_csv
 from softib.monitor.fabric_ports import optics, ports_of, rows_of

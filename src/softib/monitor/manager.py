@@ -19,8 +19,7 @@ import numpy as np
 from softib.diags.managers.manager_health import ManagerRound
 from softib.errors import SoftibError
 from softib.iba.constants import CapMask, SmpAttr
-from softib.iba.mad_offsets import DATA_AT
-from softib.iba.smp import PortInfo, SMInfo
+from softib.iba.smp import DATA_AT, PortInfo, SMInfo
 from softib.monitor.opening import Opened
 from softib.monitor.poller import Poller
 from softib.monitor.requests import sa_gets, smp_gets

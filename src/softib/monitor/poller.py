@@ -21,8 +21,7 @@ import numpy as np
 from softib.errors import MadTimeout
 from softib.iba import perf
 from softib.iba.constants import PhysState, SmpAttr
-from softib.iba.mad_offsets import DATA_AT
-from softib.iba.smp import NodeInfo, PortInfo
+from softib.iba.smp import DATA_AT, NodeInfo, PortInfo
 from softib.live.clock import SteadyClock
 from softib.live.subnet_reader import read_nodes
 from softib.live.umad_sm.wire import MadWire

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from softib.iba import perf
-from softib.iba.class_port_info import ClassPortInfo
-from softib.iba.mad_offsets import DATA_AT
+from softib.iba.notice import ClassPortInfo
+from softib.iba.smp import DATA_AT
 from softib.mad.batch import MadBatch
 from softib.monitor.reading import BASIC, EXTENDED, PLAIN, WIDE, Reading
 from softib.monitor.requests import PacedGets, perf_gets, port_gets

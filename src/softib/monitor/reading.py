@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from softib.iba import perf, perf_extended_speeds, perf_optional
-from softib.iba.mad_offsets import DATA_AT
+from softib.iba import perf, perf_optional
+from softib.iba.smp import DATA_AT
 from softib.iba.structure import Field, Structure
 
 __all__ = ["ATTRIBUTES", "BELOW_ZERO", "COUNTERS", "DETAILS", "FEC", "MAIN", "Attribute", "Reading", "counter_fields"]
@@ -61,9 +61,7 @@ DETAILS = (
 PortXmitDiscards as the sum of these causes; PortRcvSwitchRelayErrors that of DLID mapping, VL
 mapping and looping; a flow-control watchdog that expires has the link recover, 7.9.4, which counts
 or fails). An agent that says that it lacks one is not asked for it until the next discovery."""
-FEC = Attribute(
-    perf_extended_speeds.PortExtendedSpeedsCounters, counter_fields(perf_extended_speeds.PortExtendedSpeedsCounters)
-)
+FEC = Attribute(perf_optional.PortExtendedSpeedsCounters, counter_fields(perf_optional.PortExtendedSpeedsCounters))
 """Counters by lane are summed under the field's name, as those by VL are."""
 MAIN = (PLAIN, EXTENDED)
 ATTRIBUTES = (*MAIN, *DETAILS, FEC)

@@ -6,11 +6,10 @@ from __future__ import annotations
 import numpy as np
 
 from softib.foreign_text import NAME, shown
-from softib.iba import mlnx_registers as r
 from softib.iba.constants import MgmtClass
-from softib.iba.mlnx import EXT_FW_DEVICES, VENDOR_DATA, GeneralInfo, GeneralInfoExt
-from softib.iba.mlnx_registers import CAPABILITY_AT, CAPABLE
 from softib.iba.smp import MadHeader
+from softib.iba.vendor import mlnx as r
+from softib.iba.vendor.mlnx import CAPABILITY_AT, CAPABLE, EXT_FW_DEVICES, VENDOR_DATA, GeneralInfo, GeneralInfoExt
 from softib.mad.batch import MadBatch
 from softib.monitor.module_levels import module_levels, module_texts
 from softib.monitor.reading import Reading

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from softib.iba.constants import GSI_QP, Method, MgmtClass
-from softib.iba.mad_offsets import DATA_AT, STATUS_AT, STATUS_CODE_AT
-from softib.iba.smp import MadHeader
+from softib.iba.smp import DATA_AT, STATUS_AT, STATUS_CODE_AT, MadHeader
 from softib.live.clock import clock_ps
 from softib.live.umad_sm.wire import MadWire, Pacing
 from softib.mad.batch import MadBatch

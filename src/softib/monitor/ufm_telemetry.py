@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from softib.errors import UnreadableFile
-from softib.fabric.formats.base import Problem, Problems
-from softib.fabric.formats.text import read_lines
+from softib.fabric.formats.base import Problem, Problems, read_lines
 from softib.input_files import head
 from softib.plain_values import load_json
 

@@ -16,10 +16,9 @@ from softib.analysis.labels import short_name
 from softib.analysis.model import Report
 from softib.analysis.tiers import Tiers, tiers_of
 from softib.diags.check import CODES
-from softib.diags.finding import Severity
-from softib.diags.registry import Code
+from softib.diags.finding import Code, Severity
+from softib.diags.structure.ranks import TREES
 from softib.diags.structure.recognise import recognise
-from softib.diags.structure.tiers import TREES
 from softib.fabric.end_ports import port_gbps
 from softib.foreign_text import shown_lines
 from softib.render import charts

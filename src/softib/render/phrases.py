@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from softib.analysis.prediction import Prediction
 from collections import Counter
 
-from softib.diags.cabling_plan.result import PlanComparison
+from softib.diags.cabling_plan.plan_on_fabric import PlanComparison
 from softib.foreign_text import shown
 
 __all__ = [

@@ -208,7 +208,7 @@ def _check_tables(graph: SwitchGraph, routing: Routing, data_vls: int) -> None:
     """Raise ValueError for tables of a package that switches could not hold, or that need more than
     ``data_vls`` VLs."""
     n, ends, ports = graph.n_switches, len(graph.end_lid), int(graph.switch_nports.max(initial=0)) + 1
-    shapes = {
+    shapes: dict[str, tuple[Any, list[tuple[int, ...]]]] = {
         "lft": (np.uint8, [(n, graph.lft_size)]),
         "path_sl": (np.uint8, [(n, ends), (1, ends)]),
         "sl2vl": (np.uint8, [(16,), (n, 16), (n, ports, ports, 16)]),

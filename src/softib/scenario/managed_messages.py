@@ -10,8 +10,7 @@ import numpy as np
 
 from softib.errors import InputError, SoftibError
 from softib.scenario.path_records import NO_RECORD, path_record_sls
-from softib.sim.messages import PATH_SL
-from softib.sim.socket_reads import without_reads
+from softib.sim.messages import PATH_SL, without_reads
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -21,9 +21,8 @@ from softib.agents.plane import AgentPlane
 from softib.agents.trap_queue import TrapQueue
 from softib.fabric.model import Fabric
 from softib.iba.constants import GSI_QP, LID_PERMISSIVE, Method, MgmtClass, SmpAttr
-from softib.iba.mad_offsets import CLASS_AT, DATA_AT, METHOD_AT
 from softib.iba.notice import Notice
-from softib.iba.smp import MadHeader, PortInfo
+from softib.iba.smp import CLASS_AT, DATA_AT, METHOD_AT, MadHeader, PortInfo
 from softib.mad.batch import MadBatch
 from softib.mad.transactor import NEVER_PS
 from softib.sim.packet.stepping import Arrived

@@ -12,8 +12,8 @@ import numpy as np
 from softib.errors import InputError
 from softib.fabric.end_ports import end_ports, port_gbps
 from softib.iba.catalogue import ADAPTER_OF, SWITCH_OF
+from softib.iba.constants import DATA_VLS
 from softib.iba.rates import MTU_BYTES, SPEEDS
-from softib.iba.virtual_lanes import DATA_VLS
 from softib.sim.messages import PATH_SL, Messages, Opcode, Transport
 from softib.sim.timing import Timing, profile_of, timing_of
 
@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from softib.fabric.model import Fabric
+    from softib.sim.fluid_phases import PhaseTables
     from softib.sim.packet.profiles import DeviceProfile
-    from softib.sim.phase_tables import PhaseTables
+
 
 __all__ = ["WHY", "Laid", "Plane", "dwords_of", "packets_of", "wire_octets"]
 
@@ -216,7 +217,7 @@ class Plane:
     @cached_property
     def phase_tables(self) -> PhaseTables:
         """What :mod:`softib.sim.fluid_phases` reads."""
-        from softib.sim.phase_tables import tables_of
+        from softib.sim.fluid_phases import tables_of
 
         return tables_of(self)
 

@@ -14,9 +14,18 @@ from typing import Any
 import numpy as np
 
 from softib.iba.constants import LFT_BLOCK, MFT_BLOCK, SM_SUPPORTS_EXTENDED_SPEEDS, Method, MgmtClass, SmpAttr
-from softib.iba.mad_offsets import CLASS_AT, DATA_AT, HOP_COUNT_AT, INITIAL_PATH_AT, METHOD_AT, TID_AT
-from softib.iba.smp import MadHeader, PortInfo, SwitchInfo
-from softib.iba.vports import VirtualizationInfo, VPortInfo
+from softib.iba.smp import (
+    CLASS_AT,
+    DATA_AT,
+    HOP_COUNT_AT,
+    INITIAL_PATH_AT,
+    METHOD_AT,
+    TID_AT,
+    MadHeader,
+    PortInfo,
+    SwitchInfo,
+)
+from softib.iba.vendor.vports import VirtualizationInfo, VPortInfo
 from softib.mad.batch import MadBatch
 from softib.result import HIDDEN, Result, key
 from softib.sm.database import Database

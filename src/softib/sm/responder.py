@@ -10,10 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from softib.iba.constants import RESPONSE_BIT, MadStatus, Method, MgmtClass, SmpAttr
-from softib.iba.mad_offsets import CLASS_AT, DATA_AT, METHOD_AT
 from softib.iba.notice import Notice
-from softib.iba.smp import MadHeader, SMInfo, Smp
-from softib.iba.vports import VPORT_STATE_CHANGE
+from softib.iba.smp import CLASS_AT, DATA_AT, METHOD_AT, MadHeader, SMInfo, Smp
+from softib.iba.vendor.vports import VPORT_STATE_CHANGE
 from softib.mad.batch import MadBatch, SendStatus
 from softib.sm.database import Database
 from softib.sm.ha.election import SmControl, SmState

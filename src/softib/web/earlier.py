@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from softib.web.served import Served
 from softib.analysis.observed_fabric import with_bisection
 from softib.diags.cable_rules.judge import judge
-from softib.diags.cable_rules.tables import tables_of
-from softib.diags.observations import Observations
+from softib.diags.observations import Observations, tables_of
 from softib.fabric.model import Fabric
 
 __all__ = ["Earlier", "counter_findings"]

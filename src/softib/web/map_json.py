@@ -11,7 +11,7 @@ import numpy as np
 
 from softib.diags.finding import Finding
 from softib.fabric.model import Fabric
-from softib.fabric.natural_order import natural_rank
+from softib.fabric.node_names import natural_rank
 from softib.iba.constants import NodeType
 from softib.web.map_layout import Map
 from softib.web.now import Now

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from softib.errors import InputError, UnknownName
-from softib.fabric.natural_order import natural_key
+from softib.fabric.node_names import natural_key
 from softib.plural import counted
 from softib.sim.packet.profiles import PROFILES, DeviceProfile
 

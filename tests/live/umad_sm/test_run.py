@@ -10,6 +10,8 @@ import sys
 
 import pytest
 
+from softib.fabric.node_finder import find_node
+from softib.fabric.power_cycle import power_on
 from softib.fabric.topologies.spec import load_fabric_yaml
 from softib.scenario.bring_up import bring_up
 from tests.cli.documents import check
@@ -23,7 +25,7 @@ def test_it_programs_what_the_same_manager_programs_in_process(softib):
     assert check("sm-run", said)["state"] == "MASTER" and not said["problems"]
     assert said["sent"] == sum(said["mads"].values()) > said["sets"] > 0
     fabric, alone = fabric_of(softib), load_fabric_yaml(softib.folder / "net.yaml").fabric
-    alone.power_on(keep_lids=True)
+    power_on(alone, keep_lids=True)
     bring_up(alone)
     assert is_up(fabric)
     assert (fabric.lid == alone.lid).all()
@@ -150,7 +152,7 @@ def _waits_in_a_circle(f, loop: list[tuple[str, int]]) -> bool:
     """Is there a LID for each two links of the loop that packets cross one after the other?"""
     row = {int(n): i for i, n in enumerate(f.switch_node)}
     for (name, port), (behind, then) in zip(loop, [*loop[1:], loop[0]], strict=True):
-        here, there = f.find_node(name), f.find_node(behind)
+        here, there = find_node(f, name), find_node(f, behind)
         assert int(f.port_node[f.port_peer[f.port(here, port)]]) == there
         lft = f.lft[row[here]], f.lft[row[there]]
         if not ((lft[0] == port) & (lft[1] == then)).any():

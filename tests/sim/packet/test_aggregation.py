@@ -12,7 +12,7 @@ import pytest
 from softib.errors import InputError
 from softib.fabric.end_ports import end_ports
 from softib.fabric.topologies.registry import generate
-from softib.iba.sharp import QuotaConfig
+from softib.iba.vendor.sharp import QuotaConfig
 from softib.scenario.aggregation import aggregation_messages, all_reduces, placements
 from softib.scenario.bring_up import bring_up
 from softib.sim.messages import Reduction, joined, messages

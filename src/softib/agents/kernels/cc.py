@@ -10,7 +10,7 @@ from softib.agents.kernels.route import end_port
 from softib.fabric.columns import CCT_ENTRIES
 from softib.iba import cc
 from softib.iba import constants as c
-from softib.iba.mad_offsets import ATTR_AT, DATA_AT, METHOD_AT, MODIFIER_AT
+from softib.iba.smp import ATTR_AT, DATA_AT, METHOD_AT, MODIFIER_AT
 
 SWITCH, SET = int(c.NodeType.SWITCH), int(c.Method.SET)
 OK, BAD_ATTRIBUTE, BAD_FIELD = int(c.MadStatus.OK), int(c.MadStatus.BAD_ATTRIBUTE), int(c.MadStatus.BAD_FIELD)

@@ -9,7 +9,7 @@ when it runs out, the protection falls.
 from softib.agents.kernels.big_endian import get16, inner, put16, same
 from softib.agents.kernels.notice import bad_mkey
 from softib.iba.constants import Method
-from softib.iba.mad_offsets import METHOD_AT, MKEY_AT
+from softib.iba.smp import METHOD_AT, MKEY_AT
 from softib.iba.smp import PortInfo as P
 
 PS_PER_S = 1_000_000_000_000

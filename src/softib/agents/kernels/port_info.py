@@ -9,10 +9,9 @@ from softib.agents.kernels.notice import notice
 from softib.agents.kernels.training import agree
 from softib.fabric.counters import COUNTER_NAMES
 from softib.iba import constants as c
-from softib.iba.mad_offsets import DATA_AT, MKEY_AT
 from softib.iba.port_states import INVALID, STATE_AFTER_SET
+from softib.iba.smp import DATA_AT, MKEY_AT, SwitchInfo
 from softib.iba.smp import PortInfo as P
-from softib.iba.smp import SwitchInfo
 
 SWITCH = int(c.NodeType.SWITCH)
 DOWN, INIT, ACTIVE = int(c.PortState.DOWN), int(c.PortState.INIT), int(c.PortState.ACTIVE)

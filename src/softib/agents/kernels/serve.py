@@ -26,8 +26,7 @@ from softib.agents.kernels.route import (
 )
 from softib.agents.kernels.samples import advance
 from softib.iba import constants as c
-from softib.iba.mad_offsets import BASE_VERSION_AT, CLASS_AT, METHOD_AT, TID_AT
-from softib.iba.smp import PortInfo
+from softib.iba.smp import BASE_VERSION_AT, CLASS_AT, METHOD_AT, TID_AT, PortInfo
 from softib.jit import kernel
 
 PERMISSIVE, RESPONSE_BIT, MAD_SIZE = c.LID_PERMISSIVE, c.RESPONSE_BIT, c.MAD_SIZE

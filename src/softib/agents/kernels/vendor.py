@@ -11,21 +11,20 @@ from softib.agents.kernels.mad_traffic import fold
 from softib.agents.kernels.samples import speed_code
 from softib.fabric.counters import COUNTER_NAMES
 from softib.iba import constants as c
-from softib.iba import mlnx
-from softib.iba import mlnx_registers as r
-from softib.iba.mad_offsets import ATTR_AT, METHOD_AT, MODIFIER_AT
+from softib.iba.smp import ATTR_AT, METHOD_AT, MODIFIER_AT
+from softib.iba.vendor import mlnx
 
-AT, BLOCK = r.REGISTER_AT, r.BLOCK_SIZE
+AT, BLOCK = mlnx.REGISTER_AT, mlnx.BLOCK_SIZE
 BLOCK_NUMBER_AT = AT - 4
-PPCNT, PDDR, PPHCR = r.PPCNT, r.PDDR, r.PPHCR
-UNKNOWN, BAD = r.UNKNOWN_REGISTER, r.BAD_PARAMETER
+PPCNT, PDDR, PPHCR = mlnx.PPCNT, mlnx.PDDR, mlnx.PPHCR
+UNKNOWN, BAD = mlnx.UNKNOWN_REGISTER, mlnx.BAD_PARAMETER
 PORT_AT, IB_PORT_AT, GROUP_AT, UNIT_AT, PAGE_AT = AT + 1, AT + 2, AT + 3, AT + 4, AT + 7
-DATA_AT = AT + r.PortRegister.size
-HISTOGRAM, MODULE = r.HISTOGRAM_GROUP, r.MODULE_PAGE
-BINS, MODULE_SIZE = r.BINS, r.ModuleInfo.size
+DATA_AT = AT + mlnx.PortRegister.size
+HISTOGRAM, MODULE = mlnx.HISTOGRAM_GROUP, mlnx.MODULE_PAGE
+BINS, MODULE_SIZE = mlnx.BINS, mlnx.ModuleInfo.size
 KP4_MOST, KR4_MOST = 15, 7
-KP4, KR4 = r.KP4, r.KR4
-H = r.HistogramRanges
+KP4, KR4 = mlnx.KP4, mlnx.KR4
+H = mlnx.HistogramRanges
 TYPE_AT, COUNT_AT, MOST_AT, RANGES_AT = (
     AT,
     AT + H.num_of_bins.byte,
@@ -94,9 +93,9 @@ HW_AT, DEVICE_AT, UPTIME_AT, FW_AT, PSID_AT, SW_AT = (
 )
 EXT_AT, EXT_SIZE = SW_AT - 1, X.size
 ACCESS_REGISTER, CAPABILITY_AT, CAPABLE = (
-    r.ACCESS_REGISTER,
-    r.CAPABILITY_AT,
-    r.CAPABLE,
+    mlnx.ACCESS_REGISTER,
+    mlnx.CAPABILITY_AT,
+    mlnx.CAPABLE,
 )
 EXT_DEVICES = np.array(mlnx.EXT_FW_DEVICES, np.int64)
 PSID = np.frombuffer(b"SOFTIB".ljust(16, b"\0"), np.uint8)

@@ -1,7 +1,7 @@
-"""Virtual ports of a CA port (:mod:`softib.iba.vports`): what its SMA answers and keeps.
+"""Virtual ports of a CA port (:mod:`softib.iba.vendor.vports`): what its SMA answers and keeps.
 
 The port that an SMP entered owns them; AttributeModifier names index and block
-(:mod:`softib.iba.vports` says how). A virtual port is never further than its physical port: it
+(:mod:`softib.iba.vendor.vports` says how). A virtual port is never further than its physical port: it
 reads the lower one of both states.
 """
 
@@ -9,9 +9,8 @@ import numpy as np
 
 from softib.agents.kernels.big_endian import clear, copy, get16, get64, inner, put16, put64
 from softib.iba import constants as c
-from softib.iba import vports
-from softib.iba.mad_offsets import DATA_AT
-from softib.iba.smp import PortInfo
+from softib.iba.smp import DATA_AT, PortInfo
+from softib.iba.vendor import vports
 
 OK, BAD_FIELD, BAD_ATTRIBUTE = int(c.MadStatus.OK), int(c.MadStatus.BAD_FIELD), int(c.MadStatus.BAD_ATTRIBUTE)
 INIT, ARMED, ACTIVE = (int(s) for s in (c.PortState.INIT, c.PortState.ARMED, c.PortState.ACTIVE))

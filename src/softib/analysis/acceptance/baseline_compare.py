@@ -15,8 +15,7 @@ from softib.analysis.acceptance.plan import ends_of_fabric
 from softib.diags.acceptance import codes
 from softib.diags.acceptance.measurements import TESTS
 from softib.diags.acceptance.schedule import CLASSES, class_of
-from softib.diags.finding import Finding, Location, Severity
-from softib.diags.registry import finding
+from softib.diags.finding import Finding, Location, Severity, finding
 from softib.errors import InputError
 from softib.fabric.diff import diff, named_alike
 from softib.fabric.end_ports import end_ports

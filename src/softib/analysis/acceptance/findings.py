@@ -14,8 +14,7 @@ from softib.diags.acceptance import codes
 from softib.diags.acceptance.measurements import TESTS, Failure, Measurements
 from softib.diags.acceptance.schedule import CLASSES, class_of
 from softib.diags.acceptance.tomography import Blamed, blame, deviation
-from softib.diags.finding import Finding, Location
-from softib.diags.registry import finding
+from softib.diags.finding import Finding, Location, finding
 from softib.iba.constants import NodeType
 from softib.plural import counted
 from softib.result import Result, key

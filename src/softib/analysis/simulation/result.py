@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from softib.scenario.failures import FailureRun
     from softib.sim.messages import Messages
     from softib.sim.outcome import Outcome
+    from softib.sim.packet.congestion_control import CongestionControl
     from softib.workloads.workload import Workload
 from typing import TYPE_CHECKING
 
@@ -117,6 +118,13 @@ class RunResult:
     def fabric(self) -> Fabric:
         """The fabric with the tables that the run took."""
         return self.plane.fabric
+
+    @property
+    def congestion_control(self) -> CongestionControl:
+        """The congestion control of a run over RoCE."""
+        from softib.sim.packet.options import ethernet_options
+
+        return ethernet_options(self.options.get("ethernet", {})).control
 
     @property
     def ok(self) -> bool:

@@ -204,9 +204,9 @@ def diagnose(
     from softib.diags.cable_rules.case import Case
     from softib.diags.cable_rules.job_traffic import job_traffic
     from softib.diags.cable_rules.judge import judge
-    from softib.diags.cable_rules.tables import tables_of
     from softib.diags.cable_rules.thresholds import load_thresholds
     from softib.diags.managers.manager_health import manager_findings
+    from softib.diags.observations import tables_of
     from softib.errors import InputError
     from softib.fabric.formats.base import ReadResult
 

@@ -174,7 +174,7 @@ def _file_of(source: Fabric | str | os.PathLike[str], folder: Path) -> str:
         return os.fspath(source)
     if Path(source.source).exists():
         return source.source
-    from softib.fabric.topologies.spec_writer import spec_text
+    from softib.fabric.topologies.registry import spec_text
 
     path = folder / "fabric.yaml"
     path.write_text(spec_text(result_of(source).fabric))
@@ -223,7 +223,7 @@ class Server:
         ``partitions`` its partitions.conf. ``udp``, ``pcap`` and ``pace`` are those of ``softib
         up``. Raises :class:`InputError` for a file or setting that cannot be used.
         """
-        from softib.fabric.lids import common_lmc
+        from softib.fabric.end_ports import common_lmc
         from softib.fabric.node_finder import port_named
         from softib.live.daemon import Daemon, Settings
         from softib.live.instances import claim

@@ -331,7 +331,7 @@ def compare(
     from softib.analysis.cost_book import read_book
     from softib.api.fabric import as_fabric, result_of
     from softib.fabric.generation import main_generation
-    from softib.sim.packet.ethernet_options import network_of
+    from softib.sim.packet.options import network_of
     from softib.workloads.workload import read
 
     if isinstance(networks, str) or not networks:

@@ -73,7 +73,9 @@ class Figures(Result):
     unreachable: list[str] | None = field(default=None, metadata=OPTIONAL)
     """Ports with traffic that no link joined to the rest at the end."""
     network: str | None = field(default=None, metadata=key(type=Literal["roce", "tcp"] | None, optional=True))
-    """Only of a run over Ethernet, with the next."""
+    """Only of a run over Ethernet, with ``ethernet``."""
+    congestion_control: str | None = field(default=None, metadata=OPTIONAL)
+    """Only of a run over RoCE."""
     ethernet: dict[str, float] | None = field(default=None, metadata=OPTIONAL)
     """Rate of the hosts' links, pause frames, frames dropped and marked, the longest queue in
     bytes, the largest share of the run in which a port was paused, CPU time of all hosts."""
@@ -250,6 +252,7 @@ def _with_messages(stated: Figures, run: Run, result: RunResult, remedies: list[
         remedies=remedies,
         **run.failures,
         network=outcome.network if ethernet else None,
+        congestion_control=result.congestion_control.name if outcome.network == "roce" else None,
         ethernet=_ethernet(result) if ethernet else None,
         over_time=over_time(result) or None,
     )

@@ -181,7 +181,7 @@ class Runs:
         from softib.analysis.routed import routed
         from softib.analysis.simulation.run import run_workload
         from softib.fabric.generation import at_generation
-        from softib.sim.packet.ethernet_options import network_of
+        from softib.sim.packet.options import network_of
         from softib.sim.packet.profiles import host_figures, no_adaptive_routing
 
         first = {} if self.network == "infiniband" else {"network": self.network}

@@ -80,7 +80,8 @@ def changes_of(text: str | None, layer: str) -> dict[str, str]:
         if not equals and found and list(found)[-1] == "engine" and key:
             found["engine"] += f",{key}"
             continue
-        if equals and found and list(found)[-1] == "network" and key not in CHANGES:
+        of_network = key not in CHANGES or (key == "cc" and value not in VALUES["cc"])
+        if equals and found and list(found)[-1] == "network" and of_network:
             found["network"] += f",{key}={value}"
             continue
         if not equals or not value:
@@ -123,7 +124,7 @@ def scale_of(changes: Mapping[str, str]) -> Scale:
 def check_network(changes: Mapping[str, str], layer: str) -> None:
     """Raise :class:`UnknownName` or :class:`InputError` for a network that is none, or that
     ``layer`` does not know."""
-    from softib.sim.packet.ethernet_options import network_of
+    from softib.sim.packet.options import network_of
 
     if "network" in changes:
         network_of(changes["network"])

@@ -210,7 +210,7 @@ def read_grid(given: Mapping[str, Any] | str | os.PathLike[str]) -> Grid:
     """
     if isinstance(given, Mapping):
         return _grid(given, "grid", lambda path: "grid")
-    from softib.fabric.topologies.yaml_lines import load_yaml
+    from softib.plain_yaml import load_yaml
 
     path = Path(os.fspath(given))
     data, lines = load_yaml(path, "grid", "parameters: and seeds:")

@@ -24,8 +24,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from softib.diags.capacity.cuts import EXACT, Cut, SwitchCuts
-from softib.diags.capacity.spectral import fiedler
+from softib.diags.capacity.cuts import EXACT, Cut, SwitchCuts, fiedler
 from softib.diags.view import FabricView, components, gbps_text
 from softib.plural import counted
 from softib.result import Result

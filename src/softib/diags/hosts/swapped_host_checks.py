@@ -8,11 +8,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from softib.diags.finding import Finding, Severity
+from softib.diags.context import Context
+from softib.diags.finding import Finding, Severity, code, finding
 from softib.diags.hosts.host_order import HostExchange, exchanged_hosts, turned_leaves
 from softib.diags.hosts.host_units import turned_rails
 from softib.diags.hosts.leaf_order import exchanged_leaves, shifted_leaves
-from softib.diags.registry import Context, check_function, code, finding
 from softib.diags.structure.rails import OddAdapter, odd_adapters
 from softib.diags.structure.structure_checks import CROSSED_RAILS, SWAPPED_CABLES
 from softib.fabric.formats.cabling.node_address import address_of
@@ -44,7 +44,6 @@ RAIL_MISMATCH = code(
 )
 
 
-@check_function
 def hosts_out_of_order(c: Context) -> Iterator[Finding]:
     """Hosts in each other's place by the order of their names along the ports; a whole host is one
     finding."""
@@ -64,7 +63,6 @@ def hosts_out_of_order(c: Context) -> Iterator[Finding]:
         yield from [_swapped_hosts(c, pairs)] if whole or inside else (_swapped_by_order(c, x) for x in pairs)
 
 
-@check_function
 def leaves_out_of_order(c: Context) -> Iterator[Finding]:
     """In trees: two leaves with each other's hosts, and leaves whose hosts sit some ports further
     than elsewhere."""
@@ -173,7 +171,6 @@ def _swapped_hosts(c: Context, pairs: list[HostExchange]) -> Finding:
     )
 
 
-@check_function
 def rail_mismatches(c: Context) -> Iterator[Finding]:
     """Adapters that are elsewhere than the same rail of like hosts, where names did not tell so
     already."""

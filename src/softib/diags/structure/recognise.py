@@ -20,8 +20,7 @@ from softib.diags.capacity.bisection import Bisection, NarrowestPart, bisect
 from softib.diags.labels import Labels, read_labels
 from softib.diags.structure import grids
 from softib.diags.structure.rails import Rails, find_rails
-from softib.diags.structure.ranks import ranks
-from softib.diags.structure.tiers import TREES, count_tiers, tier_text
+from softib.diags.structure.ranks import TREES, count_tiers, ranks, tier_text
 from softib.diags.view import FabricView, gbps_text
 from softib.fabric.model import Fabric
 from softib.plural import counted

@@ -18,9 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from softib.errors import UnknownFormat, UnknownName, UnreadableFile
-from softib.fabric.formats.base import ReadResult
+from softib.fabric.formats.base import ReadResult, decoded
 from softib.fabric.formats.other_dumps import named_dump
-from softib.fabric.formats.text import decoded
 from softib.fabric.model import Fabric
 from softib.input_files import head, shown_name
 from softib.plural import counted
@@ -133,7 +132,7 @@ FORMATS: tuple[Format, ...] = (
         "an ibsim netlist",
         r"^[ \t]*(?i:switch|ca|hca|rt|router)[ \t]*\d+[ \t]*\"[^\"\n]{1,200}\"",
         _HERE + "ibnetdiscover.reader:read",
-        _HERE + "ibnetdiscover.ibsim_net:write",
+        _HERE + "ibnetdiscover.writer:write_ibsim",
         (".net",),
     ),
     Format(

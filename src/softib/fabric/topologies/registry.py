@@ -4,25 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from softib.errors import UnknownName
+from softib.errors import InputError, UnknownName
 from softib.fabric.model import Fabric
-from softib.fabric.topologies import (
-    dragonfly,
-    dragonfly_plus,
-    fat_tree,
-    hyperx,
-    mesh,
-    rail_optimized,
-    ring,
-    torus,
-)
+from softib.fabric.topologies import dragonfly, fat_tree, grid, rail_optimized
 from softib.fabric.topologies.params import Kind
+from softib.plural import counted
 
-__all__ = ["KINDS", "generate", "markdown", "parameter_table"]
+__all__ = ["KINDS", "generate", "markdown", "parameter_table", "spec_text"]
 
 KINDS: dict[str, Kind] = {
-    module.KIND.name: module.KIND
-    for module in (fat_tree, rail_optimized, dragonfly, dragonfly_plus, torus, mesh, hyperx, ring)
+    kind.name: kind for kind in (fat_tree.KIND, rail_optimized.KIND, *dragonfly.KINDS, *grid.KINDS)
 }
 """Kind by name, in the order of the documentation."""
 
@@ -70,3 +61,33 @@ def markdown() -> str:
         out += [f"| `{name}` | {default} | {doc} |" for name, default, doc in parameter_table(kind.name)]
         out.append("")
     return "\n".join(out)
+
+
+def spec_text(fabric: Fabric, given: dict[str, Any] | None = None) -> str:
+    """The text from which :func:`softib.fabric.topologies.spec.load_fabric_yaml` makes ``fabric``
+    again.
+
+    ``given`` are the parameters that somebody chose (default: all that the generator used). Raises
+    :class:`InputError` for a fabric that no generator made.
+    """
+    import yaml
+
+    made = fabric.source.generator
+    if "kind" not in made:
+        raise InputError(f"{fabric.name or 'this fabric'} was read, not generated; write it with softib convert")
+    kind, params = KINDS[made["kind"]], made["params"]
+    chosen = params if given is None else given
+    named = {
+        p.name: chosen[p.name]
+        for p in kind.all_parameters
+        if p.name in chosen and chosen[p.name] is not None and p.name not in ("name", "generation")
+    }
+    data = {"name": params["name"], "generation": params["generation"], "topology": {"kind": kind.name, **named}}
+    size = fabric.sizes
+    lines = [
+        f"# {counted(size.switches, 'switch')}, {size.nodes - size.switches} adapters, {counted(size.cables, 'cable')}"
+    ]
+    for key, value in data.items():
+        text = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, width=100_000)
+        lines.append(f"{key}: {text.removesuffix('...' + chr(10)).strip()}")
+    return "\n".join(lines) + "\n"

@@ -76,7 +76,7 @@ def load_fabric_yaml(
     Raises :class:`InputError` (or a kind of it) in one line with file and line of the key that is
     wrong.
     """
-    from softib.fabric.topologies.yaml_lines import load_yaml
+    from softib.plain_yaml import load_yaml
 
     data, lines = load_yaml(Path(path))
     file = Path(shown_name(path))  # in messages
@@ -94,7 +94,7 @@ def load_fabric_yaml(
     if spec.firmware is not None:
         fabric.node_strict[:] = fabric.is_switch & (spec.firmware == "strict")
     if spec.data_vls is not None:
-        from softib.fabric.data_vls import set_data_vls
+        from softib.fabric.power_cycle import set_data_vls
 
         set_data_vls(fabric, spec.data_vls)
     if spec.virtual_ports:

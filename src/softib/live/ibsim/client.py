@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from softib.iba.constants import RESPONSE_BIT, Method, MgmtClass
-from softib.iba.mad_offsets import CLASS_AT, METHOD_AT
+from softib.iba.smp import CLASS_AT, METHOD_AT
 from softib.live.ibsim.wire import FRAME_SIZE, frames_of
 from softib.live.proc import command_name
 from softib.live.unix_server import SendQueue

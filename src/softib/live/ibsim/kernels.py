@@ -7,9 +7,9 @@ The layout is :data:`softib.live.ibsim.wire.FRAME`; this file alone reads and wr
 import numpy as np
 
 from softib.agents.kernels.big_endian import get16, get32, inner, put16, put32
-from softib.iba.class_port_info import ClassPortInfo
 from softib.iba.constants import MAD_SIZE, Method, MgmtClass
-from softib.iba.mad_offsets import ATTR_AT, CLASS_AT, METHOD_AT
+from softib.iba.notice import ClassPortInfo
+from softib.iba.smp import ATTR_AT, CLASS_AT, METHOD_AT
 from softib.jit import External, kernel
 from softib.live.exchange_kernels import FORWARDS, LAST, RECEIVED, REPLIES, SENT, answer
 from softib.live.ibsim.wire import FRAME, LOST, PROMISE_AT

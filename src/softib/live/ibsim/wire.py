@@ -15,11 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from softib.iba.class_port_info import ClassPortInfo
 from softib.iba.constants import MAD_SIZE, Method, MgmtClass
-from softib.iba.mad_offsets import CLASS_AT, DATA_AT, METHOD_AT
+from softib.iba.notice import ClassPortInfo
 from softib.iba.perf import CapMask2
-from softib.iba.smp import MadHeader
+from softib.iba.smp import CLASS_AT, DATA_AT, METHOD_AT, MadHeader
 from softib.jit import table
 from softib.live.exchange_kernels import BATCH
 from softib.mad.batch import MadBatch

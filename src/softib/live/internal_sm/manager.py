@@ -12,8 +12,7 @@ import numpy as np
 
 from softib.errors import InputError
 from softib.iba.constants import RESPONSE_BIT, Method, MgmtClass, PortState, SmpAttr
-from softib.iba.mad_offsets import CLASS_AT, METHOD_AT, TID_AT
-from softib.iba.smp import MadHeader, PortInfo
+from softib.iba.smp import CLASS_AT, METHOD_AT, TID_AT, MadHeader, PortInfo
 from softib.live.clock import clock_ps
 from softib.live.internal_sm.guid2lid import keep, restore
 from softib.live.mad_router import MadRouter

@@ -19,11 +19,10 @@ import numpy as np
 
 from softib.cm.connections import TIMING, Timing, Unread, nothing_unread
 from softib.cm.endpoint import Endpoint, Event
-from softib.fabric.default_port import default_port
+from softib.fabric.node_finder import default_port
 from softib.iba.constants import GSI_QP, RESPONSE_BIT, MgmtClass
 from softib.iba.mad_codec import CM_CLASS
-from softib.iba.mad_offsets import CLASS_AT, METHOD_AT, TID_AT
-from softib.iba.smp import PortInfo
+from softib.iba.smp import CLASS_AT, METHOD_AT, TID_AT, PortInfo
 from softib.live.clock import clock_ps
 from softib.live.mad_router import MadRouter
 from softib.live.rdma_cm.address import Addresses

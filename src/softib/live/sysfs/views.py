@@ -14,9 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from softib.fabric.hosts import device_name, host_of
 from softib.fabric.model import Fabric
-from softib.fabric.node_finder import split_port
+from softib.fabric.node_finder import device_name, host_of, split_port
 from softib.live.sysfs.files import DEVICE_FILES, FIRMWARE, PCI_FILES, PORT_FILES, pci_folder, pci_name, table_files
 
 __all__ = ["Device", "View", "Views"]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from softib.iba.constants import RESPONSE_BIT, VENDOR2_CLASSES
-from softib.iba.mad_offsets import CLASS_AT, METHOD_AT, VERSION_AT
+from softib.iba.smp import CLASS_AT, METHOD_AT, VERSION_AT
 
 __all__ = ["AGENTS", "Agent", "AgentTable", "has_rmpp"]
 

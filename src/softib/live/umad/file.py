@@ -17,8 +17,7 @@ import numpy as np
 
 from softib.fabric.model import Fabric
 from softib.iba.constants import RESPONSE_BIT, Method
-from softib.iba.mad_offsets import METHOD_AT, TID_AT
-from softib.iba.smp import MadHeader
+from softib.iba.smp import METHOD_AT, TID_AT, MadHeader
 from softib.live.mad_router import BATCH
 from softib.live.umad.agents import AgentTable
 from softib.live.umad.grh import ROUTE, pkey_index_at

@@ -7,8 +7,8 @@ the kernel sees them as dwords (4 bytes).
 
 from softib.agents.kernels.big_endian import get16, get32, put16, put32
 from softib.iba import constants as c
-from softib.iba.mad_offsets import CLASS_AT, METHOD_AT, TID_AT
 from softib.iba.sa import RMPP_HEADER, RmppFlag, RmppHeader, RmppType
+from softib.iba.smp import CLASS_AT, METHOD_AT, TID_AT
 from softib.jit import External, kernel
 from softib.live.exchange_kernels import FORWARDS, RECEIVED, REPLIES, SENT, answer
 

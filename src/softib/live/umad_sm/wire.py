@@ -9,8 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from softib.iba.constants import LID_PERMISSIVE, CapMask, Method, MgmtClass, PortState, SmpAttr
-from softib.iba.mad_offsets import DATA_AT
-from softib.iba.smp import MadHeader, PortInfo, SMInfo, Smp
+from softib.iba.smp import DATA_AT, MadHeader, PortInfo, SMInfo, Smp
 from softib.live.clock import clock_ps
 from softib.mad.batch import MadBatch
 from softib.mad.transactor import Transactor

@@ -87,7 +87,8 @@ def _ethernet(s: dict[str, Any], console: Console) -> None:
     if "ethernet" not in s:
         return
     e = s["ethernet"]
-    console.print(text(f"{NETWORKS[s['network']]}, hosts at {e['gbps']:g} Gb/s, flows hashed over shortest paths"))
+    control = f", congestion control {s['congestion_control']}" if "congestion_control" in s else ""
+    console.print(text(f"{NETWORKS[s['network']]}, hosts at {e['gbps']:g} Gb/s, over shortest paths{control}"))
     drops = e["tail_drops"] + e["headroom_drops"]
     figures = [
         f"{e['pause_frames_sent']:,} pause frames"

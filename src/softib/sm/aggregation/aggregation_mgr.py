@@ -1,7 +1,7 @@
 """The aggregation manager: builds trees over the aggregation nodes of a subnet, writes them by MADs
 of class 0x0b, and gives jobs a tree.
 
-All layouts of that class are softib's own (:mod:`softib.iba.sharp`), so this manager knows softib's
+All layouts of that class are softib's own (:mod:`softib.iba.vendor.sharp`), so this manager knows softib's
 devices alone. A node whose part changed gets all of it again: its QPs are taken back (which ends
 its trees), reserved, connected, and named in its trees, in that order; a node whose part stayed is
 left alone. The class is addressed by LID, so it comes last in a sweep.
@@ -17,7 +17,8 @@ import numpy as np
 
 from softib.iba.constants import DEFAULT_PKEY, Method, MgmtClass, NodeType
 from softib.iba.devices import is_aggregation_node
-from softib.iba.sharp import (
+from softib.iba.smp import PortInfo
+from softib.iba.vendor.sharp import (
     CHILD_BLOCK,
     ENABLED,
     LATENCY,
@@ -29,7 +30,6 @@ from softib.iba.sharp import (
     QuotaConfig,
     TreeConfig,
 )
-from softib.iba.smp import PortInfo
 from softib.mad.gmp_requests import GMP_DATA, GmpRequests, kind_of
 from softib.mad.smp_requests import RequestQueue
 from softib.routing.engine import Routing

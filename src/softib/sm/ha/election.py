@@ -14,9 +14,8 @@ from enum import IntEnum
 import numpy as np
 
 from softib.iba.constants import CapMask, Method, MgmtClass, SmpAttr
-from softib.iba.mad_offsets import DATA_AT
 from softib.iba.notice import Notice, TrapCapMaskChange
-from softib.iba.smp import MadHeader, PortInfo, SMInfo
+from softib.iba.smp import DATA_AT, MadHeader, PortInfo, SMInfo
 from softib.mad.batch import MadBatch
 from softib.mad.smp_requests import RequestQueue
 from softib.sm.database import Database

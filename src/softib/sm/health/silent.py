@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from softib.iba.constants import RESPONSE_BIT, SmpAttr
-from softib.iba.mad_offsets import METHOD_AT, STATUS_AT, TID_AT
+from softib.iba.smp import METHOD_AT, STATUS_AT, TID_AT
 from softib.mad.batch import MadBatch
 from softib.mad.smp_requests import MAX_HOPS, RequestQueue
 from softib.mad.transactor import NEVER_PS, Transactor

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from softib.iba import ar
 from softib.iba.constants import SmpAttr
 from softib.iba.devices import AR_SWITCHES
+from softib.iba.vendor import ar
 from softib.mad.smp_requests import RequestQueue
 from softib.plural import counted
 from softib.ragged import spread

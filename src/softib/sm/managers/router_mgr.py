@@ -1,5 +1,5 @@
 """Routers to other subnets: OpenSM's prefix routes (opensm(8), PREFIX ROUTES), and the subnets that
-routers name themselves (:mod:`softib.iba.router`).
+routers name themselves (:mod:`softib.iba.vendor.router`).
 
 Routers are asked in each sweep, and at each light sweep for changes. A router that does not know
 these attributes, or names no subnet, may lead anywhere.
@@ -15,7 +15,7 @@ import numpy as np
 from softib.errors import InputError
 from softib.iba.constants import NodeType, SmpAttr
 from softib.iba.devices import MELLANOX, MELLANOX_PARTS
-from softib.iba.router import ADJACENT_BLOCK, NEXT_HOP_BLOCK, SITE_LOCAL, AdjacentSubnet, NextHop, RouterInfo
+from softib.iba.vendor.router import ADJACENT_BLOCK, NEXT_HOP_BLOCK, SITE_LOCAL, AdjacentSubnet, NextHop, RouterInfo
 from softib.mad.smp_requests import RequestQueue
 from softib.sm.database import Database
 

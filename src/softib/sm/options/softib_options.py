@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from softib.errors import InputError
-from softib.iba.ar import BOUNDED, DC, FREE, RC, STATIC, UC, UD
-from softib.iba.sharp import SHARP_TREES
+from softib.iba.vendor.ar import BOUNDED, DC, FREE, RC, STATIC, UC, UD
+from softib.iba.vendor.sharp import SHARP_TREES
 from softib.sm.options.values import number, truth
 
 __all__ = [

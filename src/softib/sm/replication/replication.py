@@ -11,9 +11,15 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from softib.iba.constants import RESPONSE_BIT, Method, MgmtClass, PortState
-from softib.iba.mad_offsets import ATTR_AT, CLASS_AT, METHOD_AT
-from softib.iba.replication import RECORD_OCTETS, RECORDS_AT, RECORDS_ATTR, STATE_ATTR, ReplicaHead, ReplicaStatus
-from softib.iba.smp import PortInfo
+from softib.iba.smp import ATTR_AT, CLASS_AT, METHOD_AT, PortInfo
+from softib.iba.vendor.replication import (
+    RECORD_OCTETS,
+    RECORDS_AT,
+    RECORDS_ATTR,
+    STATE_ATTR,
+    ReplicaHead,
+    ReplicaStatus,
+)
 from softib.mad.batch import MadBatch
 from softib.mad.transactor import NEVER_PS, Transactor
 from softib.sm.config import SmConfig

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from softib.iba.constants import GSI_QP, RESPONSE_BIT, Method, MgmtClass
-from softib.iba.mad_offsets import METHOD_AT
-from softib.iba.replication import (
+from softib.iba.smp import METHOD_AT, MadHeader
+from softib.iba.vendor.replication import (
     HEAD_AT,
     RECORD_OCTETS,
     RECORDS_AT,
@@ -24,7 +24,6 @@ from softib.iba.replication import (
     ReplicaHead,
     ReplicaStatus,
 )
-from softib.iba.smp import MadHeader
 from softib.mad.batch import MadBatch
 from softib.sm.replication.records import Copied, copied
 

@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 
 from softib.iba.constants import MadStatus
-from softib.iba.mad_offsets import METHOD_AT, VERSION_AT
 from softib.iba.sa import (
     SA_DATA,
     InformInfoRecord,
@@ -22,6 +21,7 @@ from softib.iba.sa import (
     SaStatus,
     ServiceRecord,
 )
+from softib.iba.smp import METHOD_AT, VERSION_AT
 from softib.mad.batch import MadBatch
 from softib.sm.managers.partitions import FULL, Members
 from softib.sm.sa.alias_guids import AliasGuids

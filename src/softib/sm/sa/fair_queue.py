@@ -14,8 +14,8 @@ from collections import deque
 
 import numpy as np
 
-from softib.iba.mad_offsets import ATTR_AT, METHOD_AT
 from softib.iba.sa import SaMethod
+from softib.iba.smp import ATTR_AT, METHOD_AT
 from softib.mad.batch import MadBatch
 
 __all__ = ["FairQueue"]

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from softib.iba.constants import MAD_SIZE
-from softib.iba.mad_offsets import METHOD_AT
 from softib.iba.sa import COMPONENTS, RMPP_HEADER, SA_DATA, SA_DATA_OCTETS, RmppFlag, RmppType, SaHeader, SaMethod
+from softib.iba.smp import METHOD_AT
 from softib.iba.structure import Field, Structure
 from softib.mad.batch import MadBatch
 from softib.sm.sa.inventory import Need

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from softib.iba.constants import MgmtClass
-from softib.iba.mad_offsets import ATTR_AT
 from softib.iba.sa import SA_DATA, PathRecord, SaAttr, SaHeader, SaMethod, mask_of
+from softib.iba.smp import ATTR_AT
 from softib.mad.batch import MadBatch
 from softib.sm.kernels import walk
 from softib.sm.managers.partitions import BASE, FULL, FULL_BIT, Members

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from softib.iba import cc, sharp
+from softib.iba import cc
 from softib.iba.constants import CapMask, Method, MgmtClass, SmpAttr
 from softib.iba.smp import PortInfo
+from softib.iba.vendor import sharp
 from softib.mad.gmp_requests import kind_of
 from softib.result import HIDDEN, Result
 from softib.sm.database import Database

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from softib.iba.mad_offsets import ATTR_AT, DATA_AT, STATUS_AT, STATUS_CODE_AT
+from softib.iba.smp import ATTR_AT, DATA_AT, STATUS_AT, STATUS_CODE_AT
 from softib.mad.smp_requests import RequestQueue
 from softib.mad.transactor import Completed, Transactor
 from softib.sm.sweep.report import SweepReport

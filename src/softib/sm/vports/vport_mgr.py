@@ -1,4 +1,4 @@
-"""Virtual ports (:mod:`softib.iba.vports`): found in a sweep, given LIDs and P_Keys, and brought up
+"""Virtual ports (:mod:`softib.iba.vendor.vports`): found in a sweep, given LIDs and P_Keys, and brought up
 (IBA knows none of this; stages as in NVIDIA's ``osm_virt_mgr.h``).
 
 Discovery: VirtualizationInfo of each adapter port whose CapabilityMask2 says so, VPortState in
@@ -15,7 +15,14 @@ import numpy as np
 
 from softib.iba.constants import CapMask2, NodeType, PortState, SmpAttr
 from softib.iba.smp import PortInfo
-from softib.iba.vports import VPORT_PKEYS, VPORT_STATES, VirtualizationInfo, VPortInfo, VPortState, vport_modifier
+from softib.iba.vendor.vports import (
+    VPORT_PKEYS,
+    VPORT_STATES,
+    VirtualizationInfo,
+    VPortInfo,
+    VPortState,
+    vport_modifier,
+)
 from softib.mad.smp_requests import RequestQueue
 from softib.ragged import spread
 from softib.sm.database import Database

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from softib.iba.constants import LFT_NO_ROUTE, LID_UCAST_MAX
-from softib.iba.vports import VNodeInfo, VPortInfo
+from softib.iba.vendor.vports import VNodeInfo, VPortInfo
 
 if TYPE_CHECKING:
     from softib.routing.engine import Routing
