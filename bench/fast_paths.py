@@ -230,7 +230,7 @@ def changed_tables() -> None:
     from tests.sim.trees import three_level
 
     from softib.routing.proof import reach
-    from softib.routing.proof.proven_tables import ProvenTables
+    from softib.routing.proof.reach import ProvenTables
 
     graph, lft = three_level(32)
     other = lft.copy()

@@ -22,7 +22,7 @@ from softib.fabric.formats.cabling.plan import read_plan
 from softib.fabric.formats.lft import dump, parse
 from softib.fabric.formats.topo.ibnl import read_ibnl
 from softib.fabric.topologies.spec import load_fabric_yaml
-from softib.routing.engines.fallback import DoesNotFit
+from softib.routing.engines.minhop import DoesNotFit
 from tests.extent import extent
 
 WORDS = ("9" * 5000, "²", "٣", "-1", "1e999", "nan", "0x", "0x" + "f" * 5000, "1_0", "+5", "true", "~", "2026-13-40", "!!bool maybe",

@@ -53,7 +53,6 @@ OF_SOFTIB = {
     "api/running/serving.py": (2, "the log of a daemon that it started, and a pipe of its own child"),
     "analysis/acceptance/baseline.py": (1, "a temporary file"),
     "live/shared_fabric.py": (4, "the mapping of a running fabric"),
-    "live/verbs/traffic.py": (1, "the mapping of a running fabric"),
     "live/verbs/shared_heap.py": (2, "the mapping of a running fabric"),
     "live/internal_sm/guid2lid.py": (1, "a file that it writes"),
     "live/crash_log.py": (1, "a log that it writes"),

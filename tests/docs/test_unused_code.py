@@ -35,6 +35,7 @@ FOREIGN = {
 API = {
     "api/fabric.py to_networkx",
     "api/monitor/diagnosing.py with_slow_ports",
+    "api/simulation/comparison.py half_price",
     "api/simulation/result.py what_if_text",
     "api/table.py to_pandas",
 }

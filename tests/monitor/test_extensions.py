@@ -23,7 +23,7 @@ from tests.packages import install
 
 pytest.importorskip("prometheus_client", reason="prometheus-client is not installed")
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs/tutorial/exporter.md").read_text("utf-8")
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "tutorial" / "exporter.md").read_text("utf-8")
 LINE = re.compile(r"infiniband,guid=0x[0-9a-f]{16},port=\d+ (\w+=\d+u)(,\w+=\d+u)* \d{19}")
 GROUP = "softib.exporters"
 GOOD = """
@@ -68,10 +68,10 @@ def served():
                 Opened(Wire(fabric), "lab", None, lambda: None),
                 port=0,
                 pace=Pace(timeout_ps=5 * 10**9),
-                sinks=open_exporters("lab", to),
                 notice=notices.append,
             )
         )
+        services[-1].sinks += open_exporters("lab", to)
         return services[-1], fabric, notices
 
     yield begin

@@ -160,7 +160,7 @@ def test_without_the_option_nothing_is_asked():
 
 
 def test_options_that_cannot_be():
-    with pytest.raises(InputError, match="f:1: adaptive_routing 'fast' is not possible; write free, bounded or off"):
+    with pytest.raises(InputError, match="f:1: adaptive_routing 'fast' is not possible; use free, bounded or off"):
         read_options("adaptive_routing fast", "f")
     with pytest.raises(InputError, match="ar_sl_mask has no effect"):
         config_of(read_options("ar_sl_mask 3")[0])

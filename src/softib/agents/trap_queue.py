@@ -55,7 +55,7 @@ UNIT_PS = 4_096_000
 
 
 @dataclass
-class Pending:
+class PendingTrap:
     """A trap that is not repressed. ``repeated``: the same happened again since it was sent."""
 
     notice: Notice
@@ -76,11 +76,11 @@ class PortTraps:
     """The traps of one end port, oldest first; from ``free_ps`` on it may send again.
     ``listed_ps``: its entry in the queue of ports (-1: it has none)."""
 
-    pending: deque[Pending] = field(default_factory=deque)
+    pending: deque[PendingTrap] = field(default_factory=deque)
     free_ps: int = 0
     listed_ps: int = -1
 
-    def next(self) -> Pending:
+    def next(self) -> PendingTrap:
         """The one whose time comes first; of those, the oldest."""
         return min(self.pending, key=lambda p: p.due_ps)
 
@@ -147,7 +147,7 @@ class TrapQueue:
 
     def _new(self, at: PortTraps, notice: Notice, now_ps: int) -> None:
         self._tid += 1  # its upper 16 bits stay 0: no program has that number, and it lasts for 2^48 traps
-        at.pending.append(Pending(notice, self._tid, now_ps))
+        at.pending.append(PendingTrap(notice, self._tid, now_ps))
         self._list(notice.port, at)
 
     def _list(self, port: int, at: PortTraps) -> None:
@@ -202,7 +202,7 @@ class TrapQueue:
             self._list(port, at)
         return made
 
-    def _made(self, at: PortTraps, trap: Pending) -> tuple[MadBatch, int] | None:
+    def _made(self, at: PortTraps, trap: PendingTrap) -> tuple[MadBatch, int] | None:
         """Its MAD; None without a manager. An exception costs this trap: it would be raised every
         time."""
         try:
@@ -214,7 +214,7 @@ class TrapQueue:
                 self._list(trap.notice.port, at)
             raise
 
-    def _leaves(self, at: PortTraps, trap: Pending, manager: int, now_ps: int) -> bool:
+    def _leaves(self, at: PortTraps, trap: PendingTrap, manager: int, now_ps: int) -> bool:
         """False where ``manager`` (a LID) was told often enough: then it is given up."""
         if manager != trap.manager:
             trap.manager, trap.sends = manager, 0

@@ -16,9 +16,9 @@ from softib.fabric.model import Fabric
 from softib.plural import counted
 from softib.result import Result
 from softib.routing.engine import NEEDS, RouteOptions, engines, route
+from softib.routing.engines.ftree import remedy
 from softib.routing.graph import SwitchGraph
 from softib.routing.proof.verify import verify
-from softib.routing.remedy import remedy
 from softib.sim import static
 
 __all__ = ["EngineRow", "FtreeUnfit", "compare_engines", "ftree_unfit"]

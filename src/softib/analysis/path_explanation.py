@@ -146,7 +146,7 @@ def explain_routed(found: Routed, a: int, b: int) -> Explanation:
 
 def _stated_sl(found: Routed, a: int, b: int) -> tuple[int, str, str]:
     """SL, where it comes from, and why no path record exists (empty where one does)."""
-    from softib.scenario.path_records import NO_RECORD, path_record_sls
+    from softib.scenario.sa_requests import NO_RECORD, path_record_sls
 
     f, ports = found.fabric, (np.array([a]), np.array([b]))
     if not (f.lid[a] and f.lid[b]):

@@ -256,7 +256,7 @@ def _with_lids_of(fabric: Fabric, path: str) -> tuple[Fabric, list[Problem]]:
 def _without_unrouted_parts(fabric: Fabric, lft: np.ndarray) -> tuple[Fabric, list[str]]:
     """``fabric``, or a copy in which parts without a single table entry have no LID: no manager of
     these tables saw them."""
-    from softib.routing.parts import components
+    from softib.routing.graph import components
 
     ends = fabric.cable_port[(fabric.cable_port >= 0).all(axis=1)]
     part = components(fabric.sizes.nodes, fabric.port_node[ends[:, 0]], fabric.port_node[ends[:, 1]])

@@ -181,7 +181,7 @@ class Routing(Suggests):
         ``guid_files`` of :func:`route`; None where it fits without, or no choice of roots makes it
         fit. Raises :class:`InputError` where they cannot be written."""
         from softib.analysis.labels import with_names
-        from softib.routing.remedy import remedy
+        from softib.routing.engines.ftree import remedy
 
         found = remedy(self._found.graph, self._found.options)
         if found is None:

@@ -133,10 +133,10 @@ def command(
         history=history,
         keep_days=keep_days,
         in_flight=in_flight,
-        to=to,
         notice=print_notice,
     )
     with exporter:
+        exporter.export_to(*to)
         if expect is not None:
             exporter.expect(expect)
         if once:

@@ -21,7 +21,7 @@ from softib.fabric.power_up import active_speed_codes
 from softib.iba.devices import is_aggregation_node
 from softib.iba.rates import LANES_BY_BIT, SPEED_BY_CODE, data_gbps
 from softib.iba.smp import PortInfo
-from softib.routing.parts import components
+from softib.routing.graph import components
 
 __all__ = [
     "MIN_HOSTS",

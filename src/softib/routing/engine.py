@@ -24,7 +24,7 @@ from softib.routing.graph import SwitchGraph
 
 if TYPE_CHECKING:
     from softib.routing.chains.chain_policy import ChainPolicy, PortGroup
-    from softib.routing.proof.proven_tables import ProvenTables
+    from softib.routing.proof.reach import ProvenTables
 
 __all__ = [
     "DEFAULT_ENGINE",
@@ -247,7 +247,7 @@ def chain(name: str) -> list[str]:
 def route(graph: SwitchGraph, name: str, options: RouteOptions | None = None) -> Routing:
     """Run engine ``name`` on ``graph``; of a list, the first that makes tables of its own, and not
     another's, which reach every pair that has a path at all. ``updn`` and ``dnup`` make way for
-    ``dfsssp`` or ``lash`` behind them where VLs pay (:mod:`softib.routing.engines.vl_choice`).
+    ``dfsssp`` or ``lash`` behind them where VLs pay (:mod:`softib.routing.engines.updn`).
 
     Where none does, it is the one that leaves the fewest pairs without a route, the earlier of
     equal ones. ``notes`` say what was rejected, and why.
@@ -257,7 +257,7 @@ def route(graph: SwitchGraph, name: str, options: RouteOptions | None = None) ->
     options = options if options.data_vls else replace(options, data_vls=USUAL_DATA_VLS)
     notes: list[str] = []
     if options.root_groups:
-        from softib.routing.chains.chain_groups import with_root_groups
+        from softib.routing.chains.chains import with_root_groups
 
         options = with_root_groups(graph, options, notes)
     partial: list[tuple[int, Routing]] = []
@@ -269,7 +269,7 @@ def route(graph: SwitchGraph, name: str, options: RouteOptions | None = None) ->
             lost = _lost(graph, routing, options.proven) if len(names) > 1 and (n != names[-1] or partial) else 0
             if not lost:
                 if n in ("updn", "dnup") and is_native and n != names[-1]:
-                    from softib.routing.engines.vl_choice import with_lanes
+                    from softib.routing.engines.updn import with_lanes
 
                     routing = with_lanes(graph, routing, names[names.index(n) + 1 :], options)
                 return _noted(routing, notes)

@@ -13,11 +13,15 @@ import numpy as np
 
 from softib.foreign_text import NAME, shown
 from softib.iba.constants import SM_SUPPORTS_EXTENDED_SPEEDS, CapMask, NodeType
+from softib.iba.devices import MELLANOX, MELLANOX_PARTS
 from softib.iba.smp import NodeInfo, PortInfo
 from softib.mad.smp_requests import Routes
 from softib.sm.vports.vport_table import VPortTable
 
-__all__ = ["Database"]
+__all__ = ["Database", "Location"]
+
+Location = tuple[int, int]
+"""(NodeGUID, portnum) of a port."""
 
 _NODE_COLUMNS: dict[str, tuple[Any, tuple[int, ...], int]] = {
     "node_type": (np.uint8, (), 0),
@@ -211,6 +215,20 @@ class Database:
             (PortInfo.cap_mask.get(self.port_info[says]) & CapMask.EXTENDED_SPEEDS) > 0
         )
         return self.port_num[ports].astype(np.int64) | np.where(extended, SM_SUPPORTS_EXTENDED_SPEEDS, 0)
+
+    def locations(self, ports: np.ndarray) -> list[Location]:
+        """Return (NodeGUID, portnum) of each of ``ports``, by which it is known from sweep to
+        sweep."""
+        return list(zip(self.node_guid[self.port_node[ports]].tolist(), self.port_num[ports].tolist(), strict=True))
+
+    def location(self, port: int) -> Location:
+        """Return (NodeGUID, portnum) of one port."""
+        return int(self.node_guid[self.port_node[port]]), int(self.port_num[port])
+
+    @property
+    def is_mellanox(self) -> np.ndarray:
+        """bool[nodes]: devices that may know the attributes of this vendor."""
+        return (self.vendor_id == MELLANOX) | np.isin(self.device_id, list(MELLANOX_PARTS))
 
     def name(self, node: int) -> str:
         """NodeDescription, or the GUID."""

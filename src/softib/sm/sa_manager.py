@@ -79,7 +79,7 @@ class SaManager:
         return self.sa.subnet
 
     @property
-    def known(self) -> np.ndarray | None:
+    def registered(self) -> np.ndarray | None:
         """PortGUIDs of the subnet whose hosts' groups, services and subscriptions are here
         (uint64[n]); None: of no host."""
         return self._restored if self.subnet is None else self.subnet.end_guid
@@ -103,16 +103,16 @@ class SaManager:
     def open(self, subnet: Subnet, members: Members) -> None:
         """A sweep ended. What left the subnet is forgotten, and subscribers get GID In Service and
         Out of Service notices."""
-        registered, first = self.known, self.subnet is None
+        before, first = self.registered, self.subnet is None
         if first:
             self._partition_groups(subnet)
         self.sa.refresh(subnet, members)
         self._restored = None
-        if registered is None:
+        if before is None:
             return
         if first:
             self._end_deserted(self.groups.groups.values())
-        old, new = set(registered.tolist()), set(subnet.end_guid.tolist())
+        old, new = set(before.tolist()), set(subnet.end_guid.tolist())
         for guid in sorted(new - old):
             self._report_gid(IN_SERVICE, (self.config.subnet_prefix, guid))
         left = old - new

@@ -3,13 +3,14 @@ one sends only changes."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
 import numpy as np
 
 from softib.iba.constants import PortState
-from softib.sm.database import Database
+from softib.sm.database import Database, Location
 from softib.sm.managers.link_policy import HeldExtensions
 from softib.sm.managers.mkeys import MKeys
 from softib.sm.managers.pkey_mgr import PkeyTables
@@ -168,10 +169,10 @@ class Stores:
         self.ar.caps.clear()
         self.aggregation_caps.clear()
 
-    def forget_ports(self, guids: np.ndarray, numbers: np.ndarray) -> None:
-        """P_Key tables of these ports (NodeGUID, portnum) may be others by now."""
-        for place in zip(guids.tolist(), numbers.tolist(), strict=True):
-            self.pkeys.pop(place, None)
+    def forget_ports(self, locations: Iterable[Location]) -> None:
+        """P_Key tables of these ports may have changed."""
+        for location in locations:
+            self.pkeys.pop(location, None)
 
     def clear(self) -> None:
         """Another manager writes the tables from now on, or has written them."""

@@ -89,8 +89,8 @@ def test_the_command_line_goes_before_the_file_and_the_file_before_the_fabric(tm
         ManagerSettings(options=str(tmp_path / "nowhere")).read()
 
 
-@pytest.mark.parametrize(("text", "says"), [("\nflap_threshold -1", "f:2: flap_threshold '-1' is not possible; write a number from 0 to 1000"),
-                                            ("adaptive_routing fast", "write free, bounded or off")])  # fmt: skip
+@pytest.mark.parametrize(("text", "says"), [("\nflap_threshold -1", "f:2: flap_threshold '-1' is not possible; use a number from 0 to 1000"),
+                                            ("adaptive_routing fast", "use free, bounded or off")])  # fmt: skip
 def test_an_impossible_value_of_softibs_own_is_an_error(text, says):
     with pytest.raises(InputError) as error:
         read_options(text, "f")

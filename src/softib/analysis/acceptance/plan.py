@@ -21,8 +21,7 @@ from softib.fabric.model import Fabric
 from softib.fabric.node_names import natural_key
 from softib.live.acceptance.campaign import Batch, Exchange
 from softib.live.acceptance.launchers import HostPort
-from softib.routing.graph import SwitchGraph
-from softib.routing.parts import components
+from softib.routing.graph import SwitchGraph, components
 
 __all__ = [
     "AcceptancePlan",

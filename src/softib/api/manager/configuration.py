@@ -238,8 +238,8 @@ def _options(name: str, text: str) -> ConfigCheck:
         softib.append(f"refused: {why}")
     listed = {line for line in softib if line in opensm or any(n not in DEFAULTS and n in line for n in stated.unknown)}
     opensm.sort(key=_line)
-    own = sorted((line for line in softib if line not in listed), key=_line)
-    return ConfigCheck(name, "opensm.conf", tuple(opensm), tuple(own))
+    others = sorted((line for line in softib if line not in listed), key=_line)
+    return ConfigCheck(name, "opensm.conf", tuple(opensm), tuple(others))
 
 
 def _line(remark: str) -> float:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from softib.api.arguments import Suggests
@@ -27,7 +25,6 @@ class Exporter(Suggests):
     ``names``: ``treydock`` or ``guilbaults``, whose metric names and labels ports get. ``window``:
     seconds that error ratios are from at most. ``history``: keep every interval as Parquet in this
     directory for ``keep_days`` days (0: for ever). ``in_flight``: requests at one device at a time.
-    ``to``: ``NAME=TARGET`` of exporters of installed packages, which take every round too.
     What was seen and is down stays in the metrics for ``keep_days`` days too, or until
     :meth:`forget`. Raises :class:`InputError` for a source, name or port that cannot be used,
     :class:`MissingLibrary` without the extra ``monitor``.
@@ -45,11 +42,9 @@ class Exporter(Suggests):
         history: str | os.PathLike[str] | None = None,
         keep_days: float = 30.0,
         in_flight: int = 4,
-        to: Sequence[str] = (),
         notice: Notice = warn,
     ):
         from softib.monitor.exporter.names import SCHEMES
-        from softib.monitor.exporter.round_exporter import open_exporters
         from softib.monitor.exporter.service import ExporterService
         from softib.monitor.history import History
         from softib.monitor.opening import open_source
@@ -58,12 +53,8 @@ class Exporter(Suggests):
         if names not in SCHEMES:
             raise InputError(f"names={names!r}: give one of {', '.join(SCHEMES)}")
         kept = None if history is None else History(history, keep_days)
-        with ExitStack() as undo:
-            sinks = open_exporters(source, to)
-            for sink in sinks:
-                undo.callback(sink.close)
-            opened = open_source(source)
-            undo.callback(opened.close)
+        opened = open_source(source)
+        try:
             self._service: ExporterService = ExporterService(
                 opened,
                 address=address,
@@ -74,10 +65,11 @@ class Exporter(Suggests):
                 history=kept,
                 pace=Pace(most=in_flight),
                 keep_s=keep_days * 86400,
-                sinks=sinks,
                 notice=notice,
             )
-            undo.pop_all()
+        except BaseException:
+            opened.close()
+            raise
         self.source, self.address = source, address
 
     @property
@@ -127,6 +119,14 @@ class Exporter(Suggests):
         if not 1 <= len(files) <= 2:
             raise InputError(f"{counted(len(files), 'file')}; give one, or two of different times")
         return text_of_files([os.fspath(f) for f in files], names, None if fabric is None else os.fspath(fabric))
+
+    def export_to(self, *targets: str) -> None:
+        """Hand every round from now on to exporters of installed packages too, each as
+        ``NAME=TARGET``. Raises :class:`InputError` for one that no package has, or that cannot be
+        opened."""
+        from softib.monitor.exporter.round_exporter import open_exporters
+
+        self._service.sinks += open_exporters(self.source, targets)
 
     def expect(self, file: str | os.PathLike[str]) -> None:
         """Devices and cables of a plan or a discovery must be there: they are down until they are

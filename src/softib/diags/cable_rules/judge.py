@@ -24,7 +24,7 @@ from softib.diags.cable_rules.thresholds import load_thresholds
 from softib.diags.finding import Finding, Severity
 from softib.diags.observations import ForwardingTables, Observations
 from softib.plural import counted
-from softib.routing.parts import components
+from softib.routing.graph import components
 
 __all__ = ["JobsOn", "judge", "with_isolation", "with_jobs"]
 

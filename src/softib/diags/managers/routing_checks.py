@@ -11,7 +11,7 @@ import numpy as np
 from softib.diags.context import Context
 from softib.diags.finding import Finding, Location, Severity, code, finding
 from softib.plural import counted, plural
-from softib.routing.parts import components
+from softib.routing.graph import components
 from softib.routing.proof.reach import cas_of
 
 UNREACHABLE_PAIRS = code(

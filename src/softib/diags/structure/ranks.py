@@ -12,7 +12,7 @@ import numpy as np
 
 from softib.diags.labels import Labels
 from softib.diags.view import FabricView
-from softib.routing.parts import components
+from softib.routing.graph import components
 
 __all__ = ["TREES", "UNTIERED", "count_tiers", "ranks", "tier_name", "tier_text"]
 

@@ -38,7 +38,7 @@ class Client:
     """A connected program. ``classes`` (uint8[256]) are the management classes it has sent so far.
 
     Sending never blocks: what the receiver's queue (10 datagrams, net.unix.max_dgram_qlen) does not
-    take waits in ``queue``. ``gone``: the program does not exist any more.
+    take waits in ``queue``. ``lost``: the program does not exist any more.
     """
 
     waits_forever = True
@@ -58,7 +58,7 @@ class Client:
         self.number, self.port, self.sock = number, port, sock
         self.peer, self.source, self.name, self.pid = peer, source, name, pid
         self.issm = False
-        self.gone = False
+        self.lost = False
         self.classes = np.zeros(256, np.uint8)
         if sock.family == socket.AF_UNIX and (served := SERVERS.get(command_name(pid))):
             self.classes[served] = 1
@@ -67,7 +67,7 @@ class Client:
     @property
     def closed(self) -> bool:
         """Its socket refused, or no program has its address any more."""
-        return self.gone or self.queue.broken
+        return self.lost or self.queue.broken
 
     def takes(self, mad: np.ndarray) -> bool:
         """True when the program can handle this MAD that it did not ask for, or this answer to its
@@ -99,7 +99,7 @@ class Client:
             except BlockingIOError:
                 break
             except OSError:
-                self.gone = True
+                self.lost = True
                 break
             if got == FRAME_SIZE:
                 n += 1

@@ -84,7 +84,7 @@ class IbsimServer:
         if now_ps >= self._check_at_ps:
             self._check_at_ps = now_ps + CHECK_PS
             for client in self.clients.values():
-                client.gone |= not self.sockets.is_held(client.peer)
+                client.lost |= not self.sockets.is_held(client.peer)
         for client in list(self.clients.values()):
             if client.closed:
                 self.drop(client)
@@ -109,7 +109,7 @@ class IbsimServer:
                     self.serve(client)
             except Exception:
                 self.router.report_bug(f"serving pid {client.pid}")
-                client.gone = True
+                client.lost = True
 
         return ready
 

@@ -25,7 +25,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["MARK", "RANK_VARIABLES", "Job", "Watch", "communicates", "job_of", "tuned"]
+__all__ = ["MARK", "RANK_VARIABLES", "HcaTraffic", "JobRank", "communicates", "job_rank", "tuned"]
 
 
 RANK_VARIABLES = (
@@ -41,20 +41,20 @@ that is there counts."""
 
 
 @dataclass(frozen=True)
-class Job:
+class JobRank:
     """``rank`` of ``size`` (0: unknown)."""
 
     rank: int
     size: int
 
 
-def job_of(environment: Mapping[str, str]) -> Job | None:
+def job_rank(environment: Mapping[str, str]) -> JobRank | None:
     """What the launcher passes; None where there is none."""
     for rank, size in RANK_VARIABLES:
         if (text := environment.get(rank, "")).isdecimal():
             number = environment.get(size, "")
             if number.isdecimal() or rank != "RANK":  # a name that anybody may use for anything
-                return Job(int(text), int(number) if number.isdecimal() else 0)
+                return JobRank(int(text), int(number) if number.isdecimal() else 0)
     return None
 
 
@@ -123,7 +123,7 @@ def communicates(program: Path, command: Sequence[str], environment: Mapping[str
     launcher of ranks that does not attach them itself, or a program linked with UCX or libfabric?
     Others may well have nothing to send, and their silence is no news; so is that of ``ucx_info``,
     and of ``--help``."""
-    job = job_of(environment)
+    job = job_rank(environment)
     if job is not None:
         return job.rank == 0 and job.size > 1
     if any(word in ASKING for word in command[1:]) or "info" in program.name:
@@ -135,7 +135,7 @@ def communicates(program: Path, command: Sequence[str], environment: Mapping[str
     return False
 
 
-class Watch:
+class HcaTraffic:
     """Counts what the ports of ``view`` send and receive between :meth:`begin` and :meth:`line`.
     ``refresh`` makes the view's files true."""
 
@@ -151,7 +151,7 @@ class Watch:
         moved = self._octets() - self.before
         if environment.get(QUIET) == "1" or moved >= NOTHING:
             return None
-        who = _who(job_of(environment), place)
+        who = _who(job_rank(environment), place)
         ours = environment.get(MARK, "").split()  # of a softib run around this one
         theirs = [n for n in CHOOSING if n in environment and n not in ours]
         if not tuned:
@@ -176,5 +176,5 @@ class Watch:
         return total
 
 
-def _who(job: Job | None, place: str) -> str:
+def _who(job: JobRank | None, place: str) -> str:
     return f"on {place} the program" if job is None else f"rank {job.rank} of {job.size} on {place}"

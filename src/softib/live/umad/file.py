@@ -26,7 +26,7 @@ from softib.live.umad.wire import HEAD_SIZE, MESSAGE_SIZE
 from softib.live.unix_server import SendQueue
 from softib.mad.batch import MadBatch
 
-__all__ = ["Ancillary", "IssmFile", "Pending", "RmppPayload", "UmadFile", "tid_of"]
+__all__ = ["Ancillary", "IssmFile", "PendingRequest", "RmppPayload", "UmadFile", "tid_of"]
 
 TRAP_REPRESS = int(Method.TRAP_REPRESS)
 """The answer to a trap has no response bit; a kernel takes it for one all the same."""
@@ -65,7 +65,7 @@ class Ancillary:
 
 
 @dataclass
-class Pending:
+class PendingRequest:
     """A request that waits for its answer: the message as it was written, and how often it may
     still be sent."""
 
@@ -105,7 +105,7 @@ class UmadFile:
         self.classes = np.zeros(256, np.uint8)
         self.table = AgentTable()
         self.queue = SendQueue(sock, selector, QUEUE_LIMIT)
-        self.pending: dict[int, Pending] = {}
+        self.pending: dict[int, PendingRequest] = {}
         self.announced = 0
         """RMPP messages that were announced and have not come yet."""
         self.answered: list[int] | None = None
@@ -196,7 +196,7 @@ class UmadFile:
 
     # -- its end --
 
-    def time_out(self, tid: int, waited: Pending) -> None:
+    def time_out(self, tid: int, waited: PendingRequest) -> None:
         """The program's request comes back with ETIMEDOUT."""
         message = np.frombuffer(waited.message.ljust(MESSAGE_SIZE, b"\0"), np.uint8).copy()
         message[:HEAD_SIZE].view(np.uint32)[1] = TIMED_OUT

@@ -22,7 +22,7 @@ from softib.live.exchange_kernels import SENT
 from softib.live.ibsim.server import PUMP_WAIT_MS, ROUNDS
 from softib.live.mad_router import BATCH, PUMP_ROUNDS, PUMP_ROUNDS_ALONE, MadRouter
 from softib.live.umad.agents import AGENTS
-from softib.live.umad.file import Ancillary, IssmFile, Pending, RmppPayload, UmadFile, tid_of
+from softib.live.umad.file import Ancillary, IssmFile, PendingRequest, RmppPayload, UmadFile, tid_of
 from softib.live.umad.grh import routes_of
 from softib.live.umad.kernels import CLOSED, LEFT, SPECIAL, read_messages, umad_pump, write_messages
 from softib.live.umad.wire import HEAD_SIZE, MESSAGE_SIZE, buffers_of, constant, types
@@ -231,7 +231,7 @@ class UmadRequests:
             old.payload.drop()
         head = np.frombuffer(message, types()["softib_umad_head"], 1)[0]
         timeout_ps = int(head["timeout_ms"]) * MS_PS
-        waits = Pending(
+        waits = PendingRequest(
             message, payload.keep() if payload else None, timeout_ps, int(head["retries"]), now_ps + timeout_ps
         )
         file.pending[tid] = waits
@@ -257,7 +257,7 @@ class UmadRequests:
             if waits.payload is not None:
                 waits.payload.drop()
 
-    def _retry(self, file: UmadFile, tid: int, waits: Pending, now_ps: int) -> None:
+    def _retry(self, file: UmadFile, tid: int, waits: PendingRequest, now_ps: int) -> None:
         self._in[0, : len(waits.message)] = np.frombuffer(waits.message, np.uint8)
         self._sizes[0] = len(waits.message)
         self._handle(file, 1, waits.payload)

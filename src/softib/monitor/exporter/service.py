@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -54,7 +54,6 @@ class ExporterService:
         history: History | None = None,
         pace: Pace | None = None,
         keep_s: float = 0.0,
-        sinks: Sequence[RoundSink] = (),
         notice: Callable[[str], None] = lambda line: None,
     ):
         try:
@@ -65,10 +64,11 @@ class ExporterService:
         self.watch = Watch(opened, pace, keep=1)
         self.seen = SeenPorts(opened.memory, keep_s, notice)
         self._standing = b""
-        self._sinks = list(sinks)
+        self.sinks: list[RoundSink] = []
+        """Where every round goes beside the metrics."""
         if history is not None:
             history.claim(self.watch.ports)
-            self._sinks.append(self._history_sink(history))
+            self.sinks.append(self.history_sink(history))
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._text, self._text_of = b"", -1
@@ -112,7 +112,7 @@ class ExporterService:
         for thread in self._threads:
             thread.join(30)
         self.watch.opened.close()
-        for sink in self._sinks:
+        for sink in self.sinks:
             try:
                 sink.close()
             except SoftibError as error:
@@ -167,7 +167,7 @@ class ExporterService:
                 self.watch.poller.hurried = bool(self.seen.down())
             self._text = self._ports.text(one.reading, interval, self._ratios, self.seen) + self._standing
             self._last_s = time.monotonic()
-        for sink in self._sinks:
+        for sink in self.sinks:
             self._hand_over(sink, one.targets.ports, one.reading)
 
     def _hand_over(self, sink: RoundSink, ports: ObservedPorts, reading: Reading) -> None:
@@ -182,7 +182,9 @@ class ExporterService:
         else:
             sink.failing = False
 
-    def _history_sink(self, history: History) -> RoundSink:
+    def history_sink(self, history: History) -> RoundSink:
+        """The place of ``history`` among :attr:`sinks`: it keeps intervals, and rounds of the manager."""
+
         def take(ports: ObservedPorts, reading: Reading, interval: Interval | None) -> None:
             if interval is not None:
                 history.append(ports, interval)

@@ -1,10 +1,10 @@
 """The aggregation manager: builds trees over the aggregation nodes of a subnet, writes them by MADs
 of class 0x0b, and gives jobs a tree.
 
-All layouts of that class are softib's own (:mod:`softib.iba.vendor.sharp`), so this manager knows softib's
-devices alone. A node whose part changed gets all of it again: its QPs are taken back (which ends
-its trees), reserved, connected, and named in its trees, in that order; a node whose part stayed is
-left alone. The class is addressed by LID, so it comes last in a sweep.
+All layouts of that class are softib's own (:mod:`softib.iba.vendor.sharp`), so this manager knows
+softib's devices alone. A node whose part changed gets all of it again: its QPs are taken back
+(which ends its trees), reserved, connected, and named in its trees, in that order; a node whose
+part stayed is left alone. The class is addressed by LID, so it comes last in a sweep.
 """
 
 from __future__ import annotations

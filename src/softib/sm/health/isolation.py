@@ -23,17 +23,14 @@ from softib.iba.notice import Notice, TrapPortThreshold
 from softib.iba.smp import PortInfo
 from softib.mad.smp_requests import RequestQueue
 from softib.mad.transactor import NEVER_PS
-from softib.sm.database import Database
+from softib.sm.database import Database, Location
 from softib.sm.managers.link_mgr import unchanged
 from softib.sm.options.softib_options import FlapConfig
 
 __all__ = ["BabblingPorts", "FlappingPorts", "fallen_links"]
 
-Place = tuple[int, int]
-"""(NodeGUID, portnum) of a switch port."""
 
-
-def fallen_links(before: Database, db: Database) -> list[Place]:
+def fallen_links(before: Database, db: Database) -> list[Location]:
     """Switch ports whose link was ACTIVE in the sweep before and is not: one end a cable, by the
     cables of before."""
     was = np.flatnonzero((before.port_state() == PortState.ACTIVE) & before.external & (before.port_peer >= 0))
@@ -52,12 +49,12 @@ class FlappingPorts:
     then :meth:`queue` when :meth:`due_ps` is over."""
 
     def __init__(self) -> None:
-        self.isolated: dict[Place, int] = {}
-        self._why: dict[Place, str] = {}
-        self._falls: dict[Place, list[int]] = {}
-        self._out: list[Place] = []
+        self.isolated: dict[Location, int] = {}
+        self._why: dict[Location, str] = {}
+        self._falls: dict[Location, list[int]] = {}
+        self._out: list[Location] = []
 
-    def fell(self, locations: list[Place], config: FlapConfig | None, now_ps: int) -> None:
+    def fell(self, locations: list[Location], config: FlapConfig | None, now_ps: int) -> None:
         """These links fell."""
         if config is None or not config.threshold:
             return
@@ -70,7 +67,7 @@ class FlappingPorts:
                 del self._falls[location]
                 self.take_out(location, now_ps + config.pause_ps, "its link fell again and again")
 
-    def take_out(self, location: Place, until_ps: int, why: str) -> None:
+    def take_out(self, location: Location, until_ps: int, why: str) -> None:
         """Isolate this port until then."""
         if location not in self.isolated:
             self.isolated[location], self._why[location] = until_ps, why
@@ -140,7 +137,7 @@ class BabblingPorts:
         self._times.clear()
 
 
-def _switch_port(db: Database, lid: int, portnum: int) -> Place | None:
+def _switch_port(db: Database, lid: int, portnum: int) -> Location | None:
     """The switch port to take out for port ``portnum`` (0: its own) of the device with ``lid``; of
     the two ends of a cable the nearer one."""
     ends = np.flatnonzero((db.port_lid == lid) & (lid > 0))
@@ -158,4 +155,4 @@ def _switch_port(db: Database, lid: int, portnum: int) -> Place | None:
     choices = sorted((p for p in (port, peer) if db.external[p]), key=hops)
     if not choices:
         return None
-    return int(db.node_guid[db.port_node[choices[0]]]), int(db.port_num[choices[0]])
+    return db.location(choices[0])

@@ -19,7 +19,7 @@ from softib.iba.smp import METHOD_AT, STATUS_AT, TID_AT
 from softib.mad.batch import MadBatch
 from softib.mad.smp_requests import MAX_HOPS, RequestQueue
 from softib.mad.transactor import NEVER_PS, Transactor
-from softib.sm.database import Database
+from softib.sm.database import Database, Location
 from softib.sm.managers.mkeys import MKeys
 
 __all__ = ["SilentPorts"]
@@ -28,8 +28,6 @@ LONGEST = 256
 """Timeouts between two questions at most (51 s with OpenSM's 200 ms)."""
 FIRST_TID = 1 << 31
 """Answers are distinguished from those to a sweep's requests by their TransactionID."""
-Place = tuple[int, int]
-"""(NodeGUID, portnum)."""
 
 
 @dataclass
@@ -44,13 +42,13 @@ class SilentPorts:
 
     def __init__(self, window: int, timeout_ps: int, retries: int):
         self.timeout_ps, self.retries = timeout_ps, retries
-        self.ports: dict[Place, _Silence] = {}
+        self.ports: dict[Location, _Silence] = {}
         self._transactor = Transactor(window, timeout_ps, 0, FIRST_TID)
-        self._queried: list[Place] = []
-        self.answering: set[Place] = set()
+        self._queried: list[Location] = []
+        self.answering: set[Location] = set()
         """Places where a device answered since the last sweep found none there."""
-        self._timed_out: dict[Place, int] = {}
-        """Place → TransactionID of its last question that was given up."""
+        self._timed_out: dict[Location, int] = {}
+        """Location → TransactionID of its last question that was given up."""
 
     @property
     def young(self) -> bool:
@@ -62,7 +60,7 @@ class SilentPorts:
         """A sweep ended, in which ``ports`` (rows) were asked in vain."""
         before, self.ports = self.ports, {}
         for port in ports:
-            place = int(db.node_guid[db.port_node[port]]), int(db.port_num[port])
+            place = db.location(port)
             held = before.get(place)
             questions = 1 if held is None else held.questions + 1
             self.ports[place] = _Silence(questions, now_ps + self._pause(questions))
@@ -82,7 +80,7 @@ class SilentPorts:
     def answers(self, now_ps: int, inbox: MadBatch | None) -> tuple[MadBatch | None, set[int]]:
         """Take the answers out of ``inbox``; returns the rest, and the NodeGUIDs of the switches
         that they came through."""
-        answering: set[Place] = set()
+        answering: set[Location] = set()
         if inbox is not None and (self._transactor.busy or self._timed_out):
             replies = inbox.mad[:, TID_AT + 4] >= FIRST_TID >> 24
             if replies.any():
@@ -99,7 +97,7 @@ class SilentPorts:
         self.answering |= answering
         return inbox, {guid for guid, _ in answering}
 
-    def _after_timeout(self, answers: MadBatch) -> set[Place]:
+    def _after_timeout(self, answers: MadBatch) -> set[Location]:
         """Places whose question was given up, and is answered now."""
         tids = np.ascontiguousarray(answers.mad[:, TID_AT + 4 : TID_AT + 8]).view(">u4")[:, 0].tolist()
         good = (answers.mad[:, METHOD_AT] >= RESPONSE_BIT) & (answers.mad[:, STATUS_AT] & 0x7F == 0)
@@ -120,7 +118,7 @@ class SilentPorts:
         batch, deadline_ps = self._transactor.send(now_ps)
         return batch, min([deadline_ps, *(s.next_ps for s in self.ports.values())], default=NEVER_PS)
 
-    def _ask(self, db: Database, mkeys: MKeys, due: list[Place], now_ps: int) -> None:
+    def _ask(self, db: Database, mkeys: MKeys, due: list[Location], now_ps: int) -> None:
         ports, tags = [], []
         for place in due:
             silence = self.ports[place]

@@ -89,7 +89,7 @@ def _by_sl(bits: int) -> Callable[[str], dict[int, int]]:
             values[sl] = value
         return values
 
-    read.__doc__ = f"SL and value, such as 0 {(1 << bits) - 1} (several: with commas)"
+    read.__doc__ = f"SL and value, for example 0 {(1 << bits) - 1} (several: with commas)"
     return read
 
 

@@ -17,7 +17,6 @@ from fnmatch import fnmatchcase
 import numpy as np
 
 from softib.iba.constants import CapMask2, PhysState, SmpAttr
-from softib.iba.devices import MELLANOX, MELLANOX_PARTS
 from softib.iba.smp import MlnxExtPortInfo, PortInfo, PortInfoExtended
 from softib.mad.smp_requests import RequestQueue
 from softib.sm.database import Database
@@ -91,7 +90,7 @@ class LinkPolicyManager:
         for i in np.flatnonzero(differ).tolist():
             port, goal = int(rows[i]), (int(width[i]), int(speed[i]))
             port = port if db.external[port] else int(peer[i])
-            place = int(db.node_guid[db.port_node[port]]), int(db.port_num[port])
+            place = db.location(port)
             if self.trained.get(place) == goal:
                 self.notes.append(
                     f"{db.port_name(port)}: its link was trained again, and still differs from the link policy"
@@ -166,16 +165,15 @@ class LinkExtensions:
         """(attribute, ports that have it and of which something is wanted)."""
         db = self.db
         node = db.port_node
-        mellanox = (db.vendor_id[node] == MELLANOX) | np.isin(db.device_id[node], list(MELLANOX_PARTS))
         end = np.where(db.is_switch[node], db.node_base[node], np.arange(db.n_ports))
         extended = PortInfo.cap_mask2.get(db.port_info[end]) & int(CapMask2.PORT_INFO_EXT) > 0
         return [
-            (EXTENDED, np.flatnonzero((self.fdr10 > 0) & mellanox)),
+            (EXTENDED, np.flatnonzero((self.fdr10 > 0) & db.is_mellanox[node])),
             (FEC, np.flatnonzero((self.fec > 0) & extended)),
         ]
 
     def _key(self, port: int, attr: int) -> tuple[int, int, int]:
-        return int(self.db.node_guid[self.db.port_node[port]]), int(self.db.port_num[port]), attr
+        return *self.db.location(port), attr
 
     def ask(self, queue: RequestQueue) -> None:
         """Put a Get for each port of which it is not known. Tags are ports."""

@@ -201,7 +201,7 @@ def _definitions(text: str) -> list[tuple[int, str, bool]]:
 def _partition(text: str, before: list[Partition], where: str) -> Partition:
     head, colon, body = text.partition(":")
     if not colon:
-        raise InputError(f"{where}: no ':' between the partition and its ports; write such as storage=0x10 : ALL ;")
+        raise InputError(f"{where}: no ':' between the partition and its ports; use for example storage=0x10 : ALL ;")
     fields = [w.strip() for w in head.split(",")]
     name, _, number = (w.strip() for w in fields[0].partition("="))
     if not number and name[:1].isdigit():  # nothing but a P_Key
@@ -267,7 +267,7 @@ def _groups(
         mgid_pkey = int.from_bytes(mgid[4:6], "big")
         if mgid_pkey and mgid_pkey & 0x7FFF != partition.pkey:
             raise InputError(
-                f"{where}: the MGID has P_Key {mgid_pkey:#x} and the partition {partition.pkey:#x}; write zeros there"
+                f"{where}: the MGID has P_Key {mgid_pkey:#x} and the partition {partition.pkey:#x}; set it to 0"
             )
         mgid = mgid[:4] + (partition.pkey | 0x8000).to_bytes(2, "big") + mgid[6:]
         group_flags["qkey"] = group_flags.get("qkey") or IPOIB_QKEY
@@ -332,7 +332,7 @@ def _mgid(text: str, where: str) -> bytes:
     try:
         mgid = ipaddress.IPv6Address(text).packed
     except ValueError:
-        raise InputError(f"{where}: {text!r} is no MGID; write it as an IPv6 address, such as ff12:401b::1") from None
+        raise InputError(f"{where}: {text!r} is no MGID; use an IPv6 address, for example ff12:401b::1") from None
     if mgid[0] != 0xFF:
         raise InputError(f"{where}: {text} is no multicast GID; those begin with ff")
     return mgid

@@ -121,17 +121,13 @@ class PkeyManager:
         """Queue a Get for every block that is not known."""
         port, _, modifier = self._rows()
         unknown = np.ones(len(port), bool)
-        for i, place in enumerate(self._port_keys() if self.tables else ()):
+        for i, place in enumerate(self.db.locations(self.ports) if self.tables else ()):
             held = self.tables.get(place)
             rows = slice(int(self._first[i]), int(self._first[i] + self.blocks[i]))
             if held is not None and len(held) == self.blocks[i]:
                 self._held[rows], unknown[rows] = held, False
         tags = np.flatnonzero(unknown)
         queue.get(SmpAttr.PKEY_TABLE, self.db.port_route[port[tags]], tags, modifier[tags])
-
-    def _port_keys(self) -> list[tuple[int, int]]:
-        db = self.db
-        return list(zip(db.node_guid[db.port_node[self.ports]].tolist(), db.port_num[self.ports].tolist(), strict=True))
 
     def heard(self, tags: np.ndarray, data: np.ndarray) -> None:
         """Blocks as they are (uint8[n, 64])."""
@@ -156,7 +152,7 @@ class PkeyManager:
             if key not in arrangements:  # most ports are alike
                 arrangements[key] = self._arranged(held, membership, port)
             wanted[rows] = arrangements[key].reshape(-1, PKEY_BLOCK)
-        for i, where in enumerate(self._port_keys()):
+        for i, where in enumerate(self.db.locations(self.ports)):
             self.tables[where] = wanted[int(self._first[i]) : int(self._first[i] + self.blocks[i])]
         changed = np.flatnonzero((wanted != self._held).any(axis=1))
         port, _, modifier = self._rows()

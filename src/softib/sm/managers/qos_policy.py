@@ -212,7 +212,7 @@ def parse_policy(text: str, name: str = "qos-policy.conf") -> QosPolicy:
             elif line == _SECTIONS.get(section):
                 block, fields = line, {}
             else:
-                raise r.wrong(f"{line!r} is not part of {section}; write {_SECTIONS[section]} or end-{section}")
+                raise r.wrong(f"{line!r} is not part of {section}; use {_SECTIONS[section]} or end-{section}")
         elif line in (*_SECTIONS, "qos-ulps", "qos-setup"):
             section = line
         else:
@@ -262,7 +262,7 @@ def _ulp(r: _Reader, line: str) -> None:
             return
         r.ulps.append(replace(_ulp_rule(r, kind, limit), level=f"sl {sl}"))
     except ValueError:
-        raise r.wrong(f"{line[:60]!r} is no rule of qos-ulps; write such as 'any, service-id 0x6234 : 6'") from None
+        raise r.wrong(f"{line[:60]!r} is no rule of qos-ulps; use for example 'any, service-id 0x6234 : 6'") from None
 
 
 def _ulp_rule(r: _Reader, kind: str, limit: str) -> MatchRule:

@@ -14,7 +14,6 @@ import numpy as np
 
 from softib.errors import InputError
 from softib.iba.constants import NodeType, SmpAttr
-from softib.iba.devices import MELLANOX, MELLANOX_PARTS
 from softib.iba.vendor.router import ADJACENT_BLOCK, NEXT_HOP_BLOCK, SITE_LOCAL, AdjacentSubnet, NextHop, RouterInfo
 from softib.mad.smp_requests import RequestQueue
 from softib.sm.database import Database
@@ -48,8 +47,8 @@ def parse_prefix_routes(text: str, name: str) -> tuple[PrefixRoute, ...]:
         numbers = [_number(word) for word in fields]
         if len(fields) != 2 or -1 in numbers:
             raise InputError(
-                f"{name}:{number}: {' '.join(fields)[:60]!r} is no prefix route; write a prefix and a router's "
-                f"PortGUID, such as "
+                f"{name}:{number}: {' '.join(fields)[:60]!r} is no prefix route; use a prefix and a router's "
+                f"PortGUID, for example "
                 "0xfec0000000000002 0x0002c90300000001, or * for any"
             )
         routes.append(PrefixRoute(numbers[0], numbers[1]))
@@ -84,9 +83,8 @@ class RouterTables:
 
     def ports(self, db: Database) -> np.ndarray:
         """Ports of routers that may know the attributes, and have a link."""
-        node = db.port_node
-        mellanox = (db.vendor_id[node] == MELLANOX) | np.isin(db.device_id[node], list(MELLANOX_PARTS))
-        ports: np.ndarray = np.flatnonzero((db.node_type[node] == NodeType.ROUTER) & mellanox & db.has_port_info)
+        routers = (db.node_type == NodeType.ROUTER) & db.is_mellanox
+        ports = np.flatnonzero(routers[db.port_node] & db.has_port_info)
         return ports[np.isin(ports, db.end_ports())]
 
     # -- a sweep --

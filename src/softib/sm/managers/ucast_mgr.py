@@ -14,7 +14,7 @@ from softib.iba.smp import SwitchInfo
 from softib.mad.smp_requests import RequestQueue
 from softib.routing.engine import RouteOptions, Routing, route
 from softib.routing.graph import PortColumns, SwitchGraph
-from softib.routing.proof.proven_tables import ProvenTables
+from softib.routing.proof.reach import ProvenTables
 from softib.sm.database import Database
 from softib.sm.managers import link_mgr
 from softib.sm.managers.ucast_cache import EndLocations, with_absent

@@ -195,7 +195,9 @@ def read_guids(path: str, groups: Sequence[str] = (), named: list[str] | None = 
         except ValueError:
             guid = -1
         if not 0 < guid < 1 << 64:
-            raise InputError(f"{path}:{number}: {fields[0]!r} is no GUID; write one a line, such as 0x0002c90300000001")
+            raise InputError(
+                f"{path}:{number}: {fields[0]!r} is no GUID; use one per line, for example 0x0002c90300000001"
+            )
         guids.append(guid)
     return tuple(guids)
 

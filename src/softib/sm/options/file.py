@@ -204,4 +204,4 @@ def read_value(key: str, text: str, where: str) -> Any:
     try:
         return read(text)
     except ValueError:
-        raise InputError(f"{where} {text[:40]!r} is not possible; write {read.__doc__}") from None
+        raise InputError(f"{where} {text[:40]!r} is not possible; use {read.__doc__}") from None

@@ -45,8 +45,13 @@ ALL_WIDTHS, ALL_SPEEDS, ALL_EXT, EXT_NONE = 255, 15, 31, 30
 """OpenSM's values for: what the port supports, and for no extended speed."""
 
 
-VALUES_OF = {"width": tuple(WIDTHS), "speed": tuple(SPEEDS), "fec": tuple(FEC_MODES), "fdr10": ("on", "off")}
-"""Keys of a rule and their values."""
+VALUES_OF: dict[str, dict[str, tuple[str, int]]] = {
+    "width": {name: ("width", bit) for name, bit in WIDTHS.items()},
+    "speed": SPEEDS,
+    "fec": {name: ("fec", bit) for name, bit in FEC_MODES.items()},
+    "fdr10": {"on": ("fdr10", FDR10_ON), "off": ("fdr10", FDR10_OFF)},
+}
+"""Key of a rule → its values, and the component and bit that each sets."""
 
 
 @dataclass(frozen=True)
@@ -122,28 +127,21 @@ def _rule(tokens: list[str]) -> LinkRule:
         first, _, last = part.partition("-")
         ends = whole_number(first), whole_number(last or first)
         if ends[0] is None or ends[1] is None or ends[1] > MAX_SWITCH_PORTS:
-            raise ValueError(f"{tokens[0]!r}: {part!r} is no port; write leaf-3[1-4,9]")
+            raise ValueError(f"{tokens[0]!r}: {part!r} is no port; use leaf-3[1-4,9]")
         portnums |= set(range(ends[0], ends[1] + 1))
     fields: dict[str, Any] = {"width": 0, "speed": 0, "ext": 0, "ext2": 0, "fec": 0, "fdr10": 0}
     for word in tokens[1:]:
         key, _, values = word.partition("=")
         if key not in VALUES_OF or not values:
-            raise ValueError(f"{word!r} is not possible; write width=1x,4x or speed=QDR,EDR or fec=rs,none or fdr10=on")
+            raise ValueError(f"{word!r} is not possible; use width=1x,4x or speed=QDR,EDR or fec=rs,none or fdr10=on")
         for value in values.split(","):
-            if key == "width" and value.lower() in WIDTHS:
-                fields["width"] |= WIDTHS[value.lower()]
-            elif key == "fec" and value.lower() in FEC_MODES:
-                fields["fec"] |= FEC_MODES[value.lower()]
-            elif key == "fdr10" and value.lower() in ("on", "off") and not fields["fdr10"]:
-                fields["fdr10"] = FDR10_ON if value.lower() == "on" else FDR10_OFF
-            elif key == "speed" and value.upper() in SPEEDS:
-                component, bit = SPEEDS[value.upper()]
-                fields[component] |= bit
-            else:
-                raise ValueError(f"{value!r} is no {key}; write {', '.join(VALUES_OF[key])}")
+            component, bit = VALUES_OF[key].get(value.upper() if key == "speed" else value.lower(), ("", 0))
+            if not component or (key == "fdr10" and fields["fdr10"]):
+                raise ValueError(f"{value!r} is no {key}; use {', '.join(VALUES_OF[key])}")
+            fields[component] |= bit
         if key == "speed":  # speeds are one list: a component that it does not name is off
             fields["speed"] = fields["speed"] or 1
             fields["ext"] = fields["ext"] or EXT_NONE
     if len(tokens) < 2:
-        raise ValueError(f"{tokens[0]!r} says nothing; write width=…, speed=…, fec=… or fdr10=… behind it")
+        raise ValueError(f"{tokens[0]!r} says nothing; add width=…, speed=…, fec=… or fdr10=…")
     return LinkRule(node, frozenset(portnums), **fields)

@@ -20,12 +20,14 @@ __all__ = ["KINDS", "QOS_OPTIONS", "PortQos", "QosConfig", "QosTables", "qos_con
 KINDS = ("ca", "sw0", "swe", "rtr")
 MAX_DATA_VL, VL_ARB_ENTRIES = 14, 64
 DROP = 15
-DEFAULT_HIGH_LIMIT = 0
-DEFAULT_HIGH = ((0, 4), *((vl, 0) for vl in range(1, 15)))
-DEFAULT_LOW = ((0, 0), *((vl, 4) for vl in range(1, 15)))
-DEFAULT_SL2VL = (*range(15), 7)
-"""OpenSM's (osm_base.h, OSM_DEFAULT_QOS_…): VL 0 alone has high priority, the others share what is
-left."""
+DEFAULTS: dict[str, Any] = {
+    "high_limit": 0,
+    "vlarb_high": ((0, 4), *((vl, 0) for vl in range(1, 15))),
+    "vlarb_low": ((0, 0), *((vl, 4) for vl in range(1, 15))),
+    "sl2vl": (*range(15), 7),
+}
+"""OpenSM's (osm_base.h, OSM_DEFAULT_QOS_…): VL 0 alone has high priority, the others share the
+rest."""
 
 
 @dataclass(frozen=True)
@@ -59,19 +61,8 @@ class QosConfig:
     def tables(self, kind: str) -> QosTables:
         """Tables of ``kind`` (one of KINDS)."""
         local = dict(self.kinds).get(kind, PortQos())
-
-        def pick(name: str, default: Any) -> Any:
-            for stated in (getattr(local, name), getattr(self.every, name)):
-                if stated is not None:
-                    return stated
-            return default
-
-        return QosTables(
-            pick("high_limit", DEFAULT_HIGH_LIMIT),
-            pick("vlarb_high", DEFAULT_HIGH),
-            pick("vlarb_low", DEFAULT_LOW),
-            pick("sl2vl", DEFAULT_SL2VL),
-        )
+        stated = {n: value for port in (self.every, local) for n, value in vars(port).items() if value is not None}
+        return QosTables(**{**DEFAULTS, **stated})
 
 
 def _limit(text: str) -> int | None:

@@ -1,5 +1,5 @@
-"""Transfer of records: their MADs (:mod:`softib.iba.replication` has the layout), the master that
-sends them, and the standby's copy.
+"""Transfer of records: their MADs (:mod:`softib.iba.vendor.replication` has the layout), the master
+that sends them, and the standby's copy.
 
 A standby that asks gets a full copy, then what changed; each MAD counts once and in order, whatever
 is lost or comes twice.

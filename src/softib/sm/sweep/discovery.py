@@ -325,8 +325,7 @@ class Discovery:
         """Return those of ports ``rows`` behind which no device is known to answer."""
         if not self.answering:
             return list(rows.tolist())
-        db = self.db
-        locations = zip(db.node_guid[db.port_node[rows]].tolist(), db.port_num[rows].tolist(), strict=True)
+        locations = self.db.locations(rows)
         return [port for port, place in zip(rows.tolist(), locations, strict=True) if place not in self.answering]
 
     def _duplicate(self, tags: np.ndarray, nodes: np.ndarray) -> None:

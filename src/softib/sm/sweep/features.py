@@ -110,9 +110,8 @@ class Features:
 
     def _read_pkeys(self) -> None:
         if self.config.partitions is not None:
-            db, fresh = self.database, np.flatnonzero(self.fresh)
-            self.stores.forget_ports(db.node_guid[db.port_node[fresh]], db.port_num[fresh])
-            self._pkeys = PkeyManager(db, self.config, self.stores.pkeys)
+            self.stores.forget_ports(self.database.locations(np.flatnonzero(self.fresh)))
+            self._pkeys = PkeyManager(self.database, self.config, self.stores.pkeys)
             self._pkeys.ask(self.queue)
 
     def _partitions(self) -> None:
@@ -202,7 +201,7 @@ class Features:
                 self.stores.ar.forget(int(db.node_guid[node]))
             return nodes
         if attr == SmpAttr.PKEY_TABLE:
-            self.stores.forget_ports(db.node_guid[db.port_node[tags]], db.port_num[tags])
+            self.stores.forget_ports(db.locations(tags))
         nodes = np.unique(db.port_node[tags])
         if phase == "qos":
             for node in nodes.tolist():

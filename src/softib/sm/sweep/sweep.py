@@ -55,7 +55,7 @@ EXTENSIONS: tuple[type[SweepExtension], ...] = (VPortManager, AggregationPhases)
 
 
 class Sweep:
-    """``known``: PortGUIDs of the subnet before; ports not among them shall subscribe and join
+    """``registered``: PortGUIDs of the subnet before; ports not among them shall subscribe and join
     again (None: all shall, the manager is a new master, IBA 14.4.1; OpenSM does the same).
     ``lids``: the LIDs that each PortGUID had, which outlive it. ``before``: what the sweep before
     learned; devices that answer otherwise now are named. ``master``: the manager is the subnet's
@@ -74,13 +74,13 @@ class Sweep:
         stores: Stores,
         groups: McastManager,
         election: Election,
-        known: np.ndarray | None = None,
+        registered: np.ndarray | None = None,
         lids: lid_mgr.Lids | None = None,
         master: bool = False,
         resume: Resume | None = None,
         before: Database | None = None,
     ):
-        self.config, self.election, self.groups, self.known, self.lids = config, election, groups, known, lids
+        self.config, self.election, self.groups, self.registered, self.lids = config, election, groups, registered, lids
         self.stores, self.store = stores, stores.lft
         self.database = Database() if resume is None else resume.database.copy()
         self.report = SweepReport()
@@ -207,7 +207,7 @@ class Sweep:
         db = self.database
         if db.sm_port < 0:
             return
-        lid_mgr.assign(db, self.config.lmc, self.lids, self.config.reassign_lids and self.known is None)
+        lid_mgr.assign(db, self.config.lmc, self.lids, self.config.reassign_lids and self.registered is None)
         for extension in self.extensions:
             extension.lids_given()
         self.report.wrong_answers += leave_out_short(db, self.store)
@@ -220,7 +220,7 @@ class Sweep:
 
     def _reregister(self) -> np.ndarray:
         """bool[ports]: ports whose clients shall subscribe and join again."""
-        registered = np.zeros(0, np.uint64) if self.known is None else self.known
+        registered = np.zeros(0, np.uint64) if self.registered is None else self.registered
         new: np.ndarray = ~np.isin(self.database.port_guid, registered)
         return new & (not self.config.no_clients_rereg)
 

@@ -1,5 +1,5 @@
-"""Virtual ports (:mod:`softib.iba.vendor.vports`): found in a sweep, given LIDs and P_Keys, and brought up
-(IBA knows none of this; stages as in NVIDIA's ``osm_virt_mgr.h``).
+"""Virtual ports (:mod:`softib.iba.vendor.vports`): found in a sweep, given LIDs and P_Keys, and
+brought up (IBA knows none of this; stages as in NVIDIA's ``osm_virt_mgr.h``).
 
 Discovery: VirtualizationInfo of each adapter port whose CapabilityMask2 says so, VPortState in
 blocks, then VPortInfo and VNodeInfo of what is in use. Once links are ACTIVE: P_Key tables and
@@ -78,7 +78,7 @@ class VPortManager(SweepExtension):
     def __init__(self, sweep: Sweep):
         super().__init__(sweep)
         self.table, self.suspects = sweep.database.vports, sweep.suspects
-        self.known = np.zeros(0, np.uint64) if sweep.known is None else sweep.known
+        self.registered = np.zeros(0, np.uint64) if sweep.registered is None else sweep.registered
         """GUIDs whose clients registered."""
         self._queried = np.zeros(0, np.int64)
         self._states: dict[int, np.ndarray] = {}
@@ -92,8 +92,8 @@ class VPortManager(SweepExtension):
             "vport_infos": self._ask_infos,
             "vport_pkeys": self._ask_pkeys,
             "vport_setup": self._set_up,
-            "vport_arm": self._arm,
-            "vport_activate": self._activate,
+            "vport_arm": lambda: self._raise(PortState.INIT, PortState.ARMED),
+            "vport_activate": lambda: self._raise(PortState.ARMED, PortState.ACTIVE),
         }
 
     @property
@@ -214,7 +214,7 @@ class VPortManager(SweepExtension):
         table = self.table
         rows, ports = self._rows()
         self._set_pkeys()
-        new = ~np.isin(table.guid[rows], self.known) & (table.index[rows] > 0) & (not self.config.no_clients_rereg)
+        new = ~np.isin(table.guid[rows], self.registered) & (table.index[rows] > 0) & (not self.config.no_clients_rereg)
         wanted = self._image(rows, 0)
         VPortInfo.client_reregister.set(wanted, new)
         change = new | (VPortInfo.vport_lid.get(table.info[rows]) != table.lid[rows])
@@ -261,12 +261,6 @@ class VPortManager(SweepExtension):
 
     def _set(self, rows: np.ndarray, ports: np.ndarray, image: np.ndarray) -> None:
         self.queue.set(INFO, self.db.port_route[ports], rows, self.table.index[rows].astype(np.uint32), image)
-
-    def _arm(self) -> None:
-        self._raise(PortState.INIT, PortState.ARMED)
-
-    def _activate(self) -> None:
-        self._raise(PortState.ARMED, PortState.ACTIVE)
 
     def _raise(self, now: PortState, wanted: PortState) -> None:
         rows, ports = self._rows()

@@ -159,12 +159,12 @@ class VerbsLinks:
         return qp
 
     def _connect(self, store: Any, timeout: Any) -> None:
-        own = {
+        local = {
             "lid": self.device.lid,
             "mtu": int(self.device.mtu),
             "qpn": {p: link.qp.qp_num for p, link in self.links.items()},
         }
-        store.set(f"softib/{self.rank}", json.dumps(own))
+        store.set(f"softib/{self.rank}", json.dumps(local))
         for peer, link in self.links.items():
             for slot in range(RECV_SLOTS):
                 self._post_recv(peer, slot)
