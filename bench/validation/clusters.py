@@ -80,11 +80,13 @@ def _once(result: Any, engine: Any, steps: Any, guid_files: Any = None, bring_up
     return _routed[key][1]
 
 
-def simulated(fabric: softib.Fabric, workload: str, **options: Any) -> softib.Simulation:
+def simulated(
+    fabric: softib.Fabric, workload: str, hosts: Mapping[str, Any] | None = None, **options: Any
+) -> softib.Simulation:
     """What ``softib simulate`` answers."""
     kept, routing.from_engine = routing.from_engine, _once
     try:
-        return softib.simulate(fabric, workload, **options)
+        return softib.simulate(fabric, workload, record=softib.Record(hosts=dict(hosts or {})), **options)
     finally:
         routing.from_engine = kept
 

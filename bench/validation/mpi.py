@@ -123,7 +123,7 @@ def _pairs() -> Iterator[Set]:
     ):  # fmt: skip
         fabric = lambda rails=rails, speed=speed: leaves(2 * rails, speed)
         plain = lambda found: tuple((row[0], row[1]) for row in found)
-        common = {"hosts": HOSTS.get(machine, {}), "bar": bar}
+        common: dict[str, Any] = {"hosts": HOSTS.get(machine, {}), "bar": bar}
         text = lambda what, rails=rails: lambda size: f"mpi-{what}:{size},rails={rails},version=4.0"
         half: Answer = lambda run: run.simulated_us / 2
         yield Set(name, "osu_latency", machine, 2, "us", speed, fabric, text("latency"), plain(latencies), answer=half, **common)  # fmt: skip

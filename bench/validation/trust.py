@@ -125,8 +125,8 @@ def _datasets(rows: Sequence[Row]) -> list[str]:
     for t in mpi.sets():
         of = [r for r in rows if (r.dataset, r.metric, r.nodes) == (t.name, t.metric, t.nodes)]
         if of and library_of(of[0]):
-            kind = KINDS.get(t.metric, t.metric.partition("_")[2].replace("_", "-"))
-            out.append(_line(of, library_of(of[0]), kind, t.generation, ""))
+            what = KINDS.get(t.metric, t.metric.partition("_")[2].replace("_", "-"))
+            out.append(_line(of, library_of(of[0]), what, t.generation, ""))
     return list(dict.fromkeys(out))
 
 

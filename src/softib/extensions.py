@@ -19,9 +19,12 @@ from softib.errors import InputError, SoftibError, SoftibWarning
 __all__ = ["GROUPS", "Extension", "blamed_on", "extensions"]
 
 GROUPS = {
+    "softib.checks": "check",
     "softib.congestion_control": "congestion control",
     "softib.engines": "routing engine",
     "softib.exporters": "round exporter",
+    "softib.readers": "file format",
+    "softib.topologies": "topology",
     "softib.workloads": "workload pattern",
 }
 """Group of entry points → what an entry of it is, in messages."""

@@ -37,6 +37,7 @@ OF_SOFTIB = {
     "fabric/formats/cabling/headings.py": (1, "headings.yaml"),
     "analysis/cost_book.py": (1, "prices.yaml"),
     "workloads/parameters.py": (1, "parameters.yaml"),
+    "workloads/trust.py": (1, "measured.yaml"),
     "workloads/mpi/decision.py": (1, "decision.yaml"),
     "render/html.py": (2, "templates"),
     "web/app.py": (1, "static pages"),

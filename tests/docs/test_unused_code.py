@@ -46,7 +46,6 @@ TO_DO = {
     "fabric/faults/kinds.py random_fault",
     "fabric/formats/lft/dump.py write_fabric_lfts",
     "fabric/formats/topo/reader.py looks_like_topo",
-    "fabric/subset.py without_nodes",
     "fabric/topologies/registry.py markdown",
     "fabric/virtual_ports.py vport_count",
     "mad/rmpp.py Receiver",

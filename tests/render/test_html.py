@@ -9,8 +9,9 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from softib.analysis.labels import distinct_parts, short_name, with_names
+from softib.analysis.labels import distinct_parts, short_name
 from softib.analysis.model import Made
+from softib.analysis.routing import with_names
 from softib.analysis.tiers import MAX_BOXES, tiers_of
 from softib.diags.finding import Severity
 from softib.diags.structure.recognise import recognise

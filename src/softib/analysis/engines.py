@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from softib.analysis.endpoints import Endpoints, endpoints_of
-from softib.analysis.labels import with_names
 from softib.analysis.model import RoutingPart
 from softib.analysis.prediction import SAMPLES, network_of, sampled_shifts
+from softib.analysis.routing import with_names
 from softib.errors import SoftibError
 from softib.fabric.model import Fabric
 from softib.plural import counted

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from softib.analysis.labels import with_names
 from softib.analysis.model import BringUpPart, OtherSubnet, RoutingPart, SwitchRoutes
-from softib.analysis.routing import from_unmanaged, judge
+from softib.analysis.routing import from_unmanaged, judge, with_names
 from softib.components import components
 from softib.errors import InputError, PeerError, SoftibError
 from softib.fabric.end_ports import common_lmc, valid_lids

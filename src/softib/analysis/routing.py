@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
 import numpy as np
 
-from softib.analysis.labels import with_names
 from softib.analysis.model import AllPairs, LostPair, PathSpread, RoutingPart, Step, TierLoad
 from softib.components import components
 from softib.fabric.model import Fabric
@@ -13,7 +15,9 @@ from softib.routing.proof.credit_loops import Channel
 from softib.routing.proof.verify import Failure, Proof, verify
 from softib.routing.quality import Balance, balance
 
-__all__ = ["from_unmanaged", "judge"]
+__all__ = ["Labels", "from_unmanaged", "judge", "with_names"]
+
+_GUID = re.compile(r"\b(?:0x)?([0-9a-fA-F]{16})\b")
 
 
 def judge(
@@ -110,3 +114,30 @@ def _name(fabric: Fabric, graph: SwitchGraph, switch: int) -> str:
 def _lost_pair(fabric: Fabric, graph: SwitchGraph, f: Failure) -> LostPair:
     end = fabric.node_name(int(graph.end_node[f.end]))
     return LostPair(f.kind, _name(fabric, graph, f.switch), end, f.lid, f.what)
+
+
+class Labels:
+    """Makes ``0x0002c90300000001`` in a note ``leaf-1``; GUIDs that several nodes carry stay."""
+
+    def __init__(self, fabric: Fabric):
+        self.name: dict[int, str] = {}
+        several: set[int] = set()
+        names = fabric.node_names()
+        for guids, owners in ((fabric.port_guid, fabric.port_node), (fabric.node_guid, range(len(names)))):
+            for guid, node in zip(guids.tolist(), owners, strict=True):
+                if guid and self.name.setdefault(guid, names[int(node)]) != names[int(node)]:
+                    several.add(guid)
+        for guid in several:
+            del self.name[guid]
+
+    def named(self, text: str) -> str:
+        """``text`` with names for the GUIDs that one node carries."""
+        return _GUID.sub(lambda m: self.name.get(int(m[1], 16)) or m[0], text)
+
+
+def with_names(texts: Sequence[str], fabric: Fabric) -> list[str]:
+    """``texts`` with node names for GUIDs; the table of names is only made where one is needed."""
+    if not any(_GUID.search(t) for t in texts):
+        return list(texts)
+    labels = Labels(fabric)
+    return [labels.named(t) for t in texts]

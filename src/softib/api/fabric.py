@@ -295,9 +295,9 @@ def generate(kind: str, **parameters: Any) -> Fabric:
 def topologies() -> dict[str, Kind]:
     """Every kind that :func:`generate` knows, by name: ``doc``, ``source``, and ``all_parameters``,
     each with ``name``, ``form``, ``doc``, ``default`` and ``required``."""
-    from softib.fabric.topologies.registry import KINDS
+    from softib.fabric.topologies.registry import kinds
 
-    return dict(KINDS)
+    return dict(kinds())
 
 
 def running(name: str | None = None) -> Fabric:

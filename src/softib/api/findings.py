@@ -140,9 +140,9 @@ def severity_named(name: str) -> int:
 
 def checked_codes(codes: Iterable[str]) -> None:
     """Raise :class:`UnknownName` for a code that no check has."""
-    from softib.diags.check import CODES  # the registry alone is empty until every family of checks is imported
+    from softib.diags.check import finding_codes
     from softib.errors import UnknownName
 
     for code in codes:
-        if code not in CODES:
-            raise UnknownName("finding code", code, CODES)
+        if code not in finding_codes():
+            raise UnknownName("finding code", code, finding_codes())

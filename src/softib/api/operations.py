@@ -165,9 +165,9 @@ def check(
     from softib.api.findings import checked_codes, severity_named
 
     path = None if lfts is None else os.fspath(lfts)
-    check_choice(engine, path, guid_files)
     severity_named(severity)
     checked_codes(ignore)
+    check_choice(engine, path, guid_files)
     if baseline is not None:
         from softib.diags.baseline import read_baseline
 

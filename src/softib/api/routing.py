@@ -179,7 +179,7 @@ class Routing(Suggests):
         """Write into ``folder`` the GUID files with which ftree takes this fabric, for
         ``guid_files`` of :func:`route`; None where it fits without, or no choice of roots makes it
         fit. Raises :class:`InputError` where they cannot be written."""
-        from softib.analysis.labels import with_names
+        from softib.analysis.routing import with_names
         from softib.routing.engines.ftree import remedy
 
         found = remedy(self._found.graph, self._found.options)

@@ -190,6 +190,7 @@ def command(source: str, workload: str, load: Load, **given: Any) -> int:
         counters=given["counters"],
         progress=Progress(),
         queue_pairs={key: given[key] for key in OF_QUEUE_PAIRS if given[key] is not None},
+        hosts=_costs(given["hosts"]),
     )
     found = softib.simulate(
         fabric,
@@ -202,7 +203,6 @@ def command(source: str, workload: str, load: Load, **given: Any) -> int:
         what_if=[*given["what_if"], *(["sensitivity"] if given["sensitivity"] else [])],
         record=record,
         faults={"faults": given["faults"], "management": {"sm": given["sm"]} if given["sm"] else {}},
-        hosts=_costs(given["hosts"]),
     )
     if given["alone"]:
         found.run_jobs_alone()

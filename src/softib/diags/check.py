@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from softib.diags.cables.counters import error_counters, stated_bit_errors
@@ -12,7 +13,7 @@ from softib.diags.cables.modules import fec_modes, module_readings
 from softib.diags.cabling_plan.compare import compare
 from softib.diags.cabling_plan.plan_on_fabric import PlanComparison
 from softib.diags.context import Context, SubnetTables
-from softib.diags.finding import CODES, Finding, Severity, code, finding
+from softib.diags.finding import CODES, Code, Finding, Severity, code, finding
 from softib.diags.hosts.swapped_host_checks import hosts_out_of_order, leaves_out_of_order, rail_mismatches
 from softib.diags.identity import (
     cable_records,
@@ -44,6 +45,8 @@ from softib.diags.structure.structure_checks import (
 )
 from softib.diags.structure.subnets import subnets_apart
 from softib.diags.view import FabricView
+from softib.errors import InputError
+from softib.extensions import Extension, blamed_on, extensions
 from softib.fabric.formats.base import alike
 from softib.fabric.formats.cabling.plan import CablingPlan
 from softib.fabric.model import Fabric
@@ -54,7 +57,7 @@ from softib.diags.acceptance import codes as _acceptance_codes  # noqa: F401  is
 from softib.diags.cable_rules import job_traffic as _job_traffic, judge as _rules_over_time  # noqa: F401  isort: skip
 from softib.diags.managers import manager_health as _manager_health  # noqa: F401  isort: skip
 
-__all__ = ["CHECKS", "CODES", "check", "check_structure"]
+__all__ = ["CHECKS", "CODES", "check", "check_structure", "finding_codes"]
 
 UNREADABLE_RECORDS = code(
     "unreadable-records",
@@ -122,7 +125,36 @@ CHECKS = (
     unreadable_records,
 )
 """Functions from a :class:`~softib.diags.context.Context` to findings, in the order in which they
-run: later ones pass over the cables that earlier ones have accused."""
+run: later ones pass over the cables that earlier ones have accused. Those of packages follow."""
+
+
+@cache
+def foreign_checks() -> Mapping[str, Extension]:
+    """The checks of installed packages by name: entry points of the group ``softib.checks``, each a
+    function as those of :data:`CHECKS` that declares its codes with
+    :func:`softib.diags.finding.code` when it is imported. Warns about those that cannot be used."""
+
+    def function(name: str, value: Any) -> None:
+        if not callable(value) or isinstance(value, type):
+            raise InputError("it is not a function from a softib.diags.context.Context to findings")
+
+    return extensions("softib.checks", {check.__name__ for check in CHECKS}, function)
+
+
+def finding_codes() -> Mapping[str, Code]:
+    """All finding codes by name, those of installed packages too."""
+    foreign_checks()
+    return CODES
+
+
+def _foreign_findings(context: Context) -> Iterator[Finding]:
+    """What the checks of packages find. Raises :class:`InputError` for one that fails."""
+    for one in foreign_checks().values():
+        with blamed_on(one.package, f"check {one.name}"):
+            for each in one.value(context):
+                if not isinstance(each, Finding) or each.code not in CODES:
+                    raise TypeError(f"it gave {each!r}, not a finding of a declared code")
+                yield each
 
 
 def check(
@@ -152,6 +184,7 @@ def check(
     for other in others:
         same = replace(context, remedy=None, **vars(other))
         found += [f for function in OF_TABLES for f in function(same)]
+    found += _foreign_findings(context)
     compared = compare(fabric, plan) if isinstance(plan, CablingPlan) else plan
     return one_each(found, compared)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Literal
 
+from softib.errors import InputError
 from softib.result import HIDDEN, Result, key
 
 __all__ = ["CODES", "MANY", "Code", "Each", "Finding", "Location", "Severity", "code", "each_or_one", "few", "finding"]
@@ -77,7 +78,10 @@ CODES: dict[str, Code] = {}
 
 
 def code(name: str, severity: Severity, meaning: str, advice: str) -> str:
-    """Declare a finding code; returns its name."""
+    """Declare a finding code; returns its name. Raises :class:`InputError` for one that is declared
+    already."""
+    if name in CODES:
+        raise InputError(f"there is a finding code {name} already; name it otherwise")
     CODES[name] = Code(name, severity, meaning, advice)
     return name
 

@@ -166,13 +166,13 @@ class Latency(Pair):
     size: Size = Field(2, description="bytes of a message")
 
     @property
-    def ways(self) -> int:
+    def directions(self) -> int:
         """Messages of an iteration."""
         return 1 if self.opcode in ("read", "atomic") else 2
 
     def figures(self, hosts: Hosts, took_us: float) -> dict[str, Any]:
         """Return what perftest prints: half of a round trip, the time of a read."""
-        latency = {"latency_us": took_us / self.iterations / self.ways}
+        latency = {"latency_us": took_us / self.iterations / self.directions}
         return {"perftest": latency, **self.trusted(hosts, took_us)}
 
 

@@ -138,13 +138,13 @@ def _latency(job: jobs.Latency, at: Place) -> list[JobMessages]:
     """Each message is posted when its program has seen the one before; a READ or an atomic needs no
     answer."""
     a, b = _two(job, at)
-    n = job.iterations * job.ways
+    n = job.iterations * job.directions
     check_count(n, f"{job.iterations:,} round trips")
     every = np.arange(n)
-    back = every % job.ways == 1
+    back = every % job.directions == 1
     src, dst = np.where(back, b, a), np.where(back, a, b)
     delay = np.full(n, round(at.hosts.profile.program_ns * 1000))
-    return [JobMessages(src, dst, job.size, every % job.ways, every[1:], every[:-1], delay_ps=delay)]
+    return [JobMessages(src, dst, job.size, every % job.directions, every[1:], every[:-1], delay_ps=delay)]
 
 
 def _bandwidth(job: jobs.Bandwidth, at: Place) -> list[JobMessages]:

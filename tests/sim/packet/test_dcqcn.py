@@ -11,6 +11,7 @@ from softib.sim.messages import Opcode, messages
 from softib.sim.packet import PacketOptions, constants, run
 from softib.sim.packet.engine import execute
 from tests.sim.packet.fabrics import star
+from tests.sim.packet.lab import jain
 
 MS, US = 10**9, 10**6
 WIRE = 4096 + 62 + 20
@@ -57,10 +58,6 @@ def steady(flows: int, p_max: float, late_ms: int = 0):
     (acked, area, marked), (acked2, area2, marked2) = seen
     rates = (acked2 - acked) * 4096 * 8 / 0.1 / 1e9
     return rates, (area2 - area) * 1024 / (100 * MS), (marked2 - marked) / (acked2 - acked).sum()
-
-
-def jain(x: np.ndarray) -> float:
-    return float(x.sum() ** 2 / len(x) / (x**2).sum())
 
 
 @pytest.mark.parametrize(("flows", "p_max"), [(2, 0.01), (4, 0.1)])

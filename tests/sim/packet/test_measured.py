@@ -44,8 +44,9 @@ def pair(generation: str = "HDR") -> softib.Fabric:
     return softib.generate("fat-tree", radix=4, levels=2, generation=generation)
 
 
-def perftest(text: str, **given) -> dict:
-    return softib.simulate(pair(given.pop("generation", "HDR")), text, **given).to_json()["jobs"][0]["perftest"]
+def perftest(text: str, hosts=None, **given) -> dict:
+    record = softib.Record(hosts=hosts or {})
+    return softib.simulate(pair(), text, record=record, **given).to_json()["jobs"][0]["perftest"]
 
 
 @pytest.mark.parametrize("layer", ["fluid", "packet"])
@@ -80,7 +81,7 @@ def test_the_fabric_file_says_it_and_an_argument_is_before_it(tmp_path):
         "generation: HDR\ntopology: {kind: fat-tree, radix: 4, levels: 2}\nhosts: {pcie: gen3x8, program_ns: 860}\n"
     )
     of = lambda **given: softib.simulate(softib.load(file), "latency:8,iterations=500", **given).simulated_us
-    assert of() - of(hosts={"program_ns": 200}) == pytest.approx(660, rel=0.01)
+    assert of() - of(record=softib.Record(hosts={"program_ns": 200})) == pytest.approx(660, rel=0.01)
     for line, says in (
         ("hosts: {pcie: gen9x3}", r"f.yaml:3: hosts.pcie: 'gen9x3'"),
         ("hosts: {program_ns: -1}", r"f.yaml:3: hosts.program_ns: -1"),
@@ -103,5 +104,5 @@ def test_the_fabric_file_says_it_and_an_argument_is_before_it(tmp_path):
 )
 def test_impossible_costs_are_one_line(given, says):
     with pytest.raises(InputError, match=says) as refused:
-        softib.simulate(pair(), "latency:8", hosts=given)
+        softib.simulate(pair(), "latency:8", record=softib.Record(hosts=given))
     assert "\n" not in str(refused.value)

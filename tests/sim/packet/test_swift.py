@@ -16,7 +16,7 @@ from softib.sim.packet import PacketOptions, constants
 from softib.sim.packet.congestion_control import congestion_control
 from softib.sim.packet.engine import execute
 from tests.sim.packet.fabrics import chain, star
-from tests.sim.packet.test_dcqcn import jain
+from tests.sim.packet.lab import jain
 
 US = 10**6
 WIRE = 4096 + 62 + 20

@@ -16,6 +16,7 @@ from softib.analysis.simulation.result import RunResult, names_of
 from softib.errors import InputError, UnknownName
 from softib.plain_values import whole_number
 from softib.scenario.managed_messages import MAX_SL, managed_messages
+from softib.sim.packet.profiles import host_figures
 from softib.sim.paths import WHY, Plane, Scale, packets_of, wire_octets
 from softib.workloads.hosts import hosts_of
 
@@ -149,11 +150,11 @@ def run_workload(
     options: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
     recording: Recording | None = None,
-    hosts: Mapping[str, float] | None = None,
+    hosts: Mapping[str, Any] | None = None,
 ) -> RunResult:
     """Run ``workload`` on a fabric that has LIDs and tables, which ``engine`` computed.
     ``options``: fields of :class:`~softib.sim.packet.PacketOptions`, for the packet layer.
-    ``hosts``: figures of the adapters' profile that are not the generation's.
+    ``hosts``: what messages cost the hosts, as a fabric file's ``hosts``.
 
     Raises :class:`InputError` where the workload does not fit: fewer hosts than it takes, a
     destination without a path.
@@ -162,12 +163,13 @@ def run_workload(
     if workload.faults and layer != "packet":
         raise InputError(f"only the packet layer knows faults at a time, not {layer}; add --layer packet")
     fabric, recording = found.fabric, recording or Recording()
-    plane = Plane(fabric, scale=recording.scale, aggregates=workload.reduces, hosts=hosts)
-    ends = replace(hosts_of(fabric), profile=plane.profile)
+    ends = hosts_of(fabric, hosts)
     if len(ends) < 2:
         raise InputError(f"{fabric.name or 'the fabric'} has {len(ends)} hosts with an address; traffic takes two")
     messages, jobs = workload.messages(ends, seed)
     notes_of_workload = tuple(workload.notes(ends))
+    figures = host_figures(hosts or {})
+    plane = Plane(fabric, scale=recording.scale, aggregates=workload.reduces, hosts=figures)
     messages.check(len(plane.ends))
     messages = managed_messages(found, plane, messages, layer, (options or {}).get("network", ""))
     if recording.jobs_apart:
@@ -181,7 +183,7 @@ def run_workload(
         NOT_RUN,
         engine,
         seed,
-        {**(options or {}), **({"profile": dict(hosts)} if hosts else {})},
+        {**(options or {}), **({"profile": figures} if figures else {})},
         of_tables=_notes_of_tables(found),
         of_workload=notes_of_workload,
     )

@@ -37,7 +37,9 @@ class Record:
     ``SOURCE->DESTINATION#n``). ``counters``: ports that :meth:`Simulation.counters` will be asked
     about; a name that is none is refused before the run. ``progress`` is called while the run goes
     on. ``queue_pairs``: ``timeout``, ``retry_cnt``, ``min_rnr_timer`` and ``rnr_retry`` of the
-    packet layer's queue pairs, as ibv_modify_qp(3) has them (TCP has none)."""
+    packet layer's queue pairs, as ibv_modify_qp(3) has them (TCP has none). ``hosts``: what
+    messages cost the hosts, in place of the fabric file's ``hosts``:
+    ``{"pcie": "gen4x16", "program_ns": 860}`` (docs/simulate.md)."""
 
     samples: bool | str = False
     ports: Sequence[str] = ()
@@ -45,6 +47,7 @@ class Record:
     counters: Sequence[str] = ()
     progress: Progress | None = field(default=None, compare=False)
     queue_pairs: Mapping[str, int] = field(default_factory=dict)
+    hosts: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -156,8 +159,7 @@ class Run:
 @dataclass(frozen=True)
 class Runs:
     """``work`` on ``fabric`` by ``layer``. ``lfts``: a dump of tables instead of an engine's.
-    ``whole``: with the jobs of other fabrics, too; ``elsewhere``: these jobs by fabric; ``hosts``:
-    what messages cost the hosts, beside what the fabric's source says."""
+    ``whole``: with the jobs of other fabrics, too; ``elsewhere``: these jobs by fabric."""
 
     fabric: Fabric
     work: Workload
@@ -169,7 +171,6 @@ class Runs:
     record: Record
     whole: Workload | None = None
     elsewhere: Mapping[str, Runs] = field(default_factory=dict)
-    hosts: Mapping[str, Any] = field(default_factory=dict)
 
     def make(self, changes: Mapping[str, str] | None = None, engine: str | None = None) -> Run:
         """Run it, with ``changes`` (and then on tables that ``engine`` makes). Raises
@@ -182,7 +183,6 @@ class Runs:
         from softib.analysis.simulation.run import run_workload
         from softib.fabric.generation import at_generation
         from softib.sim.packet.options import network_of
-        from softib.sim.packet.profiles import host_figures, no_adaptive_routing
 
         first = {} if self.network == "infiniband" else {"network": self.network}
         result, changed = result_of(self.fabric), {**first, **(changes or {})}
@@ -212,7 +212,6 @@ class Runs:
             phases = self._phases(found, scale_of(changed))
             return Run(self, None, phases, shown, time.perf_counter() - began, named)
         work = self.whole if changed.get("fabrics") == "one" and self.whole is not None else self.work
-        figures = host_figures({**result.extra.get("hosts", {}), **self.hosts})
         recording = self._recording(found.fabric, changes is None, changed.get("vl") == "jobs")
         run = run_workload(
             found,
@@ -223,8 +222,10 @@ class Runs:
             options=options,
             progress=self.record.progress,
             recording=replace(recording, scale=scale_of(changed)),
-            hosts=figures,
+            hosts={**result.extra.get("hosts", {}), **self.record.hosts},
         )
+        from softib.sim.packet.profiles import no_adaptive_routing
+
         if changed.get("ar") == "on" and (still := no_adaptive_routing(found.fabric)):
             run.outcome.notes = (*run.outcome.notes, still)
         run.outcome.wall_s = time.perf_counter() - began

@@ -92,7 +92,6 @@ def simulate(
     what_if: str | Sequence[str] | None = None,
     record: Record | None = None,
     faults: Sequence[str | Mapping[str, Any]] | Mapping[str, Any] = (),
-    hosts: Mapping[str, Any] | None = None,
 ) -> Simulation:
     """Run ``workload`` on the fabric, in virtual time: ``permutation:2MB``, a YAML file of jobs, a
     trace, a dict or list of jobs, traffic of your own, or anything else that
@@ -109,9 +108,7 @@ def simulate(
     and hosts as Ethernet with ``roce`` (RoCEv2, priority flow control, DCQCN) or ``tcp``, each with
     options such as ``"roce,pfc=off,gbps=100"``, of the packet layer. ``faults`` (packet layer) adds
     to those of the workload: lines such as ``"20us link-down leaf-1[3]"``, mappings, or what a
-    workload file has: ``{"faults": […], "management": {"sm": "off"}}``. ``hosts``: what messages cost
-    the hosts, in place of the fabric file's ``hosts``: ``{"pcie": "gen4x16", "program_ns": 860}``
-    (docs/simulate.md). ``record``: what to write
+    workload file has: ``{"faults": […], "management": {"sm": "off"}}``. ``record``: what to write
     down beside the result, and how to run it. A running fabric is read, never written. Raises
     :class:`UnknownName` and :class:`InputError`, one line each, where the question is wrong: no
     such pattern, more hosts than there are, no path.
@@ -123,7 +120,6 @@ def simulate(
     """
     from softib.analysis.routed import check_choice
     from softib.analysis.simulation.run import run_layer
-    from softib.sim.packet.profiles import host_figures
     from softib.workloads.workload import read
 
     record, path = record or Record(), None if lfts is None else os.fspath(lfts)
@@ -137,13 +133,12 @@ def simulate(
         work = _with_faults(read(workload), faults)
         check_layer(work, layer)
         common = (layer, engine, path, seed, network, record)
-        host_figures(hosts or {})
         if not work.fabrics:
-            return Runs(as_fabric(source), work, *common, hosts=dict(hosts or {}))
+            return Runs(as_fabric(source), work, *common)
         check_fabrics(work, layer)
         elsewhere = _elsewhere(work, layer, engine, seed, record.queue_pairs)
         here = work.of_fabric(None)
-        return Runs(as_fabric(source), here, *common, work.on_one_fabric(), elsewhere, dict(hosts or {}))
+        return Runs(as_fabric(source), here, *common, work.on_one_fabric(), elsewhere)
 
     found = Simulation.of(runs)
     for text, changes in wanted:

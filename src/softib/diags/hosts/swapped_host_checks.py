@@ -49,9 +49,10 @@ def hosts_out_of_order(c: Context) -> Iterator[Finding]:
     finding."""
     view, done = c.view, c.seen.setdefault("cables", set())
     f, node = view.fabric, view.fabric.port_node
+    exchanges = exchanged_hosts(view)
     adapters = Counter(address_of(view.names[n]).system for n in np.flatnonzero(view.is_host).tolist())
     groups: dict[tuple[str, str], list[HostExchange]] = {}
-    for x in exchanged_hosts(view):
+    for x in exchanges:
         ends = {x.a, x.b, int(f.port_peer[x.a]), int(f.port_peer[x.b])}
         hosts = sorted(address_of(view.names[int(node[f.port_peer[p]])]).system for p in (x.a, x.b))
         if not ends & done and hosts[0] != hosts[1]:  # two adapters of one host are a matter of rails

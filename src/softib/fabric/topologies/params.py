@@ -12,7 +12,7 @@ from softib.iba.devices import DEVICES, SWITCH_BY_GENERATION
 from softib.iba.rates import speed_named
 from softib.result import HIDDEN, Result, also, key
 
-__all__ = ["COMMON", "Kind", "Parameter", "default_radix", "impossible"]
+__all__ = ["COMMON", "FORMS", "Kind", "Parameter", "default_radix", "impossible"]
 
 
 @dataclass(frozen=True)
@@ -106,6 +106,7 @@ _CHECKS: dict[str, Callable[[Parameter, str, Any], Any]] = {
     "text": _text,
 }
 
+FORMS = tuple(_CHECKS)
 COMMON: tuple[Parameter, ...] = (
     Parameter("name", "text", "name of the fabric; by default the kind"),
     Parameter("generation", "text", "link speed of everything, such as EDR, HDR, NDR", "NDR"),
@@ -151,6 +152,8 @@ class Kind(Result):
     parameters: tuple[Parameter, ...] = field(metadata=HIDDEN)
     """Its own; ``all_parameters`` has those of every kind too."""
     build: Callable[..., Any] = field(metadata=HIDDEN)
+    package: str = field(default="", metadata=HIDDEN)
+    """The installed package that it comes from; empty for softib's own."""
 
     def __repr__(self) -> str:
         return f"<Kind {self.name!r}: {self.doc}>"

@@ -219,15 +219,15 @@ def _topology(
 
     if "kind" not in topology:
         raise InputError(
-            f"{file}:{lines.of(('topology',))}: topology needs a kind ({', '.join(registry.KINDS)}) or import: FILE"
+            f"{file}:{lines.of(('topology',))}: topology needs a kind ({', '.join(registry.kinds())}) or import: FILE"
         )
     kind = topology.pop("kind")
     for key in ("name", "generation"):
         if key in topology:
             raise InputError(f"{file}:{lines.of(('topology', key))}: {key} belongs next to topology, not inside it")
-    if not isinstance(kind, str) or kind not in registry.KINDS:
+    if not isinstance(kind, str) or kind not in registry.kinds():
         with _at(file, lines, ("topology", "kind")):
-            raise UnknownName("topology kind", str(kind), registry.KINDS)
+            raise UnknownName("topology kind", str(kind), registry.kinds())
     if spec.generation is not None:
         with _at(file, lines, ("generation",)):
             from softib.iba.rates import speed_named

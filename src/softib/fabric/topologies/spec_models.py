@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, create_model
 
 from softib.fabric.topologies.params import Kind, Parameter
-from softib.fabric.topologies.registry import KINDS
+from softib.fabric.topologies.registry import kinds
 
 __all__ = ["FabricFile", "fabric_schema"]
 
@@ -243,7 +243,7 @@ def fabric_schema() -> dict[str, Any]:
     :func:`softib.fabric.topologies.spec.load_fabric_yaml` checks (what depends on several values
     together, such as a radix that no tree of so many hosts has, only that function knows)."""
     schema = FabricFile.model_json_schema()
-    schema["properties"]["topology"] = {"oneOf": [*map(_kind, KINDS.values()), IMPORT]}
+    schema["properties"]["topology"] = {"oneOf": [*map(_kind, kinds().values()), IMPORT]}
     schema["properties"]["import"] = {"type": "string", "description": "short for topology: {import: FILE}"}
     del schema["required"]
     schema["oneOf"] = [{"required": ["topology"]}, {"required": ["import"]}]

@@ -24,7 +24,7 @@ __all__ = [
     "CABLES",
     "ETHERNET_SWITCHES",
     "PART_BY_ID",
-    "PCIE_LANE_GBPS",
+    "PCIE_GBPS",
     "SWITCHES",
     "SWITCH_OF",
     "Adapter",
@@ -215,7 +215,7 @@ SWITCH_OF = {generation: part for part in SWITCHES for generation in part.typica
 """Generation → the switch that stands for it."""
 
 
-PCIE_LANE_GBPS = {1: 2.0, 2: 4.0, 3: 8 * 128 / 130, 4: 16 * 128 / 130, 5: 32 * 128 / 130, 6: 64 * 242 / 256}
+PCIE_GBPS = {1: 2.0, 2: 4.0, 3: 8 * 128 / 130, 4: 16 * 128 / 130, 5: 32 * 128 / 130, 6: 64 * 242 / 256}
 """Gb/s of a lane by generation less the line code: 8b/10b, 128b/130b, FLITs of 256 bytes (PCI
 Express base specification)."""
 PCIE_PAYLOAD, PCIE_HEADERS = 512, 20
@@ -225,7 +225,7 @@ PCIE_PAYLOAD, PCIE_HEADERS = 512, 20
 
 def pcie_gbps(generation: int, lanes: int) -> float:
     """Return the Gb/s of payload of a PCIe link in one direction."""
-    return PCIE_LANE_GBPS[generation] * lanes * PCIE_PAYLOAD / (PCIE_PAYLOAD + PCIE_HEADERS)
+    return PCIE_GBPS[generation] * lanes * PCIE_PAYLOAD / (PCIE_PAYLOAD + PCIE_HEADERS)
 
 
 def ethernet_switch(gbps: float) -> EthernetSwitch:

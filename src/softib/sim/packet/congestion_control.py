@@ -100,8 +100,8 @@ class CongestionControl:
     @cached_property
     def columns(self) -> Rows:
         """The columns of ``net.cc``."""
-        own = (f8(o.name, o.unit, o.text) for o in self.options)
-        return self.settings or Rows(f"Settings of {self.name}.", *own, f8("unused", "flag", "Nothing."))
+        columns = (f8(o.name, o.unit, o.text) for o in self.options)
+        return self.settings or Rows(f"Settings of {self.name}.", *columns, f8("unused", "flag", "Nothing."))
 
     def checked(self, given: Mapping[str, Any]) -> dict[str, float]:
         """All options with their values: those ``given``, and defaults. Raises :class:`InputError`."""
@@ -143,7 +143,7 @@ class CongestionControl:
             }
         if self.reorders:
             replaced |= {
-                hooks.is_late: round_trips.is_missing_long,
+                hooks.is_overdue: round_trips.is_missing_long,
                 retransmission.go_back: round_trips.repeat_missing,
             }
         return replaced
@@ -166,7 +166,7 @@ def _hooks() -> dict[str, Kernel]:
 
 
 @cache
-def _own() -> Mapping[str, CongestionControl]:
+def _built_in() -> Mapping[str, CongestionControl]:
     """softib's own, by name."""
     from softib.sim.packet.kernels.congestion.dcqcn import DCQCN
     from softib.sim.packet.kernels.congestion.packet_spraying import SPRAY
@@ -180,14 +180,14 @@ def _own() -> Mapping[str, CongestionControl]:
 def congestion_controls() -> Mapping[str, CongestionControl]:
     """Return all congestion controls of RoCE by name, softib's own first. Warns about entry points
     that cannot be used."""
-    own = _own()
-    more = extensions(GROUP, own, _check)
-    return {**own, **{name: replace(one.value, package=one.package) for name, one in more.items()}}
+    built_in = _built_in()
+    more = extensions(GROUP, built_in, _check)
+    return {**built_in, **{name: replace(one.value, package=one.package) for name, one in more.items()}}
 
 
 def congestion_control(name: str) -> CongestionControl:
     """Return the congestion control ``name``. Raises :class:`UnknownName` with all names."""
-    known = _own()
+    known = _built_in()
     if name not in known:
         known = congestion_controls()
     if name not in known:

@@ -115,12 +115,12 @@ def ethernet_options(given: Mapping[str, Any]) -> EthernetOptions:
     """From names and values, those of the congestion control's own options among them. Raises
     :class:`UnknownName` and :class:`InputError`."""
     control = congestion_control(given.get("cc", EthernetOptions.cc))
-    own = {option.name for option in control.options}
+    names = {option.name for option in control.options}
     for name in given:
-        if name not in ETHERNET_NAMES | own:
-            raise UnknownName(f"option of Ethernet with cc={control.name}", name, sorted(ETHERNET_NAMES | own))
-    cc_options = {name: value for name, value in given.items() if name in own}
-    return EthernetOptions(**{n: v for n, v in given.items() if n not in own}, cc_options=cc_options)
+        if name not in ETHERNET_NAMES | names:
+            raise UnknownName(f"option of Ethernet with cc={control.name}", name, sorted(ETHERNET_NAMES | names))
+    cc_options = {name: value for name, value in given.items() if name in names}
+    return EthernetOptions(**{n: v for n, v in given.items() if n not in names}, cc_options=cc_options)
 
 
 def network_of(text: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from softib.errors import InputError
 from softib.plural import counted, plural
 from softib.sim.packet.profiles import PROFILES, DeviceProfile
 from softib.workloads.mpi.collective import program_of
-from softib.workloads.mpi.cost import costs_of, machine
+from softib.workloads.mpi.cost import costs_of
 from softib.workloads.pattern import JobMessages
 from softib.workloads.schedule.messages import part_of
 
@@ -77,18 +77,17 @@ def mpi_part(job: Mpi, rows: np.ndarray, profile: DeviceProfile = PROFILES["EDR"
 
 def _sharp(job: Mpi, rows: np.ndarray, collective: str, profile: DeviceProfile) -> JobMessages:
     """An all-reduce by the switches. The library posts one operation of at most
-    :data:`SHARP_PAYLOAD` bytes after another, each of which takes its processor. Ranks of a host
-    reduce to the first of them before, and have the result from it then, by binomial trees in
-    its memory; the time of both is in front of the operations here."""
+    :data:`SHARP_PAYLOAD` bytes after another, each of which takes its processor what a send, a
+    receive and a step of a reduction do. Ranks of a host reduce to the first of them before, and
+    have the result from it then, by binomial trees in its memory; the time of both is in front of
+    the operations here."""
     if collective != "allreduce" or job.iterations > 1:
         raise InputError("algorithm sharp is for mpi-allreduce, of one iteration")
     costs = costs_of(job.machine, profile)
-    message_ns = costs.overheads.send_ns + costs.overheads.receive_ns + job.size * costs.overheads.memory_ps / 1e3
+    each_ns = costs.overheads.send_ns + costs.overheads.receive_ns
+    message_ns = each_ns + job.size * costs.overheads.memory_ps / 1e3
     inside_ns = 2 * message_ns + costs.reduce_ns + job.size * costs.reduce_ps / 1e3
-    operations = -(-job.size // SHARP_PAYLOAD)
+    operations_ns = -(-job.size // SHARP_PAYLOAD) * (each_ns + costs.reduce_ns)
     none = np.zeros(0, np.int64)
-    start = round(
-        1000
-        * (operations * machine(job.machine)["sharp_operation"] + inside_ns * (job.ranks_per_host - 1).bit_length())
-    )
+    start = round(1000 * (operations_ns + inside_ns * (job.ranks_per_host - 1).bit_length()))
     return JobMessages(none, none, none, none, start_ps=start, reduces=rows, name="mpi-allreduce sharp")

@@ -14,7 +14,7 @@ __all__ = ["CPUS", "GPUDIRECT", "GPUS", "MACHINES", "Gpu", "Machine", "machine_o
 GPUDIRECT = ("pix", "phb", "sys", "off")
 """Between GPU and NIC: the same PCIe switch, the root complex of one processor, the link between
 processors, no peer-to-peer DMA (NCCL's PATH_PIX, PATH_PHB, PATH_SYS; NCCL_NET_GDR_LEVEL)."""
-WAYS = {
+JOINED = {
     "pix": "behind one PCIe switch",
     "phb": "at one root complex",
     "sys": "across processors",
@@ -98,7 +98,7 @@ class Machine:
         measured = f", {self.gpu_nic_gbps:g} Gb/s between GPUs and each" if self.gpu_nic_gbps else ""
         return (
             f"{counted(self.gpus, 'GPU')} {self.gpu.name}, NVLink {self.gpu.nvlink_gbytes:g} GB/s, "
-            f"{counted(self.nics, 'adapter')} of {self.nic_gbps:g} Gb/s {WAYS[self.gpudirect]}{measured}, "
+            f"{counted(self.nics, 'adapter')} of {self.nic_gbps:g} Gb/s {JOINED[self.gpudirect]}{measured}, "
             f"processors of {self.cpu.upper() if self.cpu != 'intel' else 'Intel'}"
         )
 

@@ -64,6 +64,6 @@ def ack_arrived(net, state, q, k, before, now):
 
 
 @inner
-def is_late(net, state, port, q, ahead, now):
+def is_overdue(net, state, port, q, ahead, now):
     """A packet came ``ahead`` of the one that ``q`` expects: does that one count as lost?"""
     return ahead >= LOST_PACKETS

@@ -29,8 +29,8 @@ def sprayed_path(net, state, k, switch, paths):
     number = np.int64(state.packet[k].psn)
     for _ in range(1, state.packet[k].out):  # one digit of the number for each switch on the way up
         number //= paths
-    turn = mixed(path_seed(net, state, k, switch) + np.uint64(number // paths) * np.uint64(0xD1342543DE82EF95))
-    return (number + np.int64(turn >> np.uint64(33))) % paths
+    rotation = mixed(path_seed(net, state, k, switch) + np.uint64(number // paths) * np.uint64(0xD1342543DE82EF95))
+    return (number + np.int64(rotation >> np.uint64(33))) % paths
 
 
 SPRAY = replace(

@@ -28,7 +28,7 @@ from softib.sim.packet.constants import (
     WINDOW_PACKETS,
 )
 from softib.sim.packet.kernels.congestion.cct import backward, forward_notice
-from softib.sim.packet.kernels.congestion.hooks import ack_arrived, ack_leaves, data_arrived, is_late
+from softib.sim.packet.kernels.congestion.hooks import ack_arrived, ack_leaves, data_arrived, is_overdue
 from softib.sim.packet.kernels.engine.events import push, word
 from softib.sim.packet.kernels.engine.packet_log import log_received
 from softib.sim.packet.kernels.engine.pools import free_packet
@@ -134,7 +134,7 @@ def data(net, state, port, q, k, t, now):
     if psn > expected:
         if net.opt.placement and psn - expected < WINDOW_PACKETS:
             keep(state, 2 * q, psn, state.packet[k].marks)
-            if not is_late(net, state, port, q, psn - expected, now):
+            if not is_overdue(net, state, port, q, psn - expected, now):
                 return
         if not state.rc[q].naked:
             state.rc[q].naked = 1
