@@ -128,6 +128,7 @@ FAULTS = {
 def test_a_package_at_fault_costs_one_line(site, group, what, ask, fault):
     text, reason = FAULTS[fault]
     install(site, "bad-pkg", group, "p = bad_mod:P", "bad_mod", text)
+    sys.modules.pop("bad_mod", None)  # another test's module of this name
     (line,) = warned(ask)
     assert line.startswith(f"package bad-pkg: {what} p is left out: ") and reason in line and "\n" not in line
 
