@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import softib
-from softib.analysis.cost_book import price_of, read_book
+from softib.plan.price_book import price_of, read_book
 from softib.errors import InputError
 
 BOOK = """

@@ -190,7 +190,7 @@ NAMES = [
 def readers(folder: Path) -> dict[str, tuple[Any, Callable[[Path], Any]]]:
     """Name → a valid content (text, or a document), and what reads a file of it."""
     from softib.analysis.acceptance import baseline as accepted_baseline
-    from softib.analysis.cost_book import read_book
+    from softib.plan.price_book import read_book
     from softib.analysis.jobs.files import read_jobs
     from softib.analysis.jobs.host_lists import read_hosts
     from softib.api.sweep.grid import read_grid

@@ -15,7 +15,7 @@ from softib.errors import InputError, SoftibError
 from softib.whole_files import write_text
 
 if TYPE_CHECKING:
-    from softib.analysis.cost_book import CostBook, Price
+    from softib.plan.price_book import CostBook, Price
     from softib.api.graph import Drawing
 
 __all__ = ["NETWORKS_COMPARED", "Comparison", "compare"]
@@ -139,7 +139,7 @@ class Comparison(Suggests):
         return tuple(notes)
 
     def _price(self, name: str) -> Price:
-        from softib.analysis.cost_book import price_of, read_book
+        from softib.plan.price_book import price_of, read_book
         from softib.api.fabric import result_of
 
         if self._book is None:
@@ -320,7 +320,7 @@ def compare(
     >>> softib.compare(tree, "shift:1MB", networks=["HDR", "XDR"], layer="fluid").table()["network"].to_list()
     ['NDR', 'HDR', 'XDR']
     """
-    from softib.analysis.cost_book import read_book
+    from softib.plan.price_book import read_book
     from softib.api.fabric import as_fabric, result_of
     from softib.fabric.generation import main_generation
     from softib.sim.packet.ethernet_options import network_of
