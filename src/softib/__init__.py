@@ -46,6 +46,10 @@ if TYPE_CHECKING:
     from softib.api.monitor.top_view import TopView
     from softib.api.node import Node
     from softib.api.operations import bring_up, check, diff, engines, predict, report, route, verify
+    from softib.api.planning.advice import Advice, advise
+    from softib.api.planning.cables import CablePlan, plan_cables
+    from softib.api.planning.cost import Cost, plan_cost
+    from softib.api.planning.design import Designs, plan_design
     from softib.api.progress import on_compiling
     from softib.api.records import AttributeChange, Change, Explanation, Finding, Kind, Parameter, Problem
     from softib.api.results import Prediction, Report
@@ -87,6 +91,10 @@ _LAZY = {
     "Exporter": "monitor.exporting",
     **dict.fromkeys(("Observed", "observe"), "monitor.observing"),
     "on_compiling": "progress",
+    **dict.fromkeys(("Designs", "plan_design"), "planning.design"),
+    **dict.fromkeys(("CablePlan", "plan_cables"), "planning.cables"),
+    **dict.fromkeys(("Cost", "plan_cost"), "planning.cost"),
+    **dict.fromkeys(("Advice", "advise"), "planning.advice"),
     **dict.fromkeys(("compile_kernels", "doctor"), "machine"),
     **dict.fromkeys(("AttributeChange", "Change", "Explanation", "Finding", "Kind", "Parameter", "Problem"), "records"),
     "Changes": "changes",
@@ -106,14 +114,18 @@ _LAZY = {
 
 __all__ = [
     "Acceptance",
+    "Advice",
     "Attachment",
     "AttributeChange",
     "Baseline",
+    "CablePlan",
     "CablingList",
     "Change",
     "Changes",
     "Comparison",
     "ConfigCheck",
+    "Cost",
+    "Designs",
     "Drawing",
     "Explanation",
     "Exporter",
@@ -157,6 +169,7 @@ __all__ = [
     "Workload",
     "__version__",
     "accept",
+    "advise",
     "baseline",
     "bring_up",
     "cabling_list",
@@ -173,6 +186,9 @@ __all__ = [
     "load",
     "observe",
     "on_compiling",
+    "plan_cables",
+    "plan_cost",
+    "plan_design",
     "predict",
     "replay",
     "report",

@@ -13,6 +13,7 @@ from functools import partial
 import numpy as np
 
 from softib.analysis.endpoints import endpoints_of
+from softib.analysis.pipeline import Steps, quietly
 from softib.analysis.prediction import network_of
 from softib.diags.structure.recognise import recognise
 from softib.fabric.columns import CableMedium
@@ -85,11 +86,9 @@ class Design:
     price: Price
 
 
-def designs(
-    demand: Demand, book: CostBook, *, seed: int = 0, step: Callable[[str], None] = lambda label: None
-) -> tuple[list[Design], list[str]]:
+def designs(demand: Demand, book: CostBook, *, seed: int = 0, steps: Steps = quietly) -> tuple[list[Design], list[str]]:
     """Every design that meets ``demand``, fewest switches first, and one line for each kind that
-    cannot. ``step`` is called with the label of each design before its figures are computed.
+    cannot. ``steps`` is entered with the label of each design while its figures are computed.
 
     Raises :class:`~softib.errors.InputError` where no design meets it.
     """
@@ -101,8 +100,8 @@ def designs(
         refused.append(f"twice the hosts: {error}")
     found = []
     for shape in shapes:
-        step(shape.label)
-        found.append(design_of(shape, demand.name, book, twice.get(_family(shape)), seed))
+        with steps(shape.label):
+            found.append(design_of(shape, demand.name, book, twice.get(_family(shape)), seed))
     return sorted(found, key=lambda d: (sum(d.switches.values()), sum(d.cables.values()))), refused
 
 

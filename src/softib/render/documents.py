@@ -39,6 +39,11 @@ VERSIONS = {
     "top": 1,
     "baseline-record": 1,
     "compile": 1,
+    "plan-design": 1,
+    "plan-cables": 1,
+    "plan-cost": 1,
+    "plan-quote": 1,
+    "advise": 1,
 }
 """Document → its version: one more when a key goes or changes its meaning, not when one is added.
 """

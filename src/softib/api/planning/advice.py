@@ -1,0 +1,217 @@
+"""Which network a workload needs: rules, times and money."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from softib.api.fabric import Fabric
+from softib.api.shown import Suggests
+from softib.errors import InputError, SoftibError, UnknownName
+
+if TYPE_CHECKING:
+    from softib.api.simulation.comparison import Comparison
+    from softib.plan.advice import Facts, Opinion
+
+__all__ = ["KINDS", "Advice", "advise"]
+
+KINDS = ("training", "mpi", "storage", "service", "independent")
+MOST_PORTS = 64
+"""Host ports of the fabric on which the networks are compared; a larger one is stood for by its first
+ports."""
+NETWORKS = ("NDR", "HDR", "roce", "tcp")
+ETHERNET = ("roce", "tcp")
+MOST_PACKETS = 300_000
+"""Packets of the workload up to which RoCE and TCP, which only the packet layer knows, are compared:
+about a minute a network on one core."""
+PACKET_BYTES = 4096
+
+
+class Advice(Suggests):
+    """``verdict``: ethernet, either or infiniband; ``reasons``: the rules that apply, those that
+    decide first; ``comparison``: the workload over the networks (None: it was not simulated)."""
+
+    def __init__(self, facts: Facts, reasons: tuple[Opinion, ...], verdict: str, comparison: Comparison | None,
+                 breaks: list[dict[str, Any]], notes: tuple[str, ...]):  # fmt: skip
+        self.facts, self.reasons, self.verdict = facts, reasons, verdict
+        self.comparison, self.break_even, self.notes = comparison, breaks, notes
+
+    def to_json(self) -> dict[str, Any]:
+        """As ``softib advise --json`` prints it."""
+        import dataclasses
+
+        from softib.render.documents import document
+
+        return document(
+            "advise",
+            verdict=self.verdict,
+            facts=dataclasses.asdict(self.facts),
+            reasons=[dataclasses.asdict(r) for r in self.reasons],
+            networks=[] if self.comparison is None else [_network(row) for row in self.comparison.rows()],
+            break_even=self.break_even,
+            notes=list(self.notes),
+        )
+
+    def print(self) -> None:
+        """As ``softib advise`` prints it."""
+        from softib.render.planning import print_advice
+        from softib.render.terminal import console
+
+        print_advice(self.to_json(), console())
+
+
+def _network(row: dict[str, Any]) -> dict[str, Any]:
+    return {key: row[key] for key in ("network", "completion_us", "ratio", "price", "per_price", "why")}
+
+
+def advise(
+    workload: Any = None,
+    *,
+    hosts: int | None = None,
+    gpus: int | None = None,
+    gpus_per_host: int = 8,
+    kind: str | None = None,
+    networks: Sequence[str] = NETWORKS,
+    storage: str = "",
+    existing: str = "",
+    staff: bool = True,
+    tenants: int = 1,
+    calls_a_second: float | None = None,
+    step_ms: float | None = None,
+    prices: str | os.PathLike[str] | None = None,
+) -> Advice:
+    """Advise on the network for ``workload`` (as :func:`softib.simulate` takes it; None: rules
+    alone) on ``hosts`` nodes, or on ``gpus`` GPUs in nodes of ``gpus_per_host``.
+
+    ``kind``: training, mpi, storage, service or independent (default: by the workload's pattern).
+    ``storage``, ``existing``: ``ethernet`` or ``infiniband``. ``calls_a_second`` of MPI collectives
+    and ``step_ms`` between exchanges of gradients come from the simulated run where they are not
+    given. Raises :class:`InputError`.
+
+    >>> import softib
+    >>> softib.advise(hosts=8, kind="mpi").verdict
+    'ethernet'
+    >>> softib.advise(gpus=1024, kind="training").verdict
+    'infiniband'
+    """
+    from dataclasses import replace
+
+    from softib.plan.advice import Facts, opinions, verdict_of
+
+    if (hosts is None) == (gpus is None):
+        raise InputError("say how large the job is: hosts or gpus, one of the two")
+    if kind is not None and kind not in KINDS:
+        raise UnknownName("kind of workload", kind, KINDS)
+    for name, value in (("storage", storage), ("existing", existing)):
+        if value not in ("", "ethernet", "infiniband"):
+            raise UnknownName(f"network of {name}", value, ("ethernet", "infiniband"))
+    nodes = hosts if hosts is not None else -(-int(gpus or 0) // gpus_per_host)
+    if nodes < 1:
+        raise InputError(f"a job has at least one node, not {nodes}")
+    facts = Facts(
+        nodes, gpus or 0, _kind(kind, workload), None, calls_a_second, step_ms, storage, existing, staff, tenants
+    )  # type: ignore[arg-type]
+    comparison, notes, breaks, per_money = None, [], [], None
+    if workload is not None and nodes > 1:
+        comparison, more, notes = _compared(facts, workload, networks, gpus_per_host, prices)
+        facts = replace(facts, **{k: v for k, v in more.items() if getattr(facts, k) is None})
+        per_money, breaks = _money(comparison)
+    given = opinions(facts)
+    reasons = tuple(sorted(given, key=lambda o: not o.decides))
+    return Advice(facts, reasons, verdict_of(given, per_money), comparison, breaks, tuple(notes))  # type: ignore[arg-type]
+
+
+def _kind(kind: str | None, workload: Any) -> str:
+    """The kind that was named, or that the first job's pattern implies."""
+    if kind is not None:
+        return kind
+    if workload is None:
+        return "mpi"
+    from softib.workloads.workload import read
+
+    pattern = read(workload).jobs[0].pattern
+    if pattern == "training-step" or pattern.startswith("nccl"):
+        return "training"
+    return "storage" if "checkpoint" in pattern or "storage" in pattern else "mpi"
+
+
+def _compared(
+    facts: Facts, workload: Any, networks: Sequence[str], per_host: int, prices: str | os.PathLike[str] | None
+) -> tuple[Comparison, dict[str, float], list[str]]:
+    """The workload over the networks on a full-bisection fabric of the job's size, or of its first
+    ports; and what the run says of its communication."""
+    from softib.api.fabric import generate
+    from softib.api.simulation.comparison import compare
+
+    rails = per_host if facts.gpus else 1
+    ports = facts.hosts * rails
+    notes = []
+    nodes = facts.hosts
+    if ports > MOST_PORTS:
+        nodes = max(2, MOST_PORTS // rails)
+        notes.append(
+            f"compared on the first {nodes} of {facts.hosts} nodes; larger jobs wait for more of the slowest flows"
+        )
+    fabric: Fabric
+    if rails > 1:
+        fabric = generate("rail-optimized", nodes=nodes, rails=rails, ufm=False)
+    else:
+        fabric = generate("fat-tree", hosts=nodes, levels=1 if nodes <= 64 else 2)
+    from softib.api.simulation.simulate import simulate
+
+    packets = int(simulate(fabric, workload, layer="fluid").to_json()["bytes"]) // PACKET_BYTES
+    layer = "packet"
+    if packets > MOST_PACKETS:
+        layer = "fluid"
+        networks = [n for n in networks if n.partition(",")[0] not in ETHERNET]
+        notes.append(
+            f"{packets:,} packets are too many to compare RoCE and TCP with, which only the packet layer knows: "
+            "run softib compare on a shorter workload"
+        )
+    comparison = compare(fabric, workload, networks=tuple(networks), layer=layer, prices=prices)
+    if not comparison.base.good:
+        raise InputError("the workload does not complete on InfiniBand; softib simulate says why")
+    return comparison, _figures(comparison, facts, workload), notes
+
+
+def _figures(comparison: Comparison, facts: Facts, workload: Any) -> dict[str, float]:
+    """Time of a training step and its share of communication, as it is on InfiniBand."""
+    from softib.api.simulation.scaling import scaling
+
+    if facts.kind != "training":
+        return {}
+    base = comparison.base
+    figures = {"step_ms": base.simulated_us / 1000}
+    try:
+        (row,) = scaling(base.fabric, workload, [base.fabric.hosts])
+    except SoftibError:
+        return figures  # collectives alone, without computation between them
+    return {**figures, "communication": 1 - row["efficiency"]}
+
+
+def _money(comparison: Comparison) -> tuple[str | None, list[dict[str, Any]]]:
+    """Which side gives more work for the money, by middle prices, and from which difference in price
+    on the other would."""
+    rows = [r for r in comparison.rows() if r["completion_us"]]
+    sides = {
+        "ethernet": [r for r in rows if r["network"].partition(",")[0] in ETHERNET],
+        "infiniband": [r for r in rows if r["network"].partition(",")[0] not in ETHERNET],
+    }
+    if not all(sides.values()):
+        return None, []
+    fastest = {side: min(of, key=lambda r: float(r["completion_us"])) for side, of in sides.items()}
+    eth, ib = fastest["ethernet"], fastest["infiniband"]
+    ratio = eth["completion_us"] / ib["completion_us"]
+    breaks = [{"infiniband": ib["network"], "ethernet": eth["network"], "time_ratio": ratio, "price_ratio": None}]
+    priced = {side: [r for r in of if r["price"] is not None] for side, of in sides.items()}
+    if not all(priced.values()):
+        return None, breaks
+    worth = {
+        side: max(1 / (r["completion_us"] * (r["price"]["low"] + r["price"]["high"])) for r in of)
+        for side, of in priced.items()
+    }
+    middle = lambda r: (r["price"]["low"] + r["price"]["high"]) / 2
+    if ib["price"] is not None and eth["price"] is not None:
+        breaks[0]["price_ratio"] = middle(ib) / middle(eth)
+    return max(worth, key=lambda side: worth[side]), breaks
