@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from softib.api.planning.cables import CablePlan, plan_cables
     from softib.api.planning.cost import Cost, plan_cost
     from softib.api.planning.design import Designs, plan_design
+    from softib.api.planning.growth import Growth, plan_growth
     from softib.api.progress import on_compiling
     from softib.api.records import AttributeChange, Change, Explanation, Finding, Kind, Parameter, Problem
     from softib.api.results import Prediction, Report
@@ -95,6 +96,7 @@ _LAZY = {
     **dict.fromkeys(("CablePlan", "plan_cables"), "planning.cables"),
     **dict.fromkeys(("Cost", "plan_cost"), "planning.cost"),
     **dict.fromkeys(("Advice", "advise"), "planning.advice"),
+    **dict.fromkeys(("Growth", "plan_growth"), "planning.growth"),
     **dict.fromkeys(("compile_kernels", "doctor"), "machine"),
     **dict.fromkeys(("AttributeChange", "Change", "Explanation", "Finding", "Kind", "Parameter", "Problem"), "records"),
     "Changes": "changes",
@@ -132,6 +134,7 @@ __all__ = [
     "Fabric",
     "Finding",
     "Findings",
+    "Growth",
     "InputError",
     "Jobs",
     "Kind",
@@ -189,6 +192,7 @@ __all__ = [
     "plan_cables",
     "plan_cost",
     "plan_design",
+    "plan_growth",
     "predict",
     "replay",
     "report",

@@ -87,8 +87,9 @@ class Design:
 
 
 def designs(demand: Demand, book: CostBook, *, seed: int = 0, steps: Steps = quietly) -> tuple[list[Design], list[str]]:
-    """Every design that meets ``demand``, fewest switches first, and one line for each kind that
-    cannot. ``steps`` is entered with the label of each design while its figures are computed.
+    """Every design that meets ``demand``, those of its own oversubscription and with the fewest
+    switches first, and one line for each kind that cannot. ``steps`` is entered with the label of
+    each design while its figures are computed.
 
     Raises :class:`~softib.errors.InputError` where no design meets it.
     """
@@ -102,7 +103,15 @@ def designs(demand: Demand, book: CostBook, *, seed: int = 0, steps: Steps = qui
     for shape in shapes:
         with steps(shape.label):
             found.append(design_of(shape, demand.name, book, twice.get(_family(shape)), seed))
-    return sorted(found, key=lambda d: (sum(d.switches.values()), sum(d.cables.values()))), refused
+    asked = demand.oversubscription
+    return sorted(
+        found,
+        key=lambda d: (
+            d.candidate.parameters.get("oversubscription", 1) != asked,
+            sum(d.switches.values()),
+            sum(d.cables.values()),
+        ),
+    ), refused
 
 
 def design_of(shape: Candidate, name: str, book: CostBook, twice: Candidate | None = None, seed: int = 0) -> Design:

@@ -104,6 +104,28 @@ def design(save: str | None, as_json: bool, **demand: Any) -> int:
 
 @command.command()
 @click.argument("source", shell_complete=completing.sources)
+@click.option("--hosts", type=click.IntRange(min=1), required=True, metavar="N", help="Hosts more.")
+@click.option(
+    "--adapters", type=click.IntRange(1, 64), metavar="N", help="Adapters of each; default: as those of SOURCE."
+)
+@click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
+@source_options
+def grow(source: str, hosts: int, adapters: int | None, as_json: bool, load: Load) -> int:
+    """Show where --hosts more hosts go on SOURCE, what is bought and which cables move."""
+    import softib
+
+    fabric = load(source, Steps())
+    print_problems(fabric.problems)
+    growth = softib.plan_growth(fabric, hosts, adapters=adapters)
+    if as_json:
+        print_json(growth.to_json())
+    else:
+        growth.print()
+    return 0
+
+
+@command.command()
+@click.argument("source", shell_complete=completing.sources)
 @click.option(
     "--save",
     "outputs",

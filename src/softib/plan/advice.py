@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["RULES", "SMALL_GPUS", "SMALL_HOSTS", "Facts", "Opinion", "Verdict", "opinions", "verdict_of"]
+__all__ = ["RULES", "SMALL_GPUS", "SMALL_HOSTS", "Facts", "Kind", "Opinion", "Verdict", "opinions", "verdict_of"]
 
 Verdict = Literal["ethernet", "either", "infiniband"]
 Kind = Literal["training", "mpi", "storage", "service", "independent"]

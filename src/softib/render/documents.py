@@ -43,6 +43,7 @@ VERSIONS = {
     "plan-cables": 1,
     "plan-cost": 1,
     "plan-quote": 1,
+    "plan-grow": 1,
     "advise": 1,
 }
 """Document → its version: one more when a key goes or changes its meaning, not when one is added.

@@ -12,9 +12,11 @@ from softib.render.terminal import text
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["print_advice", "print_cables", "print_cost", "print_designs", "print_quote"]
+__all__ = ["print_advice", "print_cables", "print_cost", "print_designs", "print_growth", "print_quote"]
 
 UNKNOWN = "unknown"
+SHOWN = 20
+"""New cables that are shown."""
 
 
 def _table(console: Console, head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -213,6 +215,29 @@ def print_cost(c: dict[str, Any], console: Console) -> None:
                 for r in c["scaling"]
             ),
         )
+
+
+def print_growth(g: dict[str, Any], console: Console) -> None:
+    """Print :meth:`softib.api.planning.growth.Growth.to_json`."""
+    console.print(text(f"{counted(g['hosts'], 'host')} with {counted(g['adapters'], 'adapter')} more", "bold"))
+    bought = counted(len(g["new_leaves"]), "leaf", "leaves")
+    above = f", {counted(g['new_upper_switches'], 'switch')} above the leaves" if g["new_upper_switches"] else ""
+    console.print(
+        text(f"buy {bought}{above} and {counted(len(g['cables']), 'cable')} (listed); move {g['moved_cables']:,}")
+    )
+    console.print(text(f"most oversubscribed leaf afterwards: {g['oversubscription']:.2f} : 1"))
+    for note in g["notes"]:
+        console.print(text(note, "yellow"))
+    console.print()
+    cables = g["cables"]
+    shown = cables[:SHOWN]
+    _table(
+        console,
+        ("new cable", ""),
+        ((f"{c['node_a']}[{c['port_a']}]", f"{c['node_z']}[{c['port_z']}]") for c in shown),
+    )
+    if len(cables) > len(shown):
+        console.print(text(f"and {len(cables) - len(shown):,} others (--json lists them)"))
 
 
 def print_quote(lines: Sequence[str], notes: Sequence[str], console: Console) -> None:

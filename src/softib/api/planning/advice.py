@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from softib.api.fabric import Fabric
 from softib.api.shown import Suggests
@@ -12,7 +12,7 @@ from softib.errors import InputError, SoftibError, UnknownName
 
 if TYPE_CHECKING:
     from softib.api.simulation.comparison import Comparison
-    from softib.plan.advice import Facts, Opinion
+    from softib.plan.advice import Facts, Kind, Opinion, Verdict
 
 __all__ = ["KINDS", "Advice", "advise"]
 
@@ -109,17 +109,22 @@ def advise(
     nodes = hosts if hosts is not None else -(-int(gpus or 0) // gpus_per_host)
     if nodes < 1:
         raise InputError(f"a job has at least one node, not {nodes}")
-    facts = Facts(
-        nodes, gpus or 0, _kind(kind, workload), None, calls_a_second, step_ms, storage, existing, staff, tenants
-    )  # type: ignore[arg-type]
-    comparison, notes, breaks, per_money = None, [], [], None
+    named = cast("Kind", _kind(kind, workload))
+    facts = Facts(nodes, gpus or 0, named, None, calls_a_second, step_ms, storage, existing, staff, tenants)
+    comparison, per_money = None, None
+    notes: list[str] = []
+    breaks: list[dict[str, Any]] = []
     if workload is not None and nodes > 1:
         comparison, more, notes = _compared(facts, workload, networks, gpus_per_host, prices)
-        facts = replace(facts, **{k: v for k, v in more.items() if getattr(facts, k) is None})
+        facts = replace(
+            facts,
+            communication=more.get("communication"),
+            step_ms=facts.step_ms if facts.step_ms is not None else more.get("step_ms"),
+        )
         per_money, breaks = _money(comparison)
     given = opinions(facts)
     reasons = tuple(sorted(given, key=lambda o: not o.decides))
-    return Advice(facts, reasons, verdict_of(given, per_money), comparison, breaks, tuple(notes))  # type: ignore[arg-type]
+    return Advice(facts, reasons, verdict_of(given, per_money), comparison, breaks, tuple(notes))
 
 
 def _kind(kind: str | None, workload: Any) -> str:
@@ -130,7 +135,7 @@ def _kind(kind: str | None, workload: Any) -> str:
         return "mpi"
     from softib.workloads.workload import read
 
-    pattern = read(workload).jobs[0].pattern
+    pattern = str(read(workload).jobs[0].pattern)  # type: ignore[attr-defined]
     if pattern == "training-step" or pattern.startswith("nccl"):
         return "training"
     return "storage" if "checkpoint" in pattern or "storage" in pattern else "mpi"
@@ -190,11 +195,11 @@ def _figures(comparison: Comparison, facts: Facts, workload: Any) -> dict[str, f
     return {**figures, "communication": 1 - row["efficiency"]}
 
 
-def _money(comparison: Comparison) -> tuple[str | None, list[dict[str, Any]]]:
+def _money(comparison: Comparison) -> tuple[Verdict | None, list[dict[str, Any]]]:
     """Which side gives more work for the money, by middle prices, and from which difference in price
     on the other would."""
     rows = [r for r in comparison.rows() if r["completion_us"]]
-    sides = {
+    sides: dict[Verdict, list[dict[str, Any]]] = {
         "ethernet": [r for r in rows if r["network"].partition(",")[0] in ETHERNET],
         "infiniband": [r for r in rows if r["network"].partition(",")[0] not in ETHERNET],
     }

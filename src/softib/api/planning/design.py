@@ -26,7 +26,8 @@ MANAGEMENT_PORTS = 48
 
 
 class Designs(Suggests):
-    """The designs that meet a demand, fewest switches first.
+    """The designs that meet a demand: those of its own oversubscription and with the fewest switches
+    first.
 
     ``refused``: one line for each kind of design that cannot; ``storage``: designs of the storage
     fabric beside it, empty where none was asked for; ``management_switches``: 48-port Ethernet
@@ -75,7 +76,7 @@ class Designs(Suggests):
         return paths
 
     def rows(self) -> list[dict[str, Any]]:
-        """One row a design, in the order of switches."""
+        """One row a design."""
         return [_row(d) for d in self._designs]
 
     def table(self) -> Table:
@@ -188,7 +189,7 @@ def plan_design(
     >>> import softib
     >>> designs = softib.plan_design(gpus=256)
     >>> designs.rows()[0]["design"], designs.rows()[0]["switches"]
-    ('fat tree, 2 tiers, 2:1', 10)
+    ('rail-optimized, 2 tiers', 12)
     """
     from softib.analysis.planning import designs
     from softib.fabric.topologies.params import default_radix
