@@ -167,12 +167,12 @@ def ibsim_pump() -> None:
 
     with routed() as (router, port, frame):
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
-        client = Client(1, port, ours, None, None, "bench", 0)
+        ready = selectors.DefaultSelector()
+        ready.register(ours, selectors.EVENT_READ)
+        client = Client(1, port, ours, None, None, "bench", 0, ready)
         router.join(client)
         client.wait_up_to(50)
         server = IbsimServer(router, UnixSockets(f"softib-fast-paths-{os.getpid()}"))
-        ready = selectors.DefaultSelector()
-        ready.register(ours, selectors.EVENT_READ)
         general, fast = (answered(router, ready, lambda: server.serve(client), pumps) for pumps in (False, True))
         rounds(
             "ibsim client, a request", lambda: ping_pong(theirs, frame, general), lambda: ping_pong(theirs, frame, fast)
@@ -230,7 +230,7 @@ def changed_tables() -> None:
     from tests.sim.trees import three_level
 
     from softib.routing.proof import reach
-    from softib.routing.proof.proven_tables import ProvenTables
+    from softib.routing.proof.reach import ProvenTables
 
     graph, lft = three_level(32)
     other = lft.copy()

@@ -16,7 +16,7 @@ import softib
 from softib.monitor.exporter.ratios import ErrorRatios
 from softib.monitor.exporter.text import PortText
 from softib.monitor.history import History
-from softib.monitor.increase import between
+from softib.monitor.intervals import between
 from softib.monitor.opening import open_source
 from softib.monitor.poller import Poller
 

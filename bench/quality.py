@@ -29,11 +29,11 @@ import numpy as np
 
 from softib.routing.engine import ENGINES, RouteOptions, route
 from softib.routing.graph import SwitchGraph
+from softib.routing.lft_kernels import count_flows
 from softib.routing.proof.credit_loops import has_credit_loop
 from softib.routing.proof.reach import lost_pairs, port_map
 from softib.routing.proof.verify import verify
 from softib.routing.quality import most_flows_of_bisections
-from softib.routing.quality_kernels import count_flows
 
 OURS = (*(e for e in ENGINES if e != "file"), "nue8")
 BY_LANES = ("lash", "dfsssp", "nue", "nue8")

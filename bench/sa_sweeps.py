@@ -19,8 +19,9 @@ from pathlib import Path
 import numpy as np
 
 from softib.agents.plane import AgentPlane
+from softib.fabric.power_cycle import power_on
 from softib.fabric.topologies.registry import generate
-from softib.live.control.client import ask
+from softib.live.control import ask
 from softib.live.instances import find
 from softib.sm.config import SmConfig
 from softib.sm.managers.partitions import parse_partitions
@@ -48,7 +49,7 @@ def sweep(sm: SubnetManager, plane: AgentPlane, port: int, what: str, tables: np
 
 def in_process(radix: int, engine: str) -> None:
     fabric = generate("fat-tree", radix=radix, levels=3)
-    fabric.power_on()
+    power_on(fabric)
     plane = AgentPlane(fabric)
     port = int(np.flatnonzero(fabric.linked & ~fabric.is_switch[fabric.port_node])[0])
     sm = SubnetManager(SmConfig(engine=engine, window=4096, chunk=4096))

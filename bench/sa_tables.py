@@ -30,10 +30,9 @@ from softib.iba.sa_records import (
     SwitchInfoRecord,
 )
 from softib.iba.structure import Structure
-from softib.live.control.client import ask
+from softib.live.control import ask
 from softib.live.instances import find
-from softib.live.sa_client.path_sls import manager_of
-from softib.live.sa_client.tables import SaTables
+from softib.live.sa_client import SaTables, manager_of
 
 SOFTIB = [sys.executable, "-m", "softib.cli.main"]
 TABLES: tuple[tuple[type[Structure], dict[str, int]], ...] = (

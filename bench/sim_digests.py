@@ -33,7 +33,7 @@ from softib.scenario.aggregation import aggregation_messages
 from softib.scenario.bring_up import bring_up
 from softib.scenario.failures import ManagerSettings, run_failures
 from softib.scenario.faults_in_time import TimedFault
-from softib.scenario.multicast_groups import join_group
+from softib.scenario.sa_requests import join_group
 from softib.sim.messages import Messages, MulticastGroup, Opcode, Reduction, Transport, joined, messages
 from softib.sim.packet import PacketOptions, run
 from softib.sim.packet.frames import write_capture

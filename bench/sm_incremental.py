@@ -16,6 +16,7 @@ import numpy as np
 
 from softib.agents.plane import AgentPlane
 from softib.fabric.model import Fabric
+from softib.fabric.power_cycle import power_on
 from softib.fabric.topologies.registry import generate
 from softib.live.internal_sm.manager import InternalManager
 from softib.live.mad_router import MadRouter
@@ -32,7 +33,7 @@ class Running:
 
     def __init__(self, radix: int, engine: str):
         self.fabric: Fabric = generate("fat-tree", radix=radix, levels=3)
-        self.fabric.power_on()
+        power_on(self.fabric)
         self.router = MadRouter(AgentPlane(self.fabric))
         port = int(np.flatnonzero(self.fabric.linked & ~self.fabric.is_switch[self.fabric.port_node])[0])
         self.manager = InternalManager(self.router, port, SmConfig(engine=engine))

@@ -22,7 +22,7 @@ from tests.sim.trees import three_level, two_level
 
 from softib.routing.graph import SwitchGraph
 from softib.sim import static
-from softib.sim import static_patterns as patterns
+from softib.sim import static_network as patterns
 from softib.sim.static_network import Network
 
 

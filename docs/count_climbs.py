@@ -55,7 +55,7 @@ def file_to_finding(folder: Path) -> object:
 WALKS = {
     "workload → time": Walk(workload_to_time, frozenset({"api", "analysis", "workloads", "scenario", "sim"}), 3),
     "file → finding": Walk(
-        file_to_finding, frozenset({"api", "source", "fabric", "analysis", "scenario", "routing", "diags"}), 10
+        file_to_finding, frozenset({"api", "source", "fabric", "analysis", "scenario", "routing", "diags"}), 8
     ),
 }
 """The walks of softib in Python; that of a message is C, and that of a MAD is one call of ``agents``. The aim of the second is 5."""

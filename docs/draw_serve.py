@@ -27,7 +27,7 @@ from softib.analysis.pipeline import quietly  # noqa: E402
 from softib.analysis.routed import routed  # noqa: E402
 from softib.monitor.fabric_ports import optics, ports_of, rows_of  # noqa: E402
 from softib.monitor.history import History  # noqa: E402
-from softib.monitor.increase import Interval  # noqa: E402
+from softib.monitor.intervals import Interval  # noqa: E402
 from softib.sim import static  # noqa: E402
 from softib.source import load  # noqa: E402
 

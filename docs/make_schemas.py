@@ -1,7 +1,7 @@
 """Writes docs/schemas/ from the code; a test fails when they differ.
 
 ``fabric.schema.json`` says what a fabric.yaml holds; each other file what a document of ``--json`` holds
-(:mod:`softib.render.document_types`).
+(:mod:`softib.result`).
 """
 
 from __future__ import annotations
@@ -10,49 +10,18 @@ import json
 from pathlib import Path
 from typing import Any
 
-from pydantic import ConfigDict, TypeAdapter
-from typing_extensions import is_typeddict
+from pydantic import TypeAdapter
 
-from softib.fabric.topologies.schema import fabric_schema
-from softib.render.document_types import (
-    acceptance,
-    common,
-    manager,
-    report,
-    routing,
-    running,
-    simulation,
-)
-from softib.render.documents import VERSIONS, schema_id
+from softib.fabric.topologies.spec_models import fabric_schema
+from softib.result import DOCUMENTS, model_of, schema_id
 from softib.workloads.file import workload_schema
 
 FOLDER = Path(__file__).with_name("schemas")
-TYPES = {
-    **common.DOCUMENTS, **running.RUNNING_DOCUMENTS,
-    **manager.MANAGER_DOCUMENTS, **acceptance.ACCEPTANCE_DOCUMENTS,
-    "route": routing.Route, "report": report.Report,
-    "simulate": simulation.Simulate, "replay": simulation.Replay,
-    "compare": simulation.Compare,
-    "sweep": simulation.Sweep,
-}  # fmt: skip
-
-for _module in (
-    acceptance,
-    common,
-    manager,
-    report,
-    routing,
-    running,
-    simulation,
-):
-    for _type in vars(_module).values():
-        if is_typeddict(_type):
-            _type.__pydantic_config__ = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
 
 def document_schema(name: str) -> dict[str, Any]:
-    """The JSON Schema (2020-12) of one document: every key is known, and descriptions are the docstrings of the types."""
-    made = TypeAdapter(TYPES[name]).json_schema(mode="serialization")
+    """The JSON Schema (2020-12) of one document: every key is known, and descriptions are the texts below the fields."""
+    made = TypeAdapter(model_of(name)).json_schema(mode="serialization")
     _without_titles(made)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": f"{schema_id(name)}", **made}
 
@@ -84,7 +53,7 @@ def _in_one_line(node: Any) -> None:
 def texts() -> dict[str, str]:
     """Text of each schema by the name of its file."""
     schemas = {
-        "fabric": fabric_schema(), "workload": workload_schema(), **{name: document_schema(name) for name in VERSIONS},
+        "fabric": fabric_schema(), "workload": workload_schema(), **{name: document_schema(name) for name in DOCUMENTS},
     }  # fmt: skip
     for schema in schemas.values():
         _in_one_line(schema)

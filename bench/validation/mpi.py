@@ -1,150 +1,167 @@
-"""MPI and verbs against measurements. What the data does not say is an assumption here: all hosts on one switch, cables of 2 m, ranks in blocks by host."""
+"""MPI and perftest against measurements, through ``softib simulate``: a fabric, a workload, and the hosts' costs in one line where they are described (``--hosts``).
+
+What the data does not say is an assumption: all hosts on one switch, cables of 2 m, ranks in blocks by host.
+"""
 
 from __future__ import annotations
 
+import math
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
-from functools import partial
+from dataclasses import dataclass, field
+from functools import cache
+from statistics import median
+from typing import Any
 
-from bench.validation import runs
-from bench.validation.data import host_names, imb_pingpong, measured, osu
+import softib
+from bench.validation.clusters import leaves, line, simulated, using
+from bench.validation.data import SHARED, host_names, imb_pingpong, measured, osu
 from bench.validation.row import Row
-from softib.workloads.mpi.cost import merged
+from softib.iba.rates import speed_named
 from softib.workloads.parameters import Section
 
-__all__ = ["ASSUMPTIONS", "SECTIONS", "rows"]
+__all__ = ["ASSUMPTIONS", "HOSTS", "SECTIONS", "leaves_of", "rows"]
 
-SECTIONS = ("openmpi", "tcp")
+SECTIONS = ("openmpi",)
 """First words of the sections of parameters that these predictions take."""
-
-Parameters = Mapping[str, Section]
-
+HOSTS: dict[str, dict[str, Any]] = {
+    "abci-v": {"copy_gbytes": 4.7},
+    "abci-a": {"program_ns": 588, "copy_gbytes": 13.5},
+    "azure-hbv3": {"program_ns": 860},
+}
+"""Machines as a user describes them. ``program_ns`` of Azure's virtual machines is perftest's (P4); of node A osu_latency's of 8 bytes; ``copy_gbytes`` what all-reduces inside a
+host take."""
 ASSUMPTIONS = {
-    "P1-QDR-CX2": "one switch; ConnectX-2; MTU 2048; the profile QDR of docs/simulate.md, fitted to this dataset, its bandwidths apart (no bar: shown)",
-    "P3-EDR-UD-b2b": "one switch (measured: back to back); the profile EDR, fitted to this dataset; bandwidths (no bar): a send costs the processor what it does on abci-v",
-    "P4-HDR-AzureHBv3": "one switch; 860 ns of the virtual machine's program; the profile HDR, fitted to this dataset; bandwidths (no bar): a send costs the processor what it does on azure-hbv3",
+    "P1-QDR-CX2": "one switch; ConnectX-2; MTU 2048",
+    "P3-EDR-UD-b2b": "one switch (measured: back to back)",
+    "P4-HDR-AzureHBv3": "one switch; a virtual machine",
     "A-ABCI-vnode": "2 hosts on one switch, 2 EDR rails each; Open MPI 4.0.5, UCX 1.7",
     "abci2-anode-pt2pt": "2 hosts on one switch, 4 HDR rails each, of which UCX uses 2; Open MPI 4.0.5, UCX 1.9",
     "C-azure-cyclecloud-28pairs": "2 hosts on one switch, 1 HDR rail; medians of 28 pairs",
+    "lln-azure-64": "medians of the pairs of a job of 64 nodes of the same virtual machine",
     "abci2-intra-vnode": "1 host of 4 ranks: shared memory alone",
-    "abci2-intra-anode": "1 host of 4 or 8 ranks (1 node): shared memory alone",
-    "A-ABCI-V(2xEDR)": "hosts on one pair of leaf switches, as their names say (abci2-larger), 4 ranks and 2 rails each, ranks in blocks; rules of Open MPI 4.0",
+    "abci2-intra-anode": "1 host of 4 or 8 ranks: shared memory alone",
+    "A-ABCI-V(2xEDR)": "hosts on one pair of leaf switches, as their names say, 4 ranks and 2 rails each, ranks in blocks; rules of Open MPI 4.0",
     "A-ABCI-A(4xHDR)": "2 hosts of one rack, on one switch, 8 ranks and 4 rails each, ranks in blocks; rules of Open MPI 4.0",
-    "abci2-inter-anode": "the same on 4 and 8 hosts (originals of the same study), on leaf switches: NCCL's logs of the same jobs name the hosts, ABCI's user guide shows racks of five nodes A, "
-    "and hosts are numbered through from a0001; so 3 and 1, and 4 and 4 hosts share a leaf switch, 20 m to the spine. That a rack has a leaf switch of its own for each of an adapter's ports "
-    "is assumed, as racks of node V have them; it was so with these measurements in view, and 16 hosts of the study, which nobody had looked at then, say the same (docs/collectives.md)",
-    "abci2-larger": "the same on 16 hosts A (5, 5, 5 and 1 of a rack) and 16 and 32 hosts V: racks of 34 hosts with four leaf switches of 36 ports, half of them up, so that each two have the "
-    "two ports of 17 hosts (published: the rack and its switches; assumed: which 17); 14 and 2, 15 and 17 of these jobs' hosts. Nothing was fitted to these, and no bar was set",
-    "abci2-bcast-vnode": "1 host of 4 ranks, and 2 to 32 hosts, as the all-reduces of the same study; to 512 KiB. Nothing was fitted to these, and no bar was set",
-    "abci2-bcast-anode": "1 host of 4 or 8 ranks, and 2 to 16 hosts, as the all-reduces of the same study; to 512 KiB. Nothing was fitted to these, and no bar was set",
-    "ofc-osu-edr": "2 hosts on one switch, 1 EDR rail; MVAPICH2 2.2, predicted with the default machine of Open MPI; not fitted to",
-    "S1-SHArP2016-host": "128 hosts on one switch, 1 rank and 1 EDR rail each; recursive doubling; library, processors and ranks of a host are not said: machine abci-v, whose adapters are EDR too (docs/collectives.md has what else was tried)",
-    "S1-SHArP2016-sharp": "128 hosts on a two-level fat tree of 16-port HDR switches (EDR ones have no aggregation nodes here), 1 rank each; 16 operations of 256 octets for 4 KiB",
-    "fiu-imb-fdr": "2 hosts behind 3 store-and-forward switches at 1 Gb/s, frames of 1500: 30 ns a byte below one frame are four serialisations, and the plateau "
-    "of 116.7 MB/s is that of 1 Gb/s, though the adapters are of 10 Gb/s; 50 us between interrupts, as Linux's drivers of Intel's adapters have it (not fitted)",
+    "abci2-inter-anode": "the same on 4 and 8 hosts, on leaf switches of racks of five nodes (ABCI's user guide), 20 m to the spine",
+    "ofc-osu-edr": "2 hosts on one switch, 1 EDR rail; MVAPICH2 2.2, predicted as Open MPI",
+    "S1-SHArP2016-host": "128 hosts on one switch, 1 rank and 1 EDR rail each; recursive doubling; library, processors and ranks of a host are not said",
+    "S1-SHArP2016-sharp": "128 hosts on a two-level fat tree of 16-port HDR switches (EDR ones have no aggregation nodes here), 1 rank each",
+    "fiu-imb-fdr": "2 hosts behind 3 store-and-forward switches at 1 Gb/s, frames of 1500: 30 ns a byte below one frame are four serialisations, and the plateau of 116.7 MB/s is "
+    "that of 1 Gb/s; 50 us between interrupts, as Linux's drivers of Intel's adapters have it; the stack of hosts of 2017 takes 14.5 us (described)",
+    "gillon-ibwb": "ConnectX-2 to ConnectX-2 of one host, whose adapters share one processor's PCIe: PCIe 2.0 x8 of payloads of 128 bytes is not described",
 }
 LEAF_HOSTS = {"a": 5, "g": 17}
-"""Hosts in a row that share leaf switches, by the first letter of ABCI's host names: a rack of node A (its user guide, "ABCI system"), half a rack of node V (ASSUMPTIONS)."""
-LARGER = (("anode", 16), ("vnode", 16), ("vnode", 32))
-"""Jobs of the same study on more hosts than any that something was fitted to."""
-BROADCASTS = (
-    ("intra", "vnode", (4,)), ("inter", "vnode", (2, 4, 8, 16, 32)),
-    ("intra", "anode", (4, 8)), ("inter", "anode", (2, 4, 8, 16)),
-)  # fmt: skip
-"""Runs of osu_bcast of the same study: where, node, hosts (inside one: ranks) of each job."""
-BROADCAST_MOST = 512 << 10
-"""Octets; beyond them single rows are up to ten times their neighbours."""
-P2P = (
-    ("A-ABCI-vnode", "abci-v", 2, "EDR", lambda: measured("A-ABCI-vnode", "osu_multi_lat"), lambda: measured("A-ABCI-vnode", "osu_mbw_mr")),
-    ("C-azure-cyclecloud-28pairs", "azure-hbv3", 1, "HDR", lambda: measured("C-azure-cyclecloud-28pairs", "osu_latency_median"),
-     lambda: measured("C-azure-cyclecloud-28pairs", "osu_bw_median")),
-    ("abci2-anode-pt2pt", "abci-a", 4, "HDR", lambda: osu("abci2/pt2pt__inter_anode*prc.latency"), lambda: osu("abci2/pt2pt__inter_anode*prc.bandwidth")),
-    ("ofc-osu-edr", "", 1, "EDR", lambda: osu("ofc-osu-edr/*latency__compute007.log"), lambda: ()),
-)  # fmt: skip
-"""Dataset, machine, rails, generation, latencies, bandwidths."""
+"""Hosts in a row that share leaf switches, by the first letter of ABCI's host names: a rack of node A (its user guide, "ABCI system"), half a rack of node V."""
+Answer = Callable[[softib.Simulation], float]
+US: Answer = lambda run: run.simulated_us
+PERFTEST = {
+    "ib_write_lat": ("latency", ""), "ib_read_lat": ("latency", ",opcode=read"), "ib_send_lat": ("latency", ",opcode=send"),
+    "ib_send_lat_UD": ("latency", ",transport=ud"), "ib_write_bw": ("bandwidth", ""), "ib_send_bw": ("bandwidth", ",opcode=send"),
+    "ib_send_bw_UD": ("bandwidth", ",transport=ud"),
+}  # fmt: skip
+"""Program → pattern and options."""
 
 
-def rows(parameters: Parameters, only: Collection[str] = (), every: int = 1) -> list[Row]:
-    """Every comparison with ``parameters`` (section by name); of the datasets ``only`` where some are named, and of each every n-th size."""
-    return list(_rows(parameters, only, every))
+@dataclass(frozen=True)
+class Set:
+    """A dataset of one benchmark: ``fabric`` and ``text`` (the workload for a size), ``hosts`` described, what the answer is of one or several runs, and (size, value)."""
 
+    name: str
+    metric: str
+    machine: str
+    nodes: int
+    unit: str
+    generation: str
+    fabric: Callable[[], softib.Fabric]
+    text: Callable[[int], str]
+    rows: tuple[tuple[int, float], ...]
+    hosts: Mapping[str, Any] = field(default_factory=dict)
+    bar: float = 0.0
+    windows: bool = False
+    answer: Answer = US
+    options: Mapping[str, Any] = field(default_factory=dict)
 
-def _machine(p: Parameters, name: str) -> Section:
-    return merged(p["openmpi"], p[f"openmpi-{name}"]) if name else p["openmpi"]
-
-
-def _rows(p: Parameters, only: Collection[str], every: int) -> Iterator[Row]:
-    wanted = lambda name: not only or name in only
-    for dataset, machine, rails, speed, latencies, bandwidths in P2P:
-        if wanted(dataset):
-            s, bar = _machine(p, machine), 0.08 if machine in ("abci-v", "azure-hbv3") else 0.0
-            for size, value, *_ in latencies()[::every]:
-                yield Row(dataset, "osu_latency", size, 2, value, runs.latency_us(size, rails, speed, s), "us", bar)
-            for size, value, *_ in bandwidths()[::every]:
-                yield Row(dataset, "osu_bw", size, 2, value, runs.bandwidth_mb_s(size, rails, speed, s), "MB/s", bar)
-    for dataset, nodes, data, predict, bar in _allreduces(p):
-        if wanted(dataset):
-            for size, value in data[::every]:
-                yield Row(dataset, "osu_allreduce", size, nodes, value, predict(size), "us", bar)
-    for dataset, nodes, data, predict in _bcasts(p):
-        if wanted(dataset):
-            for size, value in data[::every]:
-                yield Row(dataset, "osu_bcast", size, nodes, value, predict(size), "us", 0.0)
-    if wanted("S1-SHArP2016-host"):
-        s = _machine(p, "abci-v")
-        for size, value, nodes in measured("S1-SHArP2016-host", "allreduce"):
-            us = runs.allreduce_us(size, nodes, 1, 1, "EDR", s, algorithm="recursive-doubling")
-            yield Row("S1-SHArP2016-host", "allreduce", size, nodes, value, us, "us", 0.15)
-    if wanted("S1-SHArP2016-sharp"):
-        for size, value, nodes in measured("S1-SHArP2016-sharp", "allreduce"):
-            us = runs.sharp_us(size, _machine(p, "")["sharp_operation"])
-            yield Row("S1-SHArP2016-sharp", "allreduce", size, nodes, value, us, "us", 0.15)
-    yield from _others(p, wanted, every)
-
-
-def _allreduces(
-    p: Parameters,
-) -> Iterator[tuple[str, int, tuple[tuple[int, float], ...], Callable[[int], float], float]]:
-    """(dataset, nodes, (size, µs), prediction, bar) of each run of osu_allreduce."""
-    v, a = _machine(p, "abci-v"), _machine(p, "abci-a")
-    on = lambda hosts, each, s: partial(
-        runs.allreduce_us, hosts=hosts, each=each, rails=2 if s is v else 4, speed="EDR" if s is v else "HDR", s=s,
-        leaves=leaves_of(host_names(f"abci2/allreduce__inter_{'vnode' if s is v else 'anode'}__job{hosts:02}*.nccl")),
-    )  # fmt: skip
-    yield "abci2-intra-vnode", 1, osu("abci2/allreduce__intra_vnode__job04*.mpi-cpu"), on(1, 4, v), 0.0
-    for each in (4, 8):
-        yield "abci2-intra-anode", 1, osu(f"abci2/allreduce__intra_anode__job{each:02}*.mpi-cpu"), on(1, each, a), 0.0
-    for nodes in (2, 4, 8):
-        data = tuple((s, t) for s, t, n in measured("A-ABCI-V(2xEDR)", "osu_allreduce_cpu") if n == nodes)
-        yield "A-ABCI-V(2xEDR)", nodes, data, on(nodes, 4, v), 0.15
-    data = tuple((s, t) for s, t, _ in measured("A-ABCI-A(4xHDR)", "osu_allreduce_cpu"))
-    yield "A-ABCI-A(4xHDR)", 2, data, on(2, 8, a), 0.15
-    for nodes in (4, 8):
-        yield (
-            "abci2-inter-anode",
-            nodes,
-            osu(f"abci2/allreduce__inter_anode__job{nodes:02}*.mpi-cpu"),
-            on(nodes, 8, a),
-            0.15,
+    def predicted(self, size: int, hosts: Mapping[str, Any]) -> float:
+        """The answer for one size."""
+        size = max(size, 1)
+        if not self.windows:
+            return self.answer(simulated(self.fabric(), self.text(size), hosts=hosts, **self.options))
+        one, two = (
+            simulated(self.fabric(), f"{self.text(size)},iterations={n}", hosts=hosts).simulated_us for n in (1, 2)
         )
-    for node, nodes in LARGER:
-        data = osu(f"abci2/allreduce__inter_{node}__job{nodes:02}*.mpi-cpu")
-        yield "abci2-larger", nodes, data, on(nodes, 8, a) if node == "anode" else on(nodes, 4, v), 0.0
+        return 64 * size / (two - one)
+
+    def alpha_beta(self, size: int) -> float:
+        """By data sheets alone: a pair of adapters and a switch (0.73 us), and links."""
+        gbps = 4 * speed_named(self.generation).lane_data_gbps
+        if self.unit != "us":
+            return math.nan
+        n = max(self.nodes, 2)
+        rounds = 2 * (n - 1).bit_length() if "allreduce" in self.metric else 1
+        octets = size * (2 if "allreduce" in self.metric else 1)
+        return rounds * 0.73 + octets * 8e-3 / gbps
 
 
-def _bcasts(p: Parameters) -> Iterator[tuple[str, int, tuple[tuple[int, float], ...], Callable[[int], float]]]:
-    """(dataset, nodes, (size, µs), prediction) of each run of osu_bcast."""
-    for where, node, jobs in BROADCASTS:
-        each, rails, speed, s = (
-            (4, 2, "EDR", _machine(p, "abci-v")) if node == "vnode" else (8, 4, "HDR", _machine(p, "abci-a"))
+@cache
+def sets() -> tuple[Set, ...]:
+    """All datasets that are there."""
+    return tuple(s for part in (_pairs, _allreduces, _sharp, _perftest, _sockets) for s in part() if s.rows)
+
+
+def _pairs() -> Iterator[Set]:
+    """osu_latency and osu_bw."""
+    lln = _of_pairs()
+    for name, machine, rails, speed, latencies, bandwidths, bar in (
+        ("A-ABCI-vnode", "abci-v", 2, "EDR", measured("A-ABCI-vnode", "osu_multi_lat"), measured("A-ABCI-vnode", "osu_mbw_mr"), 0.08),
+        ("C-azure-cyclecloud-28pairs", "azure-hbv3", 1, "HDR", measured("C-azure-cyclecloud-28pairs", "osu_latency_median"),
+         measured("C-azure-cyclecloud-28pairs", "osu_bw_median"), 0.08),
+        ("abci2-anode-pt2pt", "abci-a", 4, "HDR", osu("abci2/pt2pt__inter_anode*prc.latency"), osu("abci2/pt2pt__inter_anode*prc.bandwidth"), 0.08),
+        ("ofc-osu-edr", "ofc", 1, "EDR", osu("ofc-osu-edr/*latency__compute007.log"), (), 0.08),
+        ("lln-azure-64", "azure-hbv3", 1, "HDR", lln["Latency"], lln["Bandwidth"], 0.0),
+    ):  # fmt: skip
+        fabric = lambda rails=rails, speed=speed: leaves(2 * rails, speed)
+        plain = lambda found: tuple((row[0], row[1]) for row in found)
+        common: dict[str, Any] = {"hosts": HOSTS.get(machine, {}), "bar": bar}
+        text = lambda what, rails=rails: lambda size: f"mpi-{what}:{size},rails={rails},version=4.0"
+        half: Answer = lambda run: run.simulated_us / 2
+        yield Set(name, "osu_latency", machine, 2, "us", speed, fabric, text("latency"), plain(latencies), answer=half, **common)  # fmt: skip
+        yield Set(name, "osu_bw", machine, 2, "MB/s", speed, fabric, text("bandwidth"), plain(bandwidths), windows=True, **common)  # fmt: skip
+
+
+def _of_pairs() -> dict[str, tuple[tuple[int, float], ...]]:
+    """Medians over the pairs of Azure's other job."""
+    seen: dict[str, dict[int, list[float]]] = {"Latency": {}, "Bandwidth": {}}
+    for path in sorted((SHARED / "data" / "lln-azure-osu").glob("*cpu__size64*")):
+        for part in path.read_text(encoding="utf-8", errors="replace").split("# OSU MPI ")[1:]:
+            of = seen.get(part.split(" ", 1)[0], {})
+            for size, value in re.findall(r"^(\d+) +([\d.]+) *$", part, re.M):
+                of.setdefault(int(size), []).append(float(value))
+    return {kind: tuple((size, median(v)) for size, v in of.items()) for kind, of in seen.items()}
+
+
+def _allreduces() -> Iterator[Set]:
+    """osu_allreduce of ABCI's nodes V (4 ranks, 2 rails) and A (8 ranks, 4 rails)."""
+    v, a = ("abci-v", 4, 2, "EDR"), ("abci-a", 8, 4, "HDR")
+    of = lambda name, nodes: tuple((s, t) for s, t, n in measured(name, "osu_allreduce_cpu") if n == nodes)
+    file = lambda pattern: osu(f"abci2/allreduce__{pattern}*.mpi-cpu")
+    runs = [
+        ("abci2-intra-vnode", v, 1, 4, file("intra_vnode__job04")),
+        *(("abci2-intra-anode", a, 1, each, file(f"intra_anode__job{each:02}")) for each in (4, 8)),
+        *(("A-ABCI-V(2xEDR)", v, n, 4, of("A-ABCI-V(2xEDR)", n)) for n in (2, 4, 8)),
+        ("A-ABCI-A(4xHDR)", a, 2, 8, of("A-ABCI-A(4xHDR)", 2)),
+        *(("abci2-inter-anode", a, n, 8, file(f"inter_anode__job{n:02}")) for n in (4, 8)),
+    ]
+    for name, (machine, _, rails, speed), nodes, each, data in runs:
+        node = "vnode" if machine == "abci-v" else "anode"
+        parts = leaves_of(host_names(f"abci2/allreduce__inter_{node}__job{nodes:02}*.nccl")) if nodes > 1 else ()
+        counts = tuple(n * rails for n in parts)
+        fabric = lambda ports=nodes * rails, speed=speed, counts=counts: leaves(ports, speed, counts)
+        text = lambda size, each=each, rails=rails: (
+            f"mpi-allreduce:{size},ranks-per-host={each},rails={rails},version=4.0"
         )
-        for job in jobs:
-            file = f"abci2/bcast__{where}_{node}__job{job:02}*"
-            hosts, ranks = (1, job) if where == "intra" else (job, each)
-            leaves = leaves_of(host_names(f"{file}.nccl")) if hosts > 1 else ()
-            predict = partial(runs.bcast_us, hosts=hosts, each=ranks, rails=rails, speed=speed, s=s, leaves=leaves)
-            data = tuple((size, us) for size, us in osu(f"{file}.mpi-cpu") if size <= BROADCAST_MOST)
-            yield f"abci2-bcast-{node}", hosts, data, predict
+        yield Set(name, "osu_allreduce", machine, nodes, "us", speed, fabric, text, data, HOSTS[machine], 0.15)
 
 
 def leaves_of(names: Collection[str]) -> tuple[int, ...]:
@@ -153,18 +170,123 @@ def leaves_of(names: Collection[str]) -> tuple[int, ...]:
     return tuple(counts.values()) if len(counts) > 1 else ()
 
 
-def _others(p: Parameters, wanted: Callable[[str], bool], every: int) -> Iterator[Row]:
-    from bench.validation.tcp import tcp_us
-    from bench.validation.verbs import verbs_rows
-    from bench.validation.verbs_bandwidth import bandwidth_rows
+@cache
+def _aggregating() -> softib.Fabric:
+    return softib.generate("fat-tree", radix=16, levels=2, generation="HDR", aggregation_nodes=True)
 
-    for dataset in ("P1-QDR-CX2", "P3-EDR-UD-b2b", "P4-HDR-AzureHBv3"):
-        if wanted(dataset):
-            yield from verbs_rows(dataset)
-            yield from bandwidth_rows(dataset, p)
-    if wanted("fiu-imb-fdr"):
-        for size, value in imb_pingpong("fiu-imb-fdr/INFINIBAND__BENCHMARK_RESULTS__eth_infi_std__2017-10-22-eths")[
-            1::every
-        ]:
-            us = tcp_us(size, p["tcp-fiu"]["receive"])
-            yield Row("fiu-imb-fdr", "IMB PingPong", size, 2, value, us, "us", 0.15)
+
+def _sharp() -> Iterator[Set]:
+    data = lambda name: tuple((s, t) for s, t, _ in measured(name, "allreduce"))
+    ring = lambda size: f"mpi-allreduce:{size},algorithm=recursive-doubling"
+    fabric = lambda: leaves(128, "EDR")
+    yield Set(
+        "S1-SHArP2016-host", "allreduce", "sharp", 128, "us", "EDR", fabric, ring, data("S1-SHArP2016-host"), {}, 0.15
+    )
+    text = lambda size: f"mpi-allreduce:{size},algorithm=sharp"
+    name = "S1-SHArP2016-sharp"
+    yield Set(name, "allreduce", "sharp", 128, "us", "HDR", _aggregating, text, data(name), {}, 0.15, options={"layer": "packet"})  # fmt: skip
+
+
+def _perftest() -> Iterator[Set]:
+    for name, machine, speed, hosts in (
+        ("P1-QDR-CX2", "p1", "QDR", {}),
+        ("P3-EDR-UD-b2b", "p3", "EDR", {}),
+        ("P4-HDR-AzureHBv3", "azure-hbv3", "HDR", HOSTS["azure-hbv3"]),
+    ):
+        fabric = lambda speed=speed: leaves(2, speed, mtu=2048 if speed == "QDR" else 4096)
+        for metric, (pattern, more) in PERFTEST.items():
+            data = tuple((s, t) for s, t, _ in measured(name, metric))
+            yield _perftest_set(name, metric, machine, speed, fabric, pattern, more, data, hosts)
+    path = SHARED / "data" / "gillon-ibwb" / "ib_write_bw_measurements.txt"
+    found = re.findall(r"^ +(\d+) +\d+ +[\d.]+ +([\d.]+)\s+[\d.]+ *$", path.read_text(), re.M) if path.is_file() else ()
+    data = tuple(sorted({(int(s), float(v)) for s, v in found}))
+    two = lambda: leaves(2, "QDR")
+    yield _perftest_set("gillon-ibwb", "ib_write_bw", "gillon", "QDR", two, "bandwidth", "", data, {}, bar=0.0)
+
+
+def _perftest_set(
+    name: str,
+    metric: str,
+    machine: str,
+    generation: str,
+    fabric: Callable[[], softib.Fabric],
+    pattern: str,
+    more: str,
+    data: tuple[tuple[int, float], ...],
+    hosts: Mapping[str, Any],
+    bar: float = 0.10,
+) -> Set:
+    """Latencies have a bar; bandwidths have one where they are a plateau (from 64 KiB on)."""
+    latency = pattern == "latency"
+    n = lambda size: 200 if latency else max(min(1000, (256 << 20) // size), 8)
+    text = lambda size: f"{pattern}:{size},iterations={n(size)}{more}"
+    key = "latency_us" if latency else "mib_s"
+    answer: Answer = lambda run: float(run.to_json()["jobs"][0]["perftest"][key])
+    unit, options = ("us", {}) if latency else ("MiB/s", {"layer": "packet"})
+    return Set(
+        name,
+        metric,
+        machine,
+        2,
+        unit,
+        generation,
+        fabric,
+        text,
+        data,
+        hosts,
+        bar if latency else 0.0,
+        False,
+        answer,
+        options,
+    )
+
+
+def _sockets() -> Iterator[Set]:
+    """Intel's PingPong over TCP: half of a round trip."""
+    data = imb_pingpong("fiu-imb-fdr/INFINIBAND__BENCHMARK_RESULTS__eth_infi_std__2017-10-22-eths")[1:]
+    network = "tcp,gbps=1,receive_us=14.5,interrupt_us=50"
+    text = lambda size: f"incast:{size},senders=1,hosts=0-1"
+    arrived: Answer = lambda run: run.percentiles_us["max"]
+    options = {"layer": "packet", "network": network}
+    yield Set(
+        "fiu-imb-fdr",
+        "IMB PingPong",
+        "fiu",
+        2,
+        "us",
+        "EDR",
+        lambda: line(3),
+        text,
+        data,
+        {},
+        0.15,
+        answer=arrived,
+        options=options,
+    )
+
+
+def rows(
+    parameters: Mapping[str, Section] | None = None,
+    only: Collection[str] = (),
+    every: int = 1,
+    defaults: bool = False,
+    hosts: Mapping[str, Mapping[str, Any]] | None = None,
+) -> list[Row]:
+    """Every comparison, with other ``parameters``; of the datasets ``only`` where some are named, of each every n-th size; ``defaults``: with the answers without a
+    description, and baselines; ``hosts``: other descriptions of machines, as a fit tries them."""
+    with using(parameters):
+        return list(_rows(only, every, defaults, hosts or {}))
+
+
+def _rows(only: Collection[str], every: int, defaults: bool, other: Mapping[str, Mapping[str, Any]]) -> Iterator[Row]:
+    for s in sets():
+        if only and s.name not in only:
+            continue
+        hosts = other.get(s.machine, s.hosts)
+        for size, value in s.rows[::every]:
+            found = s.predicted(size, hosts)
+            row = Row(s.name, s.metric, size, s.nodes, value, found, s.unit, s.bar, s.machine)
+            if defaults:
+                plain = s.predicted(size, {}) if hosts else found
+                row = row._replace(default=plain, baselines=(s.alpha_beta(size),))
+            yield row

@@ -1,64 +1,125 @@
-"""NCCL's all-reduce against nccl-tests on four clusters. ``python -m bench.validation.nccl`` prints the table; ``--fit`` fits, and leaves one dataset out.
+"""NCCL's collectives against nccl-tests, through ``softib simulate``.
+
+Each dataset is a cluster: a fabric of rails, and the machine in one line of options, as a user describes it. ``default`` is the same without the line.
 
 What the measurements do not say, and is assumed:
 
-* N3 ran with NCCL_ALGO=RING (the job file says so). Nothing says that N1 or the ABCI jobs set anything, so NCCL's model chooses there.
-* All take the constants of NCCL 2.8.4, which ABCI states, to choose; N1 and N3 are of the same year.
-* N1 and N3: 8 A100, 8 HDR adapters, one rail a GPU, processors of AMD. ABCI node V: 4 V100, 2 EDR adapters; node A: 8 A100, 4 HDR adapters, Intel.
-* ABCI node V without LL128: ABCI's diagram of the node has its adapters at the processors, and NCCL allows LL128 behind PCIe switches alone.
-* The adapters' rates of ABCI's nodes are what osu_mbw_mr measured between GPUs there (node A: 4 and 8 pairs on all four), and no share of a link.
+* N3 ran with NCCL_ALGO=RING (the job file says so). Nothing says that the other jobs set anything, so NCCL's model chooses there.
+* All take the constants of NCCL 2.8.4, which ABCI states, to choose; the others are of the same years.
+* N1, N3, superbench, deepops: DGX A100 (8 A100, 8 HDR adapters, processors of AMD). ABCI node V: 4 V100, 2 EDR adapters at the processors (its diagram); node A: 8 A100, 4 HDR adapters, Intel.
+* The adapters' rates of ABCI's nodes are what osu_mbw_mr measured between GPUs there (node A: 4 and 8 pairs on all four).
 * The networks are full, unloaded, and two switches deep; their share of a hop is in NCCL's constants.
-
-The mechanisms (threads of a tree, channels before doubling, ``channel``, slices that are sent whole) were looked for with these measurements in view, which leaving one dataset out does not undo.
-
-The runs on node A with 4, 8 and 16 nodes, and V with 8, 16 and 32, are in no fit: they are shown as what the model says of larger clusters.
 """
 
 from __future__ import annotations
 
-import csv
-import os
 import re
-import sys
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
 
-from bench.validation import data
+import numpy as np
+
+from bench.validation.clusters import rails, simulated, using
+from bench.validation.data import SHARED, measured
 from bench.validation.row import Row
-from bench.validation.section_values import with_values
+from softib.iba.rates import speed_named
 from softib.workloads.nccl.constants import Collective
-from softib.workloads.nccl.law import predicted_us
-from softib.workloads.nccl.machine import machine_of
-from softib.workloads.nccl.tuning import choose
-from softib.workloads.parameters import Section, section
+from softib.workloads.nccl.job import run_of
+from softib.workloads.nccl.tuning import expected_us
+from softib.workloads.parameters import Section
+from softib.workloads.workload import parse
 
-__all__ = ["CLUSTERS", "FITTED", "bar_of", "fit", "held_out", "leave_one_out", "measured_in", "rows"]
+__all__ = ["ASSUMPTIONS", "SECTIONS", "Set", "bar_of", "baselines", "rows", "sets"]
 
-SHARED = Path(os.environ.get("SOFTIB_SHARED", data.SHARED))
-CLUSTERS = {
-    "N1-AzureNDv4-2x8A100": ("ndv4", ""),
-    "N3-DGXA100x2": ("dgx-a100", "ring"),
-    "A-ABCI-V(2xEDR)": ("abci-v", ""),
-    "A-ABCI-A(4xHDR)": ("abci-a", ""),
+SECTIONS = ("nccl",)
+V = "machine=v100,gpus=4,gpudirect=phb,gpu-nic=81.6,nccl=2.8"
+A = "machine=a100,cpu=intel,gpu-nic=77.92,nccl=2.8"
+DGX = "machine=a100,nccl=2.8"
+
+
+@dataclass(frozen=True)
+class Set:
+    """A dataset: ``nodes`` with ``adapters`` each of ``generation``; ``machine``: whose it is, for leaving machines out; ``line``: the machine as a user describes it;
+    ``forced``: what the job set, which a user knows in any case; ``rows``: (collective, octets, us); ``held``: a bar and a fit are set to it."""
+
+    name: str
+    machine: str
+    nodes: int
+    adapters: int
+    generation: str
+    line: str
+    rows: tuple[tuple[Collective, int, float], ...]
+    forced: str = ""
+    held: bool = False
+
+
+ASSUMPTIONS = {
+    "superbench": "1 DGX A100; the release is not said; one process launches for all 8 GPUs",
+    "deepops-4xDGXA100": "4 DGX A100, 8 HDR adapters each, as the text says; the release is not said; two runs within 10 % of each other differ more at 128 MiB",
+    "deepops-2xDGX1-RoCE": "2 DGX-1 with 2 adapters of 100 Gb/s; RoCE is predicted as InfiniBand of this rate; NCCL 2.5.6 there; rows from 8 MiB on, for every third smaller one stalls for 0.5 ms",
+    "abci2-intra-nccl": "1 node A with 4 and 8 GPUs, 1 node V with 4; V100's rate of LL128 (512 KiB to 2 MiB there) is taken from A100, for no dataset tells it",
 }
-"""Machine, and algorithm where one was forced, of each dataset."""
-FITTED = (
-    "launch", "channel", "ll128_latency", "simple_latency", "ll_line", "ll_rate_v100", "ll_rate_a100", "ll128_rate", "nic_share",
-)  # fmt: skip
-PUBLISHED = {
-    "launch": 12.0, "channel": 0.1, "ll128_latency": 1.0, "simple_latency": 1.0, "ll_line": 0.1, "ll_rate_v100": 39.0 / 12, "ll_rate_a100": 87.7 / 24, "ll128_rate": 16.9,
-    "nic_share": 1.0,
+COLLECTIVES = {
+    "allreduce": Collective.ALL_REDUCE, "allgather": Collective.ALL_GATHER, "reducescatter": Collective.REDUCE_SCATTER, "alltoall": Collective.ALL_TO_ALL,
+    "broadcast": Collective.BROADCAST,
 }  # fmt: skip
-"""Where a fit without a dataset begins, and what stays where no other dataset says more: NCCL's own constants, and osu_mbw_mr of one adapter."""
-RELEASE = "2.8"
-MOST = 1.5
-"""Bars beyond which an error counts no more: a row that no mechanism explains must not draw the others."""
-_LINE = re.compile(r"^ +(\d+) +\d+ +float +sum +([\d.]+) +([\d.]+) +([\d.]+) ")
-_LARGER = {
-    ("A-ABCI-A(4xHDR)", 4): "*inter_anode__job04*.nccl", ("A-ABCI-A(4xHDR)", 8): "*inter_anode__job08*.nccl",
-    ("A-ABCI-A(4xHDR)", 16): "*inter_anode__job16*.nccl", ("A-ABCI-V(2xEDR)", 8): "*inter_vnode__job08*.nccl",
-    ("A-ABCI-V(2xEDR)", 16): "*inter_vnode__job16*.nccl", ("A-ABCI-V(2xEDR)", 32): "*inter_vnode__job32*.nccl",
-}  # fmt: skip
+_LINE = re.compile(
+    r"^ +(\d+) +\d+ +float +(?:sum +)?(?P<root>0 +)?(?P<us>[\d.]+) +(?P<alg>[\d.]+) +(?P<bus>[\d.]+) ", re.M
+)
+
+
+def _log(name: str, collective: Collective = Collective.ALL_REDUCE, least: int = 1, factor: float = 0.0) -> tuple:
+    """The rows of the one log ``data/NAME``, out of place; with ``factor`` only those whose bus bandwidth is that many times their algorithm bandwidth (within 1 %), so of
+    tables of several clusters those of one. Of two runs of a size the last counts."""
+    paths = sorted((SHARED / "data").glob(name))
+    hits = _LINE.finditer(paths[0].read_text(encoding="utf-8")) if paths else ()
+    seen = {
+        int(h[1]): float(h["us"])
+        for h in hits
+        if int(h[1]) >= least and (not factor or abs(float(h["bus"]) / max(float(h["alg"]), 1e-9) / factor - 1) < 0.01)
+    }
+    return tuple((collective, size, us) for size, us in sorted(seen.items()))
+
+
+def _file(dataset: str, nodes: int) -> tuple:
+    found = measured(dataset, "nccl_allreduce")
+    return tuple((Collective.ALL_REDUCE, size, us) for size, us, n in found if n == nodes)
+
+
+@cache
+def sets() -> tuple[Set, ...]:
+    """All datasets that are there."""
+    found = [
+        Set("N1-AzureNDv4-2x8A100", "ndv4", 2, 8, "HDR", DGX, _file("N1-AzureNDv4-2x8A100", 2), held=True),
+        Set("N3-DGXA100x2", "dgx-a100", 2, 8, "HDR", DGX, _file("N3-DGXA100x2", 2), "algorithm=ring", True),
+        *(Set("A-ABCI-V(2xEDR)", "abci-v", n, 2, "EDR", V, _file("A-ABCI-V(2xEDR)", n), held=True) for n in (2, 4)),
+        Set("A-ABCI-A(4xHDR)", "abci-a", 2, 4, "HDR", A, _file("A-ABCI-A(4xHDR)", 2), held=True),
+    ]  # fmt: skip
+    for n in (4, 8, 16):
+        found.append(
+            Set("abci2-anode-nccl", "abci-a", n, 4, "HDR", A, _log(f"abci2/*allreduce*inter_anode__job{n:02}*.nccl"))
+        )
+    for n in (8, 16, 32):
+        found.append(
+            Set("abci2-vnode-nccl", "abci-v", n, 2, "EDR", V, _log(f"abci2/*allreduce*inter_vnode__job{n:02}*.nccl"))
+        )
+    for kind, adapters, speed, line, gpus in (
+        ("anode__job04", 4, "HDR", A, 4),
+        ("anode__job08", 4, "HDR", A, 8),
+        ("vnode__job04", 2, "EDR", V.replace("gpus=4,", ""), 4),
+    ):
+        log = _log(f"abci2/*allreduce*intra_{kind}*.nccl")
+        found.append(Set("abci2-intra-nccl", f"abci-{kind[0]}", 1, adapters, speed, line, log, forced=f"gpus={gpus}"))
+    for name, collective in COLLECTIVES.items():
+        log = _log(f"superbench-logs/nccl_{name}.log", collective)
+        found.append(Set("superbench", "superbench", 1, 8, "HDR", DGX, log, "per-process=8"))
+    deepops = "deepops-logs/docs__{}.md"
+    log = _log(deepops.format("slurm-cluster__slurm-perf-cluster"), least=1 << 20, factor=2 * 31 / 32)
+    found.append(Set("deepops-4xDGXA100", "deepops-a100", 4, 8, "HDR", DGX, log))
+    log = _log(deepops.format("k8s-cluster__roce-perf-k8s"), least=1 << 23, factor=2 * 15 / 16)
+    found.append(Set("deepops-2xDGX1-RoCE", "deepops-v100", 2, 2, "EDR", "machine=v100,nccl=2.8", log))
+    return tuple(s for s in found if s.rows)
 
 
 def bar_of(size: int) -> float:
@@ -68,107 +129,62 @@ def bar_of(size: int) -> float:
     return 0.10 if size > 1 << 26 else 0.20 if size >= 1 << 20 else 0.15
 
 
-def _row(dataset: str, size: int, nodes: int, measured: float, values: Section) -> Row:
-    name, algorithm = CLUSTERS[dataset]
-    machine = machine_of(name)
-    by = choose(Collective.ALL_REDUCE, size, machine, nodes, algorithm=algorithm, release=RELEASE)
-    predicted = predicted_us(Collective.ALL_REDUCE, by, size, machine, nodes, values)
-    return Row(dataset, "nccl_allreduce", size, nodes, measured, predicted, "us", bar_of(size))
+def _text(s: Set, collective: Collective, size: int, line: str) -> str:
+    return ",".join([f"nccl-{collective}:{size}", *(x for x in (s.forced, line) if x)])
 
 
-def rows(parameters: Section | None = None) -> list[Row]:
-    """The comparisons with ``measured.csv``, with these parameters of section ``nccl`` or those of the file."""
-    values = section("nccl") if parameters is None else parameters
-    with (SHARED / "reference" / "measured.csv").open(encoding="utf-8") as file:
-        found = [r for r in csv.DictReader(file) if r["metric"] == "nccl_allreduce" and r["dataset"] in CLUSTERS]
-    return [_row(r["dataset"], int(r["size_bytes"]), int(r["nodes"]), float(r["value"]), values) for r in found]
+def baselines(s: Set, collective: Collective, size: int) -> tuple[float, float]:
+    """us by datasheets alone (latency of an adapter pair and bandwidth of links, by the better of a ring and a tree), and by NCCL's own model of its choice."""
+    names = tuple(f"node-{node} {nic}" for node in range(s.nodes) for nic in range(s.adapters))
+    gbps = np.full(len(names), 4 * speed_named(s.generation).lane_data_gbps)
+    job = parse(_text(s, collective, size, s.line)).jobs[0]
+    run = run_of(job, names, np.arange(len(names)), gbps)  # type: ignore[arg-type]
+    m, n = run.machine, run.machine.gpus * run.nodes
+    rate = m.nics * m.nic_gbps / 8e-3 if s.nodes > 1 else m.gpu.nvlink_gbytes * 1e3
+    if collective == Collective.ALL_TO_ALL and s.nodes > 1:
+        rate *= n / (n - m.gpus)
+    shares = {Collective.ALL_REDUCE: 2 * (n - 1) / n, Collective.BROADCAST: 1.0}.get(collective, (n - 1) / n)
+    alpha = 0.6 + 2 * 0.13 if s.nodes > 1 else 0.5
+    passes = 2 if collective == Collective.ALL_REDUCE else 1
+    by_data = passes * (n - 1).bit_length() * alpha + shares * size / rate
+    own = expected_us(collective, run.by, size, m, run.nodes, "2.8") if run.by.algorithm != "p2p" else by_data
+    return by_data, own
 
 
-def held_out(parameters: Section | None = None) -> list[Row]:
-    """The comparisons with runs that no parameter was fitted to: larger ones of ABCI."""
-    values = section("nccl") if parameters is None else parameters
-    found = []
-    for (dataset, nodes), name in _LARGER.items():
-        for path in sorted((SHARED / "data" / "abci2").glob(name)):
-            found += [_row(dataset, size, nodes, us, values) for size, us in measured_in(path)]
-    return found
+def rows(
+    parameters: Mapping[str, Section] | None = None,
+    only: Collection[str] = (),
+    every: int = 1,
+    defaults: bool = False,
+    held: bool = False,
+) -> list[Row]:
+    """Every comparison; of the datasets ``only`` where some are named, of each every n-th size; ``defaults``: with the answers without a description, and baselines; ``held``:
+    those with a bar alone."""
+    with using(parameters):
+        return list(_rows(only, every, defaults, held))
 
 
-def measured_in(path: Path, factor: float = 0.0) -> list[tuple[int, float]]:
-    """(octets, µs) of each row of a log of all_reduce_perf, out of place; with ``factor`` only rows whose bus bandwidth is so many times their algorithm bandwidth (within
-    1 %), so of tables of several clusters those of one."""
-    hits = [hit for line in path.read_text(encoding="utf-8").splitlines() if (hit := _LINE.match(line))]
-    return [
-        (int(h[1]), float(h[2]))
-        for h in hits
-        if not factor or abs(float(h[4]) / max(float(h[3]), 1e-9) / factor - 1) < 0.01
-    ]
+def _rows(only: Collection[str], every: int, defaults: bool, held: bool) -> Iterator[Row]:
+    for s in sets():
+        if (only and s.name not in only) or (held and not s.held):
+            continue
+        fabric = rails(s.nodes, s.adapters, s.generation)
+        for collective, size, us in s.rows[::every]:
+            answer = simulated(fabric, _text(s, collective, size, s.line)).simulated_us
+            bar = bar_of(size) if s.held else 0.0
+            row = Row(s.name, f"nccl {collective}", size, s.nodes, us, answer, "us", bar, s.machine)
+            if defaults:
+                plain = simulated(fabric, _text(s, collective, size, "")).simulated_us
+                row = row._replace(default=plain, baselines=baselines(s, collective, size))
+            yield row
 
 
-def error(r: Row) -> float:
-    """Of a prediction, as a share of the measurement."""
-    return r.predicted / r.measured - 1
+def main() -> None:
+    """Print each dataset's errors."""
+    from bench.validation.table import summary_lines
 
-
-def fit(start: Section, without: str = "") -> Section:
-    """Parameters :data:`FITTED` with as many rows as possible within their bars, and among those with the smallest squares of errors over bars (:func:`_cost`), by
-    trying factors on one after another."""
-    values = start
-    cost = _cost(values, without)
-    step = 0.2
-    while step > 0.004:
-        better = False
-        for name in FITTED:
-            for factor in (1 + step, 1 / (1 + step)):
-                tried = with_values(values, **{name: _within(name, values[name] * factor)})
-                if (found := _cost(tried, without)) < cost - 1e-9:
-                    values, cost, better = tried, found, True
-        step = step if better else step / 2
-    return values
-
-
-def _within(name: str, value: float) -> float:
-    return min(value, 1.0) if name == "nic_share" else value
-
-
-def _cost(values: Section, without: str) -> float:
-    """How many rows miss their bars, and below one the mean square of errors over bars, each at most :data:`MOST`: the bars are what is asked, and no exponent is chosen."""
-    over = [abs(error(r)) / r.bar for r in rows(values) if r.dataset != without]
-    return sum(x > 1 for x in over) + sum(min(x / MOST, 1.0) ** 2 for x in over) / (len(over) + 1)
-
-
-def leave_one_out() -> dict[str, list[Row]]:
-    """The rows of each dataset, with parameters that were fitted without it, from :data:`PUBLISHED` on."""
-    start = with_values(section("nccl"), **PUBLISHED)
-    return {name: [r for r in rows(fit(start, name)) if r.dataset == name] for name in CLUSTERS}
-
-
-def _summary(name: str, found: Iterable[Row]) -> str:
-    listed = list(found)
-    errors = [abs(error(r)) for r in listed]
-    good = sum(e <= r.bar for e, r in zip(errors, listed, strict=True))
-    return f"{name:28} {len(listed):4} rows, {good:4} within their bars, mean {sum(errors) / len(errors):6.1%}, worst {max(errors):6.1%}"
-
-
-def main(arguments: list[str]) -> int:
-    """Print the table."""
-    for r in rows() + held_out():
-        mark = "" if abs(error(r)) <= r.bar else f"  over {r.bar:.0%}"
-        print(
-            f"{r.dataset:22} {r.nodes:2} nodes {r.size:>13,} B {r.measured:10.1f} us {r.predicted:10.1f} us {error(r):+7.1%}{mark}"
-        )
-    for name in CLUSTERS:
-        print(_summary(name, [r for r in rows() if r.dataset == name]))
-    for name, nodes in _LARGER:
-        if larger := [r for r in held_out() if (r.dataset, r.nodes) == (name, nodes)]:
-            print(_summary(f"{name}, {nodes} nodes (held out)", larger))
-    if "--fit" in arguments:
-        found = fit(section("nccl"))
-        print({name: round(found[name], 4) for name in FITTED})
-        for name, left in leave_one_out().items():
-            print("without it:", _summary(name, left))
-    return 0
+    print("\n".join(summary_lines(rows(defaults=True))))
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:]))
+    main()

@@ -3,43 +3,36 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
 from bench.validation.row import Row
-from softib.workloads.parameters import Section
+from softib.iba.catalogue import ADAPTERS
+from softib.workloads.parameters import sections
 
-__all__ = ["Left", "Library", "page", "row_line"]
+__all__ = ["page", "row_line", "summary_lines"]
 
 HEAD = """# Measured and predicted
 
-Written by `make validate` (`bench/validation`); do not edit. Measurements are read in place from `shared/reference/measured.csv` and `shared/data`, which are
-not part of the project; a dataset that is absent there is missing here.
+Written by `make validate` (`bench/validation`); do not edit. Every prediction is an answer of `softib.simulate`, with the arguments that a user gives. Measurements are read in
+place from `shared/reference/measured.csv` and `shared/data`, which are not part of the project; a dataset that is absent there is missing here.
 
-`mean` and `worst` are relative errors without sign. `within` counts the rows whose error is at most the bar; a dataset passes where its bar is one for the mean (OSU
-latency and bandwidth, 8 %) and the mean keeps it, or every row keeps it. `left out` is the mean error when the parameters are fitted without that
-dataset; `fitted` says how many parameters were fitted to it (`profile`: the device profile was, see [virtual time](../simulate.md)); `none` under `left out`: nothing but this dataset tells those parameters. A
-parameter that only the left-out dataset tells, beside others that are fitted again, keeps its value. What stands under UNFITTED is not in `measured.csv`: other clusters,
-larger ones and other collectives, predicted as they are with what was fitted to the rest. `fit` beside a parameter is what `python -m bench.validation --fit` last found from the same
-datasets, and `mean of fit` the error with that. It takes all parameters of a machine at once; those in use were found in two steps,
-messages between hosts from latencies and bandwidths alone, then shared memory from all-reduces, so that `left out` holds for either.
+`described` is the mean error with the machine described in one line (for GPUs options of the workload, for hosts `--hosts`), `default` without it. Beside them: `α–β` from data
+sheets alone (latency of adapters, bandwidth of links), NCCL's own tuning model of its choice, and that with 12 µs added to each answer. `left out` is the mean error when everything is fitted again, by script,
+to the datasets of other machines (MPI: and no one describes the hosts); beside it NCCL's own model with a constant that is fitted likewise.
 """
-MEAN_BARS = (0.08,)
-"""Bars that hold for the mean of a dataset; others hold for each row."""
-
-
-PROFILES = ("P1-QDR-CX2", "P3-EDR-UD-b2b", "P4-HDR-AzureHBv3")
-"""Datasets that device profiles were fitted to (docs/simulate.md), by hand and before this page was."""
-
-
-@dataclass(frozen=True)
-class Left:
-    """Mean error of a dataset that the parameters have not seen, and how they were found."""
-
-    mean: float
-    how: str
+CLASSES = ((1 << 15, "to 32 KiB"), (1 << 20, "to 1 MiB"), (1 << 26, "to 64 MiB"), (1 << 60, "above"))
+DESCRIBED = (
+    ("program_ns", 860, "Azure's virtual machines: ib_send_lat of P4"),
+    ("program_ns", 588, "node A of ABCI: osu_latency"),
+    ("copy_gbytes", 4.7, "node V of ABCI: all-reduces inside a host"),
+    ("copy_gbytes", 13.5, "node A of ABCI: the same"),
+    ("copy_gbytes", 7.0, "default: between these two"),
+    ("post_ns", 169, "default: osu_latency of three machines; message rates of perftest say the same within a quarter"),
+    ("receive_us", 14.5, "fiu-imb-fdr: stack of hosts of 2017"),
+)
+"""Numbers chosen by looking at measured rows that stand in descriptions and profiles."""
 
 
 def row_line(r: Row) -> str:
@@ -47,92 +40,93 @@ def row_line(r: Row) -> str:
     return f"| {r.dataset} | {r.metric} | {r.size} | {r.nodes} | {r.measured:g} | {r.predicted:.4g} | {r.unit} | {100 * r.error:+.1f} % |"
 
 
-@dataclass(frozen=True)
-class Library:
-    """What is said of one library: its rows, the parameters that they take, errors without a dataset, and assumptions by dataset."""
-
-    name: str
-    rows: list[Row]
-    parameters: Mapping[str, Section]
-    left: Mapping[str, Left]
-    assumptions: Mapping[str, str]
-    refit: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    refit_rows: list[Row] = field(default_factory=list)
+def _mean(rows: Sequence[Row], of: Callable[[Row], float]) -> float:
+    return float(np.mean([abs(of(r) / r.measured - 1) for r in rows]))
 
 
-def page(libraries: list[Library]) -> str:
-    """The page as Markdown."""
-    lines = [HEAD]
-    for x in libraries:
-        lines += ["", f"## {x.name}", "", *_library(x)]
-    for x in libraries:
-        lines += [
-            "",
-            f"## Every row of {x.name}",
-            "",
-            "| dataset | metric | octets | nodes | measured | predicted | unit | error |",
-        ]
-        lines += ["|---|---|---|---|---|---|---|---|", *(row_line(r) for r in x.rows)]
-    return "\n".join([*lines, ""])
+def _shown(value: float) -> str:
+    return "" if math.isnan(value) else f"{100 * value:.1f} %"
 
 
-def _library(x: Library) -> list[str]:
-    """Summary, assumptions, what leave-one-out took, and parameters."""
-    by: dict[str, list[Row]] = {}
-    for r in x.rows:
-        by.setdefault(r.dataset, []).append(r)
+def _by(rows: Iterable[Row], key: Callable[[Row], str]) -> dict[str, list[Row]]:
+    found: dict[str, list[Row]] = {}
+    for r in rows:
+        found.setdefault(key(r), []).append(r)
+    return found
+
+
+def summary_lines(rows: Sequence[Row], left: Sequence[Row] = ()) -> list[str]:
+    """Errors by dataset."""
+    out = _by(left, lambda r: r.dataset)
     lines = [
-        "| dataset | rows | mean | worst | bar | within | passes | fitted | left out |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| dataset | rows | described | worst | default | α–β | NCCL's own | + 12 µs | left out | NCCL's own + constant, left out |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
-    lines += [_summary(name, of, x.parameters, x.left.get(name)) for name, of in by.items()]
-    if not by:
-        lines += ["", "`shared/` is absent: nothing was compared."]
-    if x.refit_rows:
-        lines += ["", "| dataset | mean | mean of fit |", "|---|---|---|", *_refits(x, by)]
-    known = [f"| {name} | {x.assumptions[name]} |" for name in by if name in x.assumptions]
-    if known:
-        lines += ["", "| dataset | assumed, because the data does not say it |", "|---|---|", *known]
-    lines += [
-        "",
-        "| left out | parameters without it |",
-        "|---|---|",
-        *(f"| {name} | {found.how} |" for name, found in x.left.items()),
-    ]
-    lines += ["", "| section | parameter | value | fit | fitted to | source |", "|---|---|---|---|---|---|"]
-    for s in x.parameters.values():
-        lines += [
-            f"| {s.name} | {n} | {p.value:g} {p.unit} | {_refit(x, s.name, n)} | {', '.join(p.fitted_to) or 'nothing'} | {p.source} |"
-            for n, p in s.rows.items()
+    for name, of in _by(rows, lambda r: f"{r.dataset}: {r.metric.split()[0]}").items():
+        base = [r for r in of if r.baselines and not math.isnan(r.baselines[0])]
+        own = [r for r in of if len(r.baselines) > 1]
+        without = [r for r in out.get(of[0].dataset, []) if r.metric.split()[0] == of[0].metric.split()[0]]
+        beside = [r for r in without if r.baselines]
+        cells = [
+            _mean(of, lambda r: r.predicted),
+            max(abs(r.error) for r in of),
+            _mean(of, lambda r: r.default),
+            _mean(base, lambda r: r.baselines[0]) if base else math.nan,
+            _mean(own, lambda r: r.baselines[1]) if own else math.nan,
+            _mean(own, lambda r: r.baselines[1] + 12) if own else math.nan,
+            _mean(without, lambda r: r.predicted) if without else math.nan,
+            _mean(beside, lambda r: r.baselines[0]) if beside else math.nan,
         ]
+        lines.append(f"| {name} | {len(of)} | {' | '.join(_shown(c) for c in cells)} |")
     return lines
 
 
-def _refit(x: Library, section: str, name: str) -> str:
-    """What a fit found for a parameter, empty where none was made."""
-    value = x.refit.get(section, {}).get(name)
-    return "" if value is None else f"{value:g}"
+def _classes(left: Sequence[Row]) -> list[str]:
+    """Left-out errors of NCCL by size, beside the baseline's."""
+    lines = ["| size | rows | left out | NCCL's own + constant, left out |", "|---|---|---|---|"]
+    least = 0
+    for most, name in CLASSES:
+        of = [r for r in left if least < r.size <= most]
+        least = most
+        if of:
+            errors = _mean(of, lambda r: r.predicted), _mean(of, lambda r: r.baselines[0])
+            lines.append(f"| {name} | {len(of)} | {_shown(errors[0])} | {_shown(errors[1])} |")
+    return lines
 
 
-def _refits(x: Library, by: Mapping[str, list[Row]]) -> list[str]:
-    """Of each dataset that was fitted again: the error in use, and with what the fit found."""
-    names = dict.fromkeys(r.dataset for r in x.refit_rows)
-    mean = lambda rows: f"{100 * float(np.mean([abs(r.error) for r in rows])):.1f} %"
-    return [f"| {n} | {mean(by[n])} | {mean([r for r in x.refit_rows if r.dataset == n])} |" for n in names]
+def constants() -> list[tuple[str, str, float, str]]:
+    """(where, name, value, source) of every number that was chosen by looking at measured rows."""
+    found = [
+        (s.name, name, p.value, p.source) for s in sections().values() for name, p in s.rows.items() if p.fitted_to
+    ]
+    for a in ADAPTERS:
+        found += [
+            (f"{a.name} (catalogue)", name, float(getattr(a, name)), source)
+            for name, source in a.sources.items()
+            if source.startswith("fitted")
+        ]
+    return found + [("hosts", name, value, source) for name, value, source in DESCRIBED]
 
 
-def _summary(name: str, of: list[Row], parameters: Mapping[str, Section], left: Left | None) -> str:
-    errors = np.abs([r.error for r in of])
-    bars = np.array([r.bar for r in of])
-    fitted = sum(name in p.fitted_to for s in parameters.values() for p in s.rows.values())
-    asked = bars > 0
-    within = f"{int((errors <= bars)[asked].sum())} of {int(asked.sum())}" if asked.any() else ""
-    if not asked.any():
-        passes, bar = "", "none"
-    elif set(bars.tolist()) <= set(MEAN_BARS):
-        passes, bar = "yes" if errors.mean() <= bars.max() else "no", f"{100 * bars.max():.0f} % mean"
-    else:
-        passes, bar = "yes" if (errors <= bars)[asked].all() else "no", f"{100 * bars.max():.0f} %"
-    out = "" if left is None else "none" if math.isnan(left.mean) else f"{100 * left.mean:.1f} %"
-    seen = fitted or ("profile" if name in PROFILES else "no")
-    return f"| {name} | {len(of)} | {100 * errors.mean():.1f} % | {100 * errors.max():.1f} % | {bar} | {within} | {passes} | {seen} | {out} |"
+def page(rows: Sequence[Row], left: Sequence[Row], assumptions: dict[str, str], trust: Sequence[str]) -> str:
+    """The page as Markdown."""
+    of_nccl = [r for r in left if r.metric.startswith("nccl")]
+    listed = constants()
+    lines = [HEAD, *summary_lines(rows, left)]
+    if of_nccl:
+        lines += ["", "## NCCL on machines left out, by size", "", *_classes(of_nccl)]
+    lines += ["", "## How far to trust an answer", "", *trust]
+    lines += ["", "## Assumed, because the data does not say it", "", "| dataset | assumed |", "|---|---|"]
+    names = dict.fromkeys(r.dataset for r in rows)
+    lines += [f"| {name} | {assumptions[name]} |" for name in names if name in assumptions]
+    lines += [
+        "",
+        f"## The {len(listed)} fitted constants",
+        "",
+        "| where | name | value | source |",
+        "|---|---|---|---|",
+    ]
+    lines += [f"| {where} | `{name}` | {value:g} | {source} |" for where, name, value, source in listed]
+    lines += ["", "## Every row", "", "| dataset | metric | bytes | nodes | measured | predicted | unit | error |"]
+    lines += ["|---|---|---|---|---|---|---|---|", *(row_line(r) for r in rows)]
+    return "\n".join([*lines, ""])

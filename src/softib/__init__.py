@@ -30,9 +30,9 @@ from softib.errors import (
 )
 
 if TYPE_CHECKING:
-    from softib.api.acceptance.accepting import Acceptance, accept
+    from softib.api.acceptance.accepting import accept
     from softib.api.acceptance.baselines import Baseline, baseline
-    from softib.api.changes import Changes
+    from softib.api.acceptance.result import Acceptance
     from softib.api.fabric import Fabric, generate, load, running, topologies
     from softib.api.findings import Findings
     from softib.api.graph import Drawing
@@ -42,8 +42,7 @@ if TYPE_CHECKING:
     from softib.api.manager.several import UmadManagers
     from softib.api.monitor.diagnosing import Jobs, diagnose, jobs_on
     from softib.api.monitor.exporting import Exporter
-    from softib.api.monitor.observing import Observed, observe
-    from softib.api.monitor.top_view import TopView
+    from softib.api.monitor.observing import Observed, TopView, observe
     from softib.api.node import Node
     from softib.api.operations import bring_up, check, diff, engines, predict, report, route, verify
     from softib.api.planning.advice import Advice, advise
@@ -53,17 +52,15 @@ if TYPE_CHECKING:
     from softib.api.planning.growth import Growth, plan_growth
     from softib.api.progress import on_compiling
     from softib.api.records import AttributeChange, Change, Explanation, Finding, Kind, Parameter, Problem
-    from softib.api.results import Prediction, Report
+    from softib.api.results import Changes, Prediction, Report
     from softib.api.routing import Remedy, Routing
     from softib.api.running.attach import Attachment
     from softib.api.running.running import RunningFabric, running_fabrics, stale_fabrics
-    from softib.api.running.serving import Server
-    from softib.api.running.starting import Starter, up
+    from softib.api.running.serving import Server, Starter, up
     from softib.api.simulation.comparison import Comparison, compare
     from softib.api.simulation.replay import Replay, replay
     from softib.api.simulation.result import Simulation
-    from softib.api.simulation.scaling import scaling
-    from softib.api.simulation.simulate import Record, simulate
+    from softib.api.simulation.simulate import Record, scaling, simulate
     from softib.api.sweep.sweep import Sweep, sweep
     from softib.api.table import Table
     from softib.api.web import serve
@@ -78,19 +75,18 @@ _LAZY = {
     **dict.fromkeys(("PlannedChanges", "UmadManager"), "manager.managing"),
     "UmadManagers": "manager.several",
     **dict.fromkeys(("CablingList", "cabling_list"), "cabling"),
-    **dict.fromkeys(("Prediction", "Report"), "results"),
+    **dict.fromkeys(("Changes", "Prediction", "Report"), "results"),
     **dict.fromkeys(("Remedy", "Routing"), "routing"),
     **dict.fromkeys(("Replay", "replay"), "simulation.replay"),
     **dict.fromkeys(("RunningFabric", "running_fabrics", "stale_fabrics"), "running.running"),
-    **dict.fromkeys(("Starter", "up"), "running.starting"),
     "Attachment": "running.attach",
-    **dict.fromkeys(("Acceptance", "accept"), "acceptance.accepting"),
+    "accept": "acceptance.accepting",
+    "Acceptance": "acceptance.result",
     **dict.fromkeys(("Baseline", "baseline"), "acceptance.baselines"),
-    "scaling": "simulation.scaling",
-    "Server": "running.serving",
+    **dict.fromkeys(("Server", "Starter", "up"), "running.serving"),
     "serve": "web",
     "Exporter": "monitor.exporting",
-    **dict.fromkeys(("Observed", "observe"), "monitor.observing"),
+    **dict.fromkeys(("Observed", "TopView", "observe"), "monitor.observing"),
     "on_compiling": "progress",
     **dict.fromkeys(("Designs", "plan_design"), "planning.design"),
     **dict.fromkeys(("CablePlan", "plan_cables"), "planning.cables"),
@@ -99,11 +95,9 @@ _LAZY = {
     **dict.fromkeys(("Growth", "plan_growth"), "planning.growth"),
     **dict.fromkeys(("compile_kernels", "doctor"), "machine"),
     **dict.fromkeys(("AttributeChange", "Change", "Explanation", "Finding", "Kind", "Parameter", "Problem"), "records"),
-    "Changes": "changes",
     **dict.fromkeys(("Comparison", "compare"), "simulation.comparison"),
-    "TopView": "monitor.top_view",
     **dict.fromkeys(("Jobs", "diagnose", "jobs_on"), "monitor.diagnosing"),
-    **dict.fromkeys(("Record", "simulate"), "simulation.simulate"),
+    **dict.fromkeys(("Record", "scaling", "simulate"), "simulation.simulate"),
     "Simulation": "simulation.result",
     **dict.fromkeys(("Sweep", "sweep"), "sweep.sweep"),
     "Drawing": "graph",

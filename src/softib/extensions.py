@@ -18,7 +18,15 @@ from softib.errors import InputError, SoftibError, SoftibWarning
 
 __all__ = ["GROUPS", "Extension", "blamed_on", "extensions"]
 
-GROUPS = {"softib.workloads": "workload pattern"}
+GROUPS = {
+    "softib.checks": "check",
+    "softib.congestion_control": "congestion control",
+    "softib.engines": "routing engine",
+    "softib.exporters": "round exporter",
+    "softib.readers": "file format",
+    "softib.topologies": "topology",
+    "softib.workloads": "workload pattern",
+}
 """Group of entry points → what an entry of it is, in messages."""
 
 
@@ -61,12 +69,15 @@ def extensions(group: str, taken: Container[str], check: Callable[[str, Any], No
 @contextmanager
 def blamed_on(package: str, what: str) -> Iterator[None]:
     """Turn an exception raised inside an extension into an :class:`~softib.errors.InputError`: one
-    line with the name of the package. Errors of softib pass as they are."""
+    line with the name of the package ("": softib's own, whose exceptions pass). Errors of softib pass
+    as they are."""
     try:
         yield
     except SoftibError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
+        if not package:
+            raise
         raise InputError(f"package {package}: {what} failed: {_reason(error)}") from error
 
 

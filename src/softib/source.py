@@ -78,7 +78,7 @@ def _subnet(
 ) -> ReadResult:
     """The subnet behind a umad device."""
     from softib.fabric.formats.resolve import named
-    from softib.live.subnet_reader.source import read
+    from softib.live.subnet_reader import read
 
     result = read(source, lambda what, nodes, mads: progress(f"{what}: {nodes} nodes, {mads} MADs"))
     for note in result.notes:

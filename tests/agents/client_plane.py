@@ -12,6 +12,8 @@ from softib.iba import notice as wire
 from softib.iba.smp import PortInfo
 from softib.mad.batch import MadBatch
 
+THRESHOLD_TRAPS = {"local_link_integrity_errors": 129, "excessive_buffer_overrun_errors": 130}
+
 
 class ClientPlane(AgentPlane):
     """As :class:`AgentPlane`; what :meth:`send` finds for clients collects until :meth:`take_deliveries`."""
@@ -30,6 +32,26 @@ class ClientPlane(AgentPlane):
         """What :meth:`send` found for clients since the last call, oldest first."""
         taken, self._deliveries = self._deliveries, []
         return taken
+
+    def count(self, port: int, counter: str, n: int = 1, now_ps: int = 0) -> None:
+        """The hardware's doing: ``counter`` of ``port`` grows by ``n``. LocalLinkIntegrityErrors and ExcessiveBufferOverrunErrors count
+        crossings of the thresholds in PortInfo; each raises trap 129 or 130 (IBA 14.2.5.1, 7.12)."""
+        self.fabric.counters[counter][port] += n
+        if counter in THRESHOLD_TRAPS:
+            self._threshold(port, THRESHOLD_TRAPS[counter], now_ps)
+
+    def watchdog(self, port: int, now_ps: int = 0) -> None:
+        """The hardware's doing: the flow-control watchdog of ``port`` expired (trap 131; IBA 7.9.3)."""
+        self._threshold(port, 131, now_ps)
+
+    def _threshold(self, port: int, trap: int, now_ps: int) -> None:
+        number = int(self.fabric.port_num[port])
+        data = np.ascontiguousarray(wire.TrapPortThreshold.pack(portnum=number))
+        raise_trap(self.tables, self._end_port(port), trap, number, data, int(now_ps))
+
+    def _end_port(self, port: int) -> int:
+        node = int(self.fabric.port_node[port])
+        return int(self.fabric.node_base[node]) if self.fabric.switch_of_node[node] >= 0 else int(port)
 
     def security(self, port: int, trap: int, now_ps: int = 0, **details: int) -> None:
         """The hardware's doing: ``port`` refused a packet: 257 P_Key, 258 Q_Key, 259 P_Key at a switch port.

@@ -9,6 +9,7 @@ import threading
 import numpy as np
 
 from softib.agents.plane import AgentPlane
+from softib.fabric.node_finder import find_node
 from softib.iba.constants import CapMask
 from softib.iba.smp import PortInfo
 
@@ -59,7 +60,7 @@ class StandIn(threading.Thread):
         if kind == 1:
             pid, _, issm, node = struct.unpack("=3I32s", body[:44])
             name = node.split(b"\0")[0].decode()
-            index = self.f.find_node(name) if name else int(self.f.cas[0])
+            index = find_node(self.f, name) if name else int(self.f.cas[0])
             number = len(self.clients)
             port = int(self.f.node_base[index]) + (self.f.node_type[index] == 1)
             out = self._socket(f"{self.base}:out{number}")

@@ -8,8 +8,9 @@ import subprocess
 import numpy as np
 
 from softib.fabric import counters
+from softib.fabric.power_cycle import power_on
 from softib.fabric.topologies.registry import generate
-from softib.iba import notice, perf_congestion, perf_extended_speeds, perf_optional
+from softib.iba import notice, perf_optional
 from softib.iba.smp import PortInfo, SwitchInfo
 from tests.agents.client_plane import ClientPlane
 
@@ -25,8 +26,8 @@ GROUPS = {
 OPTIONAL = [
     perf_optional.PortRcvErrorDetails, perf_optional.PortXmitDiscardDetails, perf_optional.PortOpRcvCounters, perf_optional.PortFlowCtlCounters,
     perf_optional.PortVLOpPackets, perf_optional.PortVLOpData, perf_optional.PortVLXmitFlowCtlUpdateErrors, perf_optional.PortVLXmitWaitCounters,
-    perf_extended_speeds.PortExtendedSpeedsCounters, perf_congestion.SwPortVLCongestion, perf_congestion.PortRcvConCtrl, perf_congestion.PortSLRcvFECN,
-    perf_congestion.PortSLRcvBECN, perf_congestion.PortXmitConCtrl, perf_congestion.PortVLXmitTimeCong, perf_congestion.PortXmitDataSL, perf_congestion.PortRcvDataSL,
+    perf_optional.PortExtendedSpeedsCounters, perf_optional.SwPortVLCongestion, perf_optional.PortRcvConCtrl, perf_optional.PortSLRcvFECN,
+    perf_optional.PortSLRcvBECN, perf_optional.PortXmitConCtrl, perf_optional.PortVLXmitTimeCong, perf_optional.PortXmitDataSL, perf_optional.PortRcvDataSL,
 ]  # fmt: skip
 
 
@@ -95,7 +96,7 @@ S = 10**12
 
 def powered(generation="QDR"):
     f = generate("fat-tree", radix=4, levels=2, generation=generation)
-    f.power_on()
+    power_on(f)
     SwitchInfo.port_state_change.set(f.switch_info, 0)  # as a manager leaves it; only its first rise is a trap
     return f, ClientPlane(f)
 

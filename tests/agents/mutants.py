@@ -10,21 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from softib.fabric.model import Fabric
-from softib.iba import (
-    ar,
-    cc,
-    class_port_info,
-    mlnx,
-    notice,
-    perf,
-    perf_congestion,
-    perf_extended_speeds,
-    perf_optional,
-    sharp,
-    smp,
-    vports,
-)
+from softib.iba import cc, notice, perf, perf_optional, smp
 from softib.iba.structure import Structure
+from softib.iba.vendor import ar, mlnx, sharp, vports
 from softib.mad.batch import MadBatch
 
 LID, DR, PERF, CC, VENDOR, SHARP, SA = 0x01, 0x81, 0x04, 0x21, 0x0A, 0x0B, 0x03
@@ -52,11 +40,9 @@ def _declared() -> list[Declared]:
         (vports, LID, 64),
         (sharp, SHARP, 64),
         (notice, LID, 64),
-        (class_port_info, PERF, 64),
+        (notice, PERF, 64),
         (perf, PERF, 64),
         (perf_optional, PERF, 64),
-        (perf_extended_speeds, PERF, 64),
-        (perf_congestion, PERF, 64),
         (cc, CC, 64),
         (mlnx, VENDOR, mlnx.VENDOR_DATA),
     ):

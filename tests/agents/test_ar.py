@@ -1,10 +1,10 @@
-"""Adaptive routing tables of switches (layouts of NVIDIA's OpenSM; what is softib's own is said in softib.iba.ar)."""
+"""Adaptive routing tables of switches (layouts of NVIDIA's OpenSM; what is softib's own is said in softib.iba.vendor.ar)."""
 
 import numpy as np
 import pytest
 
 from softib.agents.plane import AgentPlane
-from softib.iba import ar
+from softib.iba.vendor import ar
 
 from .smps import GET, SET, ask, line
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from softib.agents.plane import AgentPlane
+from softib.fabric.power_cycle import power_on
 from softib.iba import cc
 from tests.agents.lab import program
 
@@ -127,5 +128,5 @@ def test_power_on_forgets_settings(lab):
     f, *_ = lab
     talk(lab, cc.CongestionKeyInfo, CA, SET, cc_key=5)
     talk(lab, cc.SwitchCongestionSetting, SWITCH, SET, control_map=31, marking_rate=4)
-    f.power_on()
+    power_on(f)
     assert not f.cc_key_info.any() and not f.cc_switch_setting.any()

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from softib.agents.kernels import flow_control
+from softib.agents.kernels.faults import flow_control
 from softib.agents.plane import AgentPlane
 from softib.errors import InputError
 from softib.iba.perf import PortCounters

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from softib.fabric.columns import COLUMNS
-from softib.fabric.fec import advertise_fec
+from softib.fabric.power_up import advertise_fec
 from softib.fabric.virtual_ports import give_virtual_ports
 from softib.iba.smp import PortInfo
 from softib.scenario.bring_up import bring_up

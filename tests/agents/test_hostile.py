@@ -11,6 +11,7 @@ import pytest
 from softib.agents.kernels.serve import serve
 from softib.errors import SoftibBug
 from softib.fabric.columns import COLUMN_BY_NAME, COLUMNS
+from softib.fabric.power_cycle import power_on
 from softib.iba.smp import PortInfo
 from softib.jit import interpreted
 from softib.mad.batch import MadBatch
@@ -119,7 +120,7 @@ def test_a_refused_set_changes_nothing(seed):
         if len(answers) and answers.mad[0, 5]:
             refused += 1
             assert changed(f, before) == []
-        f.power_on()
+        power_on(f)
     assert refused > 30
 
 

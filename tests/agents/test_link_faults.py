@@ -6,10 +6,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from softib.agents.kernels.ber import PACKET_OCTETS
+from softib.agents.kernels.faults.ber import PACKET_OCTETS
 from softib.agents.plane import AgentPlane
 from softib.errors import InputError
-from softib.fabric.fec import advertise_fec
+from softib.fabric.power_up import advertise_fec
 from softib.iba.constants import PhysState, PortState
 from softib.iba.perf import PortCounters
 from softib.iba.perf_optional import PortCountersExtended

@@ -8,10 +8,11 @@ import pytest
 from softib.agents.plane import AgentPlane
 from softib.errors import InputError
 from softib.fabric.columns import CableMedium
+from softib.fabric.power_cycle import power_on
 from softib.fabric.topologies.registry import generate
-from softib.iba import mlnx_registers as r
 from softib.iba.constants import Method, MgmtClass
 from softib.iba.smp import MadHeader, PortInfo
+from softib.iba.vendor import mlnx as r
 from softib.mad.batch import MadBatch
 from tests.agents.lab import S, cable, powered
 
@@ -20,7 +21,7 @@ def optical(generation="NDR", length_m=30.0):
     f = generate("fat-tree", radix=4, levels=2, generation=generation)
     f.cable_medium[:], f.cable_length_m[:] = CableMedium.MULTIMODE, length_m
     f.vendor_id[:] = 0x2C9
-    f.power_on()
+    power_on(f)
     plane = AgentPlane(f)
     return f, plane
 

@@ -5,7 +5,7 @@ import pytest
 
 from softib.agents.plane import AgentPlane
 from softib.fabric.counters import COUNTER_NAMES
-from softib.iba.class_port_info import ClassPortInfo
+from softib.iba.notice import ClassPortInfo
 from softib.iba.perf import PortCounters
 from softib.iba.perf_optional import PortCountersExtended
 from tests.agents.lab import program, read

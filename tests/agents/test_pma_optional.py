@@ -5,8 +5,8 @@ import pytest
 
 from softib.agents.plane import AgentPlane
 from softib.fabric.topologies.registry import generate
-from softib.iba import perf_congestion, perf_optional
-from softib.iba.class_port_info import ClassPortInfo
+from softib.iba import perf_optional
+from softib.iba.notice import ClassPortInfo
 from softib.iba.perf import PortCounters
 from softib.scenario.bring_up import bring_up
 from tests.agents.lab import GROUPS, OPTIONAL, counters_of, place, program, read
@@ -76,7 +76,7 @@ def test_ca_ports_have_no_switch_counters(lab):
         data = struct.zeros()
         struct.port_select.set(data, 1)
         status, _ = ask(plane, sm, klass=4, attr=struct.attr, dlid=int(f.lid[sm]), data=data)
-        assert status == (0x0C if struct is perf_congestion.SwPortVLCongestion else 0), struct
+        assert status == (0x0C if struct is perf_optional.SwPortVLCongestion else 0), struct
 
 
 @pytest.mark.parametrize(

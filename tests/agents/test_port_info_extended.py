@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from softib.agents.plane import AgentPlane
-from softib.fabric.fec import advertise_fec
+from softib.fabric.power_up import advertise_fec
 from softib.iba.rates import SPEED_BY_NAME
 from softib.iba.smp import PortInfo, PortInfoExtended
 

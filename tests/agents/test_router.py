@@ -6,8 +6,8 @@ import pytest
 from softib.agents.plane import AgentPlane
 from softib.fabric.builder import FabricBuilder
 from softib.iba.constants import MadStatus, PortState
-from softib.iba.router import SITE_LOCAL, AdjacentSubnet, NextHop, RouterInfo
 from softib.iba.smp import PortInfo
+from softib.iba.vendor.router import SITE_LOCAL, AdjacentSubnet, NextHop, RouterInfo
 from tests.agents.smps import SET, ask
 
 INFO, NEXT, ADJACENT = 0xFFD0, 0xFFD1, 0xFFD2

@@ -7,8 +7,8 @@ from softib.errors import TopologyError
 from softib.fabric.power_cycle import forget
 from softib.fabric.sharp_trees import sharp_trees
 from softib.fabric.topologies.registry import generate
-from softib.iba import sharp
 from softib.iba.devices import is_aggregation_node
+from softib.iba.vendor import sharp
 from softib.scenario.bring_up import bring_up
 from tests.agents.client_plane import ClientPlane
 from tests.fabric.subset import without_nodes

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from softib.fabric.fec import advertise_fec
+from softib.fabric.power_up import advertise_fec
 from softib.iba.smp import PortInfo
 from tests.agents.lab import OPTIONAL, counters_of, fields, place, program, tool
 

@@ -5,10 +5,19 @@ import pytest
 
 from softib.agents.plane import AgentPlane
 from softib.errors import InputError
+from softib.fabric.node_finder import find_node
+from softib.fabric.power_cycle import power_on
 from softib.fabric.virtual_ports import give_virtual_ports, vport_count
 from softib.iba.constants import PortState, SmpAttr
 from softib.iba.smp import PortInfo
-from softib.iba.vports import VirtualizationInfo, VNodeInfo, VPortInfo, VPortPKeyTable, VPortState, vport_modifier
+from softib.iba.vendor.vports import (
+    VirtualizationInfo,
+    VNodeInfo,
+    VPortInfo,
+    VPortPKeyTable,
+    VPortState,
+    vport_modifier,
+)
 from tests.agents.vport_changes import change_vport
 
 from .smps import GET, SET, ask, line
@@ -70,7 +79,7 @@ def test_what_there_is(adapter):
 def test_only_ports_that_say_so_have_some(adapter):
     plane, port = adapter
     f = plane.fabric
-    for other in (int(f.port(f.find_node("h2"), 1)), int(f.node_base[f.port_node[f.port_peer[port]]])):
+    for other in (int(f.port(find_node(f, "h2"), 1)), int(f.node_base[f.port_node[f.port_peer[port]]])):
         for attr in (HEAD, INFO, VNODE, STATE, DESC, GUIDS, PKEYS):
             assert get(plane, other, attr)[0] == BAD_ATTRIBUTE
 
@@ -146,5 +155,5 @@ def test_functions_come_and_go(adapter):
     assert VirtualizationInfo.vport_index_top.get(answer) == 199
     with pytest.raises(InputError, match="no virtual port 201; it has 201"):
         change_vport(plane, port, 201, True)
-    f.power_on()
+    power_on(f)
     assert VPortInfo.vport_state.get(f.vport_info[200]) == PortState.DOWN, "the host's doing outlives a power cycle"

@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
-from softib.agents.kernels.link_events import raise_trap, set_vport
+import numpy as np
+
+from softib.agents.kernels.link_events import raise_trap
 from softib.agents.plane import AgentPlane
 from softib.errors import InputError
 from softib.fabric.virtual_ports import vport_count
-from softib.iba.vports import VPORT_STATE_CHANGE, TrapVPortStateChange
+from softib.iba.constants import PortState
+from softib.iba.vendor.vports import VPORT_STATE_CHANGE, TrapVPortStateChange, VirtualizationInfo, VPortInfo
 
 __all__ = ["change_vport"]
 
+CHANGED = 0x20
+"""VPortStateChange, in the octet of VirtualizationEnable."""
+
 
 def change_vport(plane: AgentPlane, port: int, index: int, up: bool, now_ps: int = 0) -> None:
-    """Virtual port ``index`` of ``port`` comes up, or goes down: VPortStateChange, and trap 1144. Raises :class:`InputError` where the port
-    has none of that index."""
-    count = vport_count(plane.fabric, port)
+    """Virtual port ``index`` of ``port`` comes up (Initialize), or goes down: VPortIndexTop, VPortStateChange, and trap 1144. Raises
+    :class:`InputError` where the port has none of that index."""
+    t, count = plane.tables, vport_count(plane.fabric, port)
     if index not in range(count):
         raise InputError(f"{plane.fabric.port_name(port)} has no virtual port {index}; it has {count}")
-    if set_vport(plane.tables, int(port), int(index), bool(up)):
-        details = TrapVPortStateChange.pack(index=index)
-        raise_trap(plane.tables, int(port), VPORT_STATE_CHANGE, 0, details, int(now_ps))
+    row = int(t.vport_base[port]) + index
+    if bool(t.vport_enabled[row]) == up:
+        return
+    t.vport_enabled[row] = up
+    VPortInfo.vport_state.set(t.vport_info[row], int(PortState.INIT if up else PortState.DOWN))
+    if not up:
+        VPortInfo.vport_lid.set(t.vport_info[row], 0)
+    enabled = np.flatnonzero(t.vport_enabled[int(t.vport_base[port]) :][:count])
+    head = t.virtualization[port]
+    VirtualizationInfo.vport_index_top.set(head, int(enabled.max(initial=0)))
+    head[VirtualizationInfo.virtualization_enable.byte] |= CHANGED
+    raise_trap(t, int(port), VPORT_STATE_CHANGE, 0, TrapVPortStateChange.pack(index=index), int(now_ps))

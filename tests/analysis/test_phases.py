@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from softib.analysis.routed import Routed, from_engine
-from softib.analysis.simulation.phases import phases_of
+from softib.analysis.simulation.run import phases_of
 from softib.errors import InputError
 from softib.fabric.formats.base import ReadResult
 from softib.fabric.topologies.registry import generate

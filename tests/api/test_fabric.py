@@ -12,6 +12,7 @@ import pytest
 
 import softib
 from softib.fabric.columns import COLUMNS
+from softib.fabric.power_cycle import power_on
 from tests.cli.run import softib as command
 
 polars = pytest.importorskip("polars")
@@ -94,7 +95,7 @@ ASKED = {
     "bring_up": lambda f: softib.bring_up(f, engine="updn"), "route": lambda f: softib.route(f, "minhop"),
     "check": softib.check, "report": softib.report, "predict": softib.predict, "diff": lambda f: softib.diff(f, f),
     "tables": lambda f: (f.nodes, f.ports, f.links), "plot": lambda f: f.plot(), "html": lambda f: f._repr_html_(),
-    "arrays": lambda f: f.arrays.power_on(),
+    "arrays": lambda f: power_on(f.arrays),
 }  # fmt: skip
 
 

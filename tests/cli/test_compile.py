@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from softib.api import machine
-from softib.cli import compile as compile_verb
+from softib.cli.itself import compile as compile_verb
 from softib.cli.main import VERBS
 from softib.errors import PeerError
 
@@ -22,7 +22,7 @@ def test_it_runs_verbs_that_there_are() -> None:
 
 def test_a_command_that_fails_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "JOBS", ((("check", "absent.yaml"),), (("route", "tree.yaml", "--engine", "none"),)))
-    result = CliRunner().invoke(compile_verb.command)
+    result = CliRunner().invoke(compile_verb)
     assert isinstance(result.exception, PeerError)
     text = str(result.exception)
     assert "\n" not in text and text.startswith(

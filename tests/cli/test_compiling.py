@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from softib.cli import output
-from softib.cli.output import Compiling, show_line
+from softib.cli.shared import output
+from softib.cli.shared.output import Compiling, show_line
 
 
 class Terminal(io.StringIO):

@@ -11,7 +11,7 @@ import softib
 
 CLI = Path(softib.__file__).parent / "cli"
 COMMON = {
-    "softib.render.documents",
+    "softib.result",
     "softib.render.problems",
     "softib.foreign_text",
     "softib.plural",
@@ -36,7 +36,7 @@ def used(source: str) -> tuple[set[str], set[str]]:
     return {m for m in modules if m.partition(".")[0] == "softib"}, names
 
 
-@pytest.mark.parametrize("path", sorted(CLI.glob("*.py")), ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", sorted(CLI.rglob("*.py")), ids=lambda p: p.stem)
 def test_a_verb_stands_on_the_public_library(path):
     modules, names = used(path.read_text("utf-8"))
     lower = {m for m in modules if not m.startswith("softib.cli")} - {"softib", "softib.errors"} - COMMON

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from softib.cli.plain_text import PLAIN, wants_ascii
+from softib.cli.shared.plain_text import PLAIN, wants_ascii
 from softib.errors import UnknownName, nearest
 from tests.cli.run import softib
 

@@ -7,11 +7,9 @@ import pytest
 from softib.errors import InputError
 from softib.fabric.node_finder import NodeFinder
 from softib.fabric.topologies.registry import generate
-from softib.live.launch.jobs import RANK_VARIABLES, Job, job_of
 from softib.live.launch.preload import find_program, search_path
-from softib.live.launch.ranks import Ranks
-from softib.live.launch.silent_hcas import Watch, communicates
-from softib.live.launch.tuning import MARK, tuned
+from softib.live.launch.tuning import MARK, RANK_VARIABLES, HcaTraffic, JobRank, communicates, job_rank, tuned
+from softib.live.operations import Ranks
 
 
 @pytest.fixture(scope="module")
@@ -22,14 +20,14 @@ def ranks() -> Ranks:
 
 @pytest.mark.parametrize(("rank", "size"), RANK_VARIABLES)
 def test_every_launcher_is_heard(rank, size):
-    assert job_of({rank: "3", size: "8"}) == Job(3, 8)
+    assert job_rank({rank: "3", size: "8"}) == JobRank(3, 8)
 
 
 def test_who_is_no_rank():
-    assert job_of({}) is None
-    assert job_of({"RANK": "1"}) is None, "a word for anything, where no WORLD_SIZE stands beside it"
-    assert job_of({"PMI_RANK": "x", "PMI_SIZE": "2"}) is None
-    assert job_of({"SLURM_PROCID": "1"}) == Job(1, 0)
+    assert job_rank({}) is None
+    assert job_rank({"RANK": "1"}) is None, "a word for anything, where no WORLD_SIZE stands beside it"
+    assert job_rank({"PMI_RANK": "x", "PMI_SIZE": "2"}) is None
+    assert job_rank({"SLURM_PROCID": "1"}) == JobRank(1, 0)
 
 
 def test_rank_r_sits_on_the_rth_host_and_not_on_the_rth_adapter(ranks):
@@ -110,7 +108,7 @@ def test_the_line_says_why(view):
     counter = view / "sys/class/infiniband/mlx5_2/ports/1/counters/port_rcv_data"
 
     def moved(octets: int, tune: bool = True, **env: str) -> str | None:
-        watch = Watch(view, lambda: None)
+        watch = HcaTraffic(view, lambda: None)
         counter.write_text("100")
         watch.begin()
         counter.write_text(str(100 + octets // 4))

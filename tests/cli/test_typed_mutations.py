@@ -19,10 +19,10 @@ import pytest
 from softib.errors import SoftibBug, SoftibError
 from softib.fabric.formats import counters_text, node_name_map, registry
 from softib.fabric.formats.cabling.plan import read_plan
-from softib.fabric.formats.lft import dump, omnet
+from softib.fabric.formats.lft import dump, parse
 from softib.fabric.formats.topo.ibnl import read_ibnl
 from softib.fabric.topologies.spec import load_fabric_yaml
-from softib.routing.engines.fallback import DoesNotFit
+from softib.routing.engines.minhop import DoesNotFit
 from tests.extent import extent
 
 WORDS = ("9" * 5000, "²", "٣", "-1", "1e999", "nan", "0x", "0x" + "f" * 5000, "1_0", "+5", "true", "~", "2026-13-40", "!!bool maybe",
@@ -190,11 +190,9 @@ NAMES = [
 def readers(folder: Path) -> dict[str, tuple[Any, Callable[[Path], Any]]]:
     """Name → a valid content (text, or a document), and what reads a file of it."""
     from softib.analysis.acceptance import baseline as accepted_baseline
-    from softib.plan.price_book import read_book
-    from softib.analysis.jobs.files import read_jobs
-    from softib.analysis.jobs.host_lists import read_hosts
+    from softib.analysis.jobs.files import read_hosts, read_jobs
+    from softib.api.sweep.grid import Journal as Rows
     from softib.api.sweep.grid import read_grid
-    from softib.api.sweep.rows import Journal as Rows
     from softib.diags.baseline import read_baseline
     from softib.diags.cable_rules.thresholds import load_thresholds
     from softib.live.acceptance.journal import read_journal
@@ -202,9 +200,10 @@ def readers(folder: Path) -> dict[str, tuple[Any, Callable[[Path], Any]]]:
     from softib.monitor import prometheus
     from softib.monitor.prometheus_answers import series_of
     from softib.monitor.ufm_telemetry import read_telemetry
+    from softib.plan.price_book import read_book
     from softib.routing.chains import chain_policy
     from softib.routing.engines import torus_config
-    from softib.sm.managers import partitions, prefix_routes, qos_policy
+    from softib.sm.managers import partitions, qos_policy, router_mgr
     from softib.sm.options import fabric_yaml, file, link
     from softib.workloads import traffic_matrix, workload
     from softib.workloads.traces.forms import read_trace
@@ -231,14 +230,14 @@ def readers(folder: Path) -> dict[str, tuple[Any, Callable[[Path], Any]]]:
     return {
         "ibnetdiscover": (NET, net), "db_csv": (DB_CSV, net), "lst": (LST, net), "topo": (TOPO, net), "ibnl": (IBNL, read_ibnl),
         "iblinkinfo": (LINKS, net), "net_dump": (NET_DUMP, net), "ibsim": ('Switch 4 "leaf"\n[1] "host"[1]\n\nHca 1 "host"\n[1] "leaf"[1]\n', net), "lfts": (LFTS, lambda p: dump.read_lfts(p, f)),
-        "hcas": ("host/1 7\n", lambda p: omnet.read_hcas(p, f)), "names": ('0x1 "leaf"\n', node_name_map.read),
+        "hcas": ("host/1 7\n", lambda p: parse.read_hcas(p, f)), "names": ('0x1 "leaf"\n', node_name_map.read),
         "counters": (COUNTERS, lambda p: counters_text.read_counters(p, f)), "pm": (PM, lambda p: counters_text.read_counters(p, f)),
         "plan": (PLAN, read_plan), "fabric.yaml": (FABRIC_YAML, load_fabric_yaml), "workload": (WORKLOAD, lambda p: workload.read(str(p))),
         "prices": (PRICES, read_book), "thresholds": (THRESHOLDS, load_thresholds), "jobs": (JOBS_YAML, read_jobs), "jobs list": (JOBS_LIST, read_jobs),
         "slurm": (SLURM, lambda p: (read_jobs(p), read_jobs(p, 6.0))), "pods": (PODS, lambda p: (read_jobs(p), read_jobs(p, 6.0))),
         "hosts": ("node[1-2]\nhost:8 slots=8\n", read_hosts), "partitions": (PARTITIONS, text(partitions.parse_partitions)),
         "opensm.conf": (OPENSM, text(file.read_options)), "qos policy": (QOS, text(qos_policy.parse_policy)),
-        "prefix routes": ("0xfec0000000000002 0x1\n* 0x2\n", text(prefix_routes.parse_prefix_routes)),
+        "prefix routes": ("0xfec0000000000002 0x1\n* 0x2\n", text(router_mgr.parse_prefix_routes)),
         "link policy": ("leaf[1-3,9] width=1x,4x speed=QDR,EDR fec=rs\n", text(link.parse_link_policy)), "guids": ("0x1\n0x2\n", lambda p: fabric_yaml.read_guids(str(p))),
         "torus": (TORUS, lambda p: _as_engine(torus_config.parse, p)), "groups": (GROUPS, chain("pgrp_policy_file")),
         "topologies": (TOPOLOGIES, chain("topo_policy_file")), "chain": (CHAIN, chain("rch_policy_file")), "goal": (GOAL, read_trace),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import pytest
 
-from softib.api.running.starting import _arguments
+from softib.api.running.serving import _arguments
 from softib.cli.status import _engine
 from softib.cli.up import command
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from softib.cli.main import VERBS
+from softib.cli.main import VERBS, cli
 from tests.cli.run import softib
 
 
@@ -241,12 +241,10 @@ def test_an_empty_table_dump_is_no_silent_success(tree, tmp_path):
 
 
 def test_every_verb_and_option_is_documented():
-    import importlib
-
     text = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
     for verb in VERBS:
         assert f"## softib {verb}" in text, verb
-        command = importlib.import_module(f"softib.cli.{verb}").command
+        command = cli.get_command(None, verb)
         for parameter in command.params:
             for option in [] if getattr(parameter, "hidden", False) else parameter.opts:
                 if option.startswith("--"):

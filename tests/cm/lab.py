@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from softib.cm.connections import Connections
-from softib.cm.endpoint import Endpoint, Event, Param, QpType
+from softib.cm.connections import Connections, Timing
+from softib.cm.endpoint import Endpoint, Event, Param, Path, QpType
 from softib.cm.manager import CommunicationManager
-from softib.cm.path import Path
-from softib.cm.timers import Timing
 from softib.iba.mad_codec import Head
 
 MS = 10**9
@@ -46,7 +44,7 @@ class Host:
 
     def active(self, qp_type: int = QpType.RC) -> Endpoint:
         other = 3 - self.lid
-        path = Path.made(sgid=GIDS[self.lid], dgid=GIDS[other], slid=self.lid, dlid=other, pkey=0xFFFF, sl=0, mtu=5,
+        path = Path.of_fields(sgid=GIDS[self.lid], dgid=GIDS[other], slid=self.lid, dlid=other, pkey=0xFFFF, sl=0, mtu=5,
                          rate=16, life_time=18)  # fmt: skip
         return Endpoint(self, 9, 0, 0x0106, qp_type, port=self.lid, path=path, target_service=SERVICE)
 

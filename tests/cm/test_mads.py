@@ -9,7 +9,7 @@ import subprocess
 import numpy as np
 import pytest
 
-from softib.cm.path import cma_header
+from softib.cm.endpoint import cma_header
 from softib.iba import cm
 from softib.iba.mad_codec import cm_mad, codec, parse_cm
 from softib.live.rdma_cm.wire import HEADER, layout

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from softib.cm import transitions
+from softib.cm.connections import Timing
 from softib.cm.endpoint import Endpoint, Event, Param, QpType, State
-from softib.cm.timers import Timing
 from softib.cm.transitions import ROWS, Input
 from softib.iba.cm import CmAttr
 from softib.iba.mad_codec import Head, cm_mad, head_of

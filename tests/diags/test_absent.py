@@ -11,6 +11,7 @@ from softib.diags.check import check
 from softib.diags.structure.recognise import recognise
 from softib.fabric.builder import FabricBuilder
 from softib.fabric.faults.inject import remove_cable
+from softib.fabric.node_finder import find_node
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import NodeType
 from tests.diags.planting import BUILT, FAULTS, GENERATED, REAL, ground, measure
@@ -53,7 +54,7 @@ def test_shares_over_many_seeds(name: str, fault: str, request: pytest.FixtureRe
 
 def test_a_dead_leaf_is_named_and_its_ports_on_all_spines() -> None:
     clean = generate("fat-tree", radix=16, levels=2)
-    leaf = clean.find_node("leaf-5")
+    leaf = find_node(clean, "leaf-5")
     far = [int(p) for p in clean.port_peer[list(clean.ports_of(leaf))]]
     hosts = [int(clean.port_node[p]) for p in far if not clean.is_switch[clean.port_node[p]]]
     found = check(without_nodes(clean, [leaf, *hosts]))
@@ -65,7 +66,7 @@ def test_a_dead_leaf_is_named_and_its_ports_on_all_spines() -> None:
 def test_a_leaf_cut_from_all_spines_is_no_absent_switch() -> None:
     """Its ports on the spines are free, but it is there: the isolated part names it."""
     fabric = generate("fat-tree", radix=12, levels=2)
-    leaf = fabric.find_node("leaf-6")
+    leaf = find_node(fabric, "leaf-6")
     for port in fabric.ports_of(leaf):
         peer = int(fabric.port_peer[port])
         if peer >= 0 and fabric.is_switch[fabric.port_node[peer]]:
@@ -75,7 +76,7 @@ def test_a_leaf_cut_from_all_spines_is_no_absent_switch() -> None:
 
 def test_an_absent_host_is_told_with_the_free_port_of_its_leaf() -> None:
     clean = generate("fat-tree", radix=16, levels=2)
-    (found,) = check(without_nodes(clean, [clean.find_node("host-0020")]))
+    (found,) = check(without_nodes(clean, [find_node(clean, "host-0020")]))
     assert found.code == "absent-host" and [str(p) for p in found.where] == ["leaf-3[4]"]
     assert found.message == "host-0020 is absent: host-0019 and host-0021 exist, the leaf port between theirs is free"
 
@@ -86,14 +87,14 @@ def test_a_number_that_a_site_leaves_out_is_no_finding() -> None:
     names = [n for n in clean.node_names() if n.startswith("host-")]
     for name in reversed(names[19:]):
         number = int(name.split("-")[1])
-        node = clean.find_node(name)
+        node = find_node(clean, name)
         clean.node_desc[node] = np.frombuffer(f"host-{number + 1:04d}".encode().ljust(64, b"\0"), np.uint8)
     assert [f.code for f in check(clean) if f.code.startswith("absent")] == []
 
 
 def test_a_leaf_cable_and_a_core_cable_of_one_switch_are_both_told() -> None:
     fabric = generate("fat-tree", radix=12, levels=3, hosts=390)
-    spine = fabric.find_node("spine-8")
+    spine = find_node(fabric, "spine-8")
     ports = list(fabric.ports_of(spine))
     wanted = [{fabric.port_name(p), fabric.port_name(int(fabric.port_peer[p]))} for p in (ports[1], ports[8])]
     for p in (ports[1], ports[8]):
@@ -107,7 +108,7 @@ def test_an_edge_switch_without_hosts_is_a_leaf(unnamed: bool) -> None:
     fabric = generate("fat-tree", radix=16, levels=2)
     if unnamed:
         fabric.node_desc[fabric.is_switch] = np.frombuffer(b"Quantum Mellanox Technologies".ljust(64, b"\0"), np.uint8)
-    leaf = fabric.find_node("host-0020")
+    leaf = find_node(fabric, "host-0020")
     switch = int(fabric.port_node[fabric.port_peer[fabric.port(leaf, 1)]])
     far = fabric.port_peer[list(fabric.ports_of(switch))]
     hosts = [n for n in fabric.port_node[far].tolist() if not fabric.is_switch[n]]
@@ -119,7 +120,7 @@ def test_an_edge_switch_without_hosts_is_a_leaf(unnamed: bool) -> None:
 def test_a_management_leaf_is_no_uneven_leaf() -> None:
     """Two hosts on it, two cables to each of four spines, where compute leaves have one to each of eight."""
     fabric = generate("fat-tree", radix=16, levels=2)
-    leaf = fabric.find_node("leaf-9")
+    leaf = find_node(fabric, "leaf-9")
     hosts = [int(p) for p in fabric.port_peer[list(fabric.ports_of(leaf))] if not fabric.is_switch[fabric.port_node[p]]]
     fabric.node_desc[fabric.is_switch] = np.frombuffer(b"Quantum Mellanox Technologies".ljust(64, b"\0"), np.uint8)
     for number in (13, 14, 15, 16):

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from softib.analysis.prediction import predict
 from softib.diags.capacity.bisection import _searched
-from softib.diags.capacity.cuts import SwitchCuts
-from softib.diags.capacity.spectral import fiedler
+from softib.diags.capacity.cuts import SwitchCuts, fiedler
 from softib.diags.structure.grids import Shape
 from softib.diags.structure.recognise import recognise, recognise_view, summary
 from softib.diags.view import FabricView
@@ -199,13 +198,13 @@ def laws(fabric: Fabric, engine: str, seed: int = 0) -> None:
     told = predict(fabric, graph, route(graph, engine).lft, seed=seed, cut=structure.bisection)
     if told is None or structure.bisection.percent is None:
         return
-    assert told.limit is not None
+    assert told.random_pairs.limit is not None
     assert [p.name for p in told.patterns][1] == "narrowest"
-    slack = 4 * told.bisection_spread / np.sqrt(50) + 1e-9
-    assert told.bisection_relative <= told.limit + slack
+    slack = 4 * told.random_pairs.spread / np.sqrt(50) + 1e-9
+    assert told.random_pairs.relative <= told.random_pairs.limit + slack
     # Gb/s of one direction between the two halves, beside the capacity of the cut.
-    assert told.narrowest_gbps is not None and structure.bisection.gbps is not None
-    assert told.narrowest_gbps <= structure.bisection.gbps + 1e-3
+    assert told.random_pairs.narrowest_gbps is not None and structure.bisection.gbps is not None
+    assert told.random_pairs.narrowest_gbps <= structure.bisection.gbps + 1e-3
 
 
 @pytest.mark.parametrize(
@@ -260,10 +259,10 @@ def test_the_law_on_real_fabrics(shared_data, path: str) -> None:
 def test_how_it_was_found_is_said() -> None:
     small = generate("fat-tree", radix=6, levels=2)
     large = generate("fat-tree", radix=16, levels=2)
-    assert summary(small, recognise(small))["bisection_exact"] is True
+    assert summary(small, recognise(small)).bisection_exact is True
     told = summary(large, recognise(large))
-    assert told["bisection_exact"] is False
-    assert told["bisection_how"].endswith("an upper bound")
+    assert told.bisection_exact is False
+    assert told.bisection_how.endswith("an upper bound")
 
 
 @pytest.mark.parametrize("n", [3, 10, 64])

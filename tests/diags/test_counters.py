@@ -11,6 +11,7 @@ from softib.diags.check import check
 from softib.diags.finding import Finding, Severity
 from softib.fabric.formats.registry import read
 from softib.fabric.model import Fabric
+from softib.fabric.node_finder import find_node
 from softib.fabric.topologies.registry import generate
 
 SHIPPED = Path("/etc/infiniband-diags/error_thresholds")
@@ -21,7 +22,7 @@ def fabric_with(counts: dict[str, dict[str, int]]) -> Fabric:
     for place, values in counts.items():
         node, number = place.rstrip("]").split("[")
         for name, value in values.items():
-            fabric.counters[name][fabric.port(fabric.find_node(node), int(number))] = value
+            fabric.counters[name][fabric.port(find_node(fabric, node), int(number))] = value
     return fabric
 
 
@@ -57,7 +58,7 @@ def test_what_all_ports_count_accuses_no_cable() -> None:
     """Every host was rebooted forty times; one link went down a thousand times."""
     fabric = fabric_with({})
     fabric.counters["link_downed_counter"][fabric.linked] = 40
-    fabric.counters["link_downed_counter"][fabric.port(fabric.find_node("leaf-5"), 2)] = 1000
+    fabric.counters["link_downed_counter"][fabric.port(find_node(fabric, "leaf-5"), 2)] = 1000
     one, common = judged(fabric)
     assert "leaf-5[2]" in {str(p) for p in one.where} and one.evidence["counters"]["leaf-5[2]"] == {
         "LinkDownedCounter": 1000

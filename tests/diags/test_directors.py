@@ -30,7 +30,7 @@ def test_slots_that_all_directors_leave_empty_are_no_finding(bare: int) -> None:
 def test_leaves_in_reserve_are_leaves(bare: int) -> None:
     s = directors(bare=bare)
     fabric = s.fabric()
-    tiers = summary(fabric, recognise(fabric))["tiers"]
+    tiers = summary(fabric, recognise(fabric)).tiers
     assert tiers == {1: 72, 2: 81, 3: 54}
 
 
@@ -62,7 +62,7 @@ def test_tiers_of_a_real_director_site(shared_data: Path) -> None:
     names = fabric.node_names()
     line, spine = (sum(f":MCS8500/{kind}" in n for n in names) for kind in "LS")
     edges = int(fabric.is_switch.sum()) - line - spine
-    assert summary(fabric, recognise(fabric))["tiers"] == {1: edges, 2: line, 3: spine} == {1: 72, 2: 80, 3: 40}
+    assert summary(fabric, recognise(fabric)).tiers == {1: edges, 2: line, 3: spine} == {1: 72, 2: 80, 3: 40}
 
 
 @pytest.mark.parametrize("switches", [2, 8, 9, 40])
@@ -97,4 +97,4 @@ def test_scalable_units_are_those_that_leaves_are_called_after() -> None:
             made = b.nodes(hosts, NodeType.CA, 1, desc=[f"dgx-{u * hosts + h + 1:03d} mlx5_{r}" for h in range(hosts)])
             b.links(np.full(hosts, leaf[u * rails + r]), np.arange(hosts) + 1, made, 1)
     fabric = b.build()
-    assert summary(fabric, recognise(fabric))["units"] == units
+    assert summary(fabric, recognise(fabric)).units == units

@@ -14,7 +14,7 @@ from softib.iba.constants import NodeType
 
 def test_an_empty_fabric_has_no_findings() -> None:
     fabric = FabricBuilder().build()
-    assert check(fabric) == [] and summary(fabric, recognise(fabric))["kind"] == "no-switches"
+    assert check(fabric) == [] and summary(fabric, recognise(fabric)).kind == "no-switches"
 
 
 def test_two_adapters_back_to_back() -> None:

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from softib.diags.check import check
-from softib.diags.finding import Severity
-from softib.diags.registry import finding
+from softib.diags.finding import Severity, finding
 from softib.diags.structure.one_fault import one_each
 from softib.errors import InputError
 from softib.fabric.builder import FabricBuilder

@@ -7,8 +7,7 @@ import pytest
 
 from softib.diags.check import check
 from softib.diags.finding import Severity
-from softib.diags.hosts.host_descriptions import host_descriptions
-from softib.diags.view import adapter_of
+from softib.diags.view import adapter_of, host_descriptions
 from softib.fabric.model import Fabric
 from softib.fabric.topologies.registry import generate
 from tests.fabric.subset import without_nodes

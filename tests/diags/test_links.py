@@ -8,6 +8,7 @@ import pytest
 from softib.diags.check import check
 from softib.diags.finding import Finding, Severity
 from softib.fabric.model import Fabric
+from softib.fabric.node_finder import find_node
 from softib.fabric.plugging import set_active
 from softib.fabric.topologies.registry import generate
 from softib.iba.rates import SPEED_BY_NAME
@@ -25,7 +26,7 @@ def dumped(**parameters: object) -> Fabric:
 
 
 def hosts_on(fabric: Fabric, leaf: int) -> list[int]:
-    ports = fabric.port_peer[list(fabric.ports_of(fabric.find_node(f"leaf-{leaf + 1}")))]
+    ports = fabric.port_peer[list(fabric.ports_of(find_node(fabric, f"leaf-{leaf + 1}")))]
     return [int(p) for p in ports[ports >= 0] if not fabric.is_switch[fabric.port_node[p]]]
 
 
@@ -71,7 +72,9 @@ def test_leaves_of_slower_servers_are_no_warnings_at_any_share(slow_leaves: int,
 def test_uplinks_of_two_speeds_are_one_warning_at_any_share(slow: int, records: frozenset[str]) -> None:
     """``slow`` of the sixteen uplinks of every leaf run at EDR, though both ends are HDR switches: half a tier is no single exception, and no design."""
     fabric = dumped()
-    uplinks = [int(fabric.port(fabric.find_node(f"leaf-{leaf}"), 17 + k)) for leaf in range(1, 33) for k in range(slow)]
+    uplinks = [
+        int(fabric.port(find_node(fabric, f"leaf-{leaf}"), 17 + k)) for leaf in range(1, 33) for k in range(slow)
+    ]
     run_at(fabric, uplinks, EDR)
     (found,) = warnings(check(fabric, records=records))
     assert found.code == "mixed-link-speeds"

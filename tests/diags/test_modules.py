@@ -10,9 +10,10 @@ import pytest
 from softib.diags.check import check
 from softib.fabric.formats.registry import read
 from softib.fabric.model import Fabric
+from softib.fabric.node_finder import find_node
 from softib.fabric.topologies.registry import generate
-from softib.iba import mlnx_registers as r
-from softib.iba.mlnx_registers import ModuleInfo
+from softib.iba.vendor import mlnx as r
+from softib.iba.vendor.mlnx import ModuleInfo
 
 SEQUOIA = "sequoia-ndr-ibdiagnet/data__ibdiagnet2__ibdiagnet2.db_csv"
 CODES = ("fec-mismatch", "fec-none", "module-temperature", "module-rx-power", "module-tx-power", "hot-module")
@@ -39,7 +40,7 @@ def with_modules() -> Fabric:
 
 
 def ends(fabric: Fabric) -> tuple[int, int]:
-    port = fabric.port(fabric.find_node("leaf-3"), 16)
+    port = fabric.port(find_node(fabric, "leaf-3"), 16)
     return port, int(fabric.port_peer[port])
 
 
@@ -86,7 +87,7 @@ def test_what_is_cold_or_not_measured_is_no_alarm(with_modules: Fabric, values: 
 
 
 def test_many_hot_modules_are_one_finding(with_modules: Fabric) -> None:
-    leaf = with_modules.find_node("leaf-2")
+    leaf = find_node(with_modules, "leaf-2")
     for port in with_modules.ports_of(leaf):
         set_module(with_modules, port, temperature=80 * 256)
     (found,) = told(with_modules)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from softib.diags.cabling_plan.compare import compare
-from softib.diags.cabling_plan.result import STATUSES
+from softib.diags.cabling_plan.plan_on_fabric import STATUSES
 from softib.diags.check import check
 from softib.diags.finding import Severity
 from softib.fabric.faults.inject import (
@@ -24,6 +24,7 @@ from softib.fabric.formats.cabling.plan import CablingPlan, read_plan
 from softib.fabric.formats.ibnetdiscover import writer as ibnetdiscover
 from softib.fabric.formats.ibnetdiscover.reader import read as read_ibnetdiscover
 from softib.fabric.model import Fabric
+from softib.fabric.node_finder import find_node
 from softib.fabric.plugging import add_cable
 from softib.fabric.topologies.registry import generate
 
@@ -161,7 +162,7 @@ def test_a_misspelled_name_is_no_absent_node() -> None:
 def test_a_listed_dead_leaf_is_one_finding_with_and_without_a_plan() -> None:
     """Eight cables, four to hosts: one cause, each of its ports in the evidence or the places."""
     fabric = generate(**TREE)
-    plan, leaf = CablingPlan.from_fabric(fabric), fabric.find_node("leaf-9")
+    plan, leaf = CablingPlan.from_fabric(fabric), find_node(fabric, "leaf-9")
     ports = [int(p) for p in fabric.ports_of(leaf) if fabric.port_peer[p] >= 0]
     places = {fabric.port_name(q) for p in ports for q in (p, int(fabric.port_peer[p]))}
     dead_switch(fabric, "leaf-9")

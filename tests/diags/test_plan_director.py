@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from softib.diags.cabling_plan.compare import compare
-from softib.diags.cabling_plan.result import PlanComparison
+from softib.diags.cabling_plan.plan_on_fabric import PlanComparison
 from softib.fabric.faults.inject import remove_cable, swap_cables
 from softib.fabric.formats.cabling.csv import parse_cabling
 from softib.fabric.formats.cabling.plan import CablingPlan, join_plans, read_plan

@@ -8,6 +8,7 @@ from softib.diags.check import check
 from softib.diags.finding import Finding
 from softib.diags.structure.recognise import recognise
 from softib.fabric.formats.registry import read
+from softib.fabric.node_finder import find_node
 
 NOISE = {"unreadable-records", "unnamed-nodes", "links-below-generation", "self-loop-cable"}
 
@@ -52,7 +53,7 @@ def test_selenes_missing_cables(shared_data) -> None:
     assert not any(n.startswith(f"{host} ") or n == host for host in off.evidence["hosts"] for n in names)
     for f in findings:
         for p in f.where:
-            node = fabric.find_node(p.node)
+            node = find_node(fabric, p.node)
             assert fabric.port_peer[fabric.port(node, p.portnum)] < 0
     assert recognise(fabric).levels == 3
 

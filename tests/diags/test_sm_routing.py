@@ -9,6 +9,7 @@ from softib.diags.check import check
 from softib.diags.finding import Severity
 from softib.fabric.faults.inject import remove_cable
 from softib.fabric.model import Fabric
+from softib.fabric.node_finder import find_node
 from softib.fabric.topologies.registry import generate
 from softib.iba.smp import PortInfo
 from softib.routing.engine import RouteOptions, route
@@ -18,7 +19,7 @@ from softib.routing.quality import balance
 
 
 def sm(fabric: Fabric, name: str, priority: int, state: object) -> dict:
-    return {"node": fabric.find_node(name), "portnum": 1, "priority": priority, "state": state}
+    return {"node": find_node(fabric, name), "portnum": 1, "priority": priority, "state": state}
 
 
 @pytest.mark.parametrize(
@@ -99,7 +100,7 @@ def test_a_ring_under_minhop_has_a_credit_loop_and_none_under_updn() -> None:
     (found,) = judged(fabric, graph, lft)
     assert found.code == "credit-loop"
     # Each place is an egress port; the link out of it leads to the switch of the next place.
-    nodes = [fabric.find_node(p.node) for p in found.where]
+    nodes = [find_node(fabric, p.node) for p in found.where]
     for here, place, there in zip(nodes, found.where, nodes[1:] + nodes[:1], strict=True):
         assert fabric.port_node[fabric.port_peer[fabric.port(here, place.portnum)]] == there
     graph, lft = routed(fabric, "updn")
@@ -110,7 +111,7 @@ def test_routes_that_lead_nowhere_are_unreachable_pairs() -> None:
     fabric = generate("fat-tree", radix=8, levels=2)
     graph, lft = routed(fabric, "minhop")
     assert judged(fabric, graph, lft) == []
-    host = fabric.find_node("host-0005")
+    host = find_node(fabric, "host-0005")
     lid = int(fabric.lid[fabric.port(host, 1)])
     broken = lft.copy()
     broken[:, lid] = 255
@@ -123,7 +124,7 @@ def test_routes_that_lead_nowhere_are_unreachable_pairs() -> None:
 def test_a_core_without_entries_for_the_hosts_of_a_pod_it_lost_its_cable_to() -> None:
     """As OpenSM's updn leaves it: no CA's packets pass there, so only the switch itself misses these hosts."""
     fabric = generate("fat-tree", radix=4, levels=3)
-    core = fabric.find_node("core-1")
+    core = find_node(fabric, "core-1")
     port = int(np.flatnonzero((fabric.port_node == core) & (fabric.port_peer >= 0))[0])
     spine = int(fabric.port_node[fabric.port_peer[port]])
     remove_cable(fabric, f"core-1[{int(fabric.port_num[port])}]")

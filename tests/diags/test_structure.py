@@ -54,8 +54,8 @@ def test_the_superpods_of_the_reference_table(nodes: int, units: int, leaves: in
     fabric = generate("rail-optimized", nodes=nodes)
     found = recognise(fabric)
     told = summary(fabric, found)
-    assert (told["kind"], told["rails"], told["units"]) == ("rail-optimized", 8, units)
-    assert (told["leaves"], told["spines"], told["levels"]) == (leaves, spines, 2)
+    assert (told.kind, told.rails, told.units) == ("rail-optimized", 8, units)
+    assert (told.leaves, told.spines, told.levels) == (leaves, spines, 2)
     truth = fabric.source.generator["node_rail"]
     nodes_of_rails = np.array([n.startswith("node-") for n in fabric.node_names()])
     assert (found.node_rail[nodes_of_rails] == truth[nodes_of_rails]).all()
@@ -113,8 +113,8 @@ def test_a_missing_uplink_costs_its_share_of_the_bisection() -> None:
     remove_cable(fabric, "leaf-3[10]")
     found = recognise(fabric)
     assert found.bisection_gbps == pytest.approx(63 * LINK), "the half with this leaf"
-    row = {r["leaf"]: r for r in summary(fabric, found)["oversubscription"]}["leaf-3"]
-    assert row["ratio"] == pytest.approx(8 / 7, abs=1e-3)
+    row = {r.leaf: r for r in summary(fabric, found).oversubscription}["leaf-3"]
+    assert row.ratio == pytest.approx(8 / 7, abs=1e-3)
 
 
 def test_a_ufm_server_on_a_spine_makes_it_no_leaf(shared_data) -> None:

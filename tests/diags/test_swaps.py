@@ -11,6 +11,7 @@ from softib.diags.check import check
 from softib.errors import InputError
 from softib.fabric.faults.inject import random_swap, swap_cables
 from softib.fabric.model import Fabric
+from softib.fabric.node_finder import find_node
 from softib.fabric.topologies.registry import generate
 from tests.extent import examples
 
@@ -137,7 +138,7 @@ def test_swaps_between_unnamed_switches_are_named_by_their_guids(seed: int) -> N
     fabric = generate("fat-tree", radix=24, levels=2 + seed % 2, hosts=None if seed % 2 == 0 else 288 * 2)
     planted = random_swap(fabric, np.random.default_rng(seed), tier="leaf-spine")
     places = {
-        (int(fabric.node_guid[fabric.find_node(p.split("[")[0])]), int(p.split("[")[1][:-1])) for p in planted.where
+        (int(fabric.node_guid[find_node(fabric, p.split("[")[0])]), int(p.split("[")[1][:-1])) for p in planted.where
     }
     fabric.node_desc[:] = np.frombuffer(b"Quantum Mellanox Technologies".ljust(64, b"\0"), np.uint8)
     (found,) = [f for f in check(fabric) if f.code != "unnamed-nodes"]

@@ -7,13 +7,12 @@ import io
 import numpy as np
 import pytest
 
-from softib.analysis.model import Counts, Report
+from softib.analysis.model import CheckResult, Counts, Report
 from softib.diags.check import check
 from softib.fabric.faults.inject import duplicate_description
 from softib.fabric.model import Fabric
 from softib.fabric.topologies.registry import generate
 from softib.iba.smp import PortInfo
-from softib.render.as_json import check_json
 from softib.render.findings_csv import to_csv
 from softib.render.html import to_html
 from softib.render.terminal import print_check
@@ -65,9 +64,9 @@ def test_every_place_is_in_json_in_csv_in_the_page_and_in_text_with_all(plant) -
     fabric = generate("fat-tree", radix=16, levels=2)
     wanted, records = plant(fabric)
     found = [f for f in check(fabric, records=fabric.source.records | records) if f.code != "uneven-spines"]
-    report = Report("made", "generated", fabric, Counts(24, 128, 0, 256, None), [], found)
+    report = Report("made", "generated", Counts("made", 24, 128, 0, 256, None), found, [], fabric=fabric)
     assert all(len(f.message) <= LONGEST_MESSAGE for f in found)
-    places = [p for f in check_json(report)["findings"] for p in f["where"]]
+    places = [p for f in CheckResult.of(report).to_json()["findings"] for p in f["where"]]
     by = {p["guid"] if plant is one_name_for_many else f"{p['node']}[{p['portnum']}]" for p in places}
     assert wanted <= by, "JSON has every place"
     table, page, text = to_csv(report), to_html(report), all_of(report)

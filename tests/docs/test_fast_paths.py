@@ -43,8 +43,8 @@ VERBS_ROWS = [
     for line in VERBS_PAGE.partition("Choices within")[0].splitlines()
     if line.startswith("|") and "---" not in line and "bound by" not in line
 ]
-C_SOURCE, C_TEST = re.compile(r"`((?:\w+/)?\w+\.[ch])`"), re.compile(r"`(test_\w+\.py)(?:::(\w+))?`")
-C_SOURCES = {"/".join(p.parts[-n:]) for p in (ROOT / "src/softib/preload/verbs").rglob("*.[ch]") for n in (1, 2)}
+C_SOURCE, C_TEST = re.compile(r"`((?:\w+/)*\w+\.[ch])`"), re.compile(r"`(test_\w+\.py)(?:::(\w+))?`")
+C_SOURCES = {"/".join(p.parts[-n:]) for p in (ROOT / "src/softib/preload/verbs").rglob("*.[ch]") for n in (1, 2, 3)}
 
 
 @pytest.mark.parametrize("row", VERBS_ROWS, ids=lambda row: C_SOURCE.search(row[0])[1])

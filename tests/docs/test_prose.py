@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-from softib.cli.main import VERBS
+from softib.cli.main import TOGETHER, VERBS
 from tests.docs.scripts import ROOT
 from tests.docs.snippets import FENCE
 
@@ -47,7 +47,7 @@ def test_pages_read_plainly():
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_help_reads_plainly(verb):
-    source = (ROOT / "src" / "softib" / "cli" / f"{verb}.py").read_text("utf-8")
+    source = (ROOT / "src" / "softib" / "cli" / f"{TOGETHER.get(verb, verb)}.py").read_text("utf-8")
     assert not stumbles(source)
 
 

@@ -41,7 +41,7 @@ def test_no_code_counts_the_bytes_of_a_mad():
         if path.relative_to(PACKAGE).parts[0] != "iba"
         for line, text in raw_offsets(path.read_text("utf-8"))
     }
-    assert not raw, "softib.iba.mad_offsets and the structures of softib.iba have these"
+    assert not raw, "softib.iba.smp and the structures of softib.iba have these"
 
 
 @pytest.mark.parametrize("text", ["mad[3]", "m.mad[:, 1] == 2", "mad[i, 8:16].tobytes()", "x = batch.mads[0, 5]"])

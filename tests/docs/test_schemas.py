@@ -10,8 +10,8 @@ import yaml
 
 from softib.errors import SoftibError
 from softib.fabric.topologies.registry import KINDS
-from softib.fabric.topologies.schema import fabric_schema
 from softib.fabric.topologies.spec import load_fabric_yaml
+from softib.fabric.topologies.spec_models import fabric_schema
 from tests.docs.scripts import script
 
 jsonschema = pytest.importorskip("jsonschema")
@@ -33,6 +33,7 @@ def test_the_table_of_counters_is_the_codes():
 def test_the_page_of_the_simulators_tables_is_the_declaration():
     module = script("make_reference")
     assert module.TABLES.read_text("utf-8") == module.packet_tables(), "run python docs/make_reference.py"
+    assert module.CONTROLS.read_text("utf-8") == module.controls(), "run python docs/make_reference.py"
 
 
 def test_the_files_are_the_codes():

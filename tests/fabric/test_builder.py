@@ -12,6 +12,7 @@ from softib.fabric.builder import LINK_DEFAULTS, NODE_DEFAULTS, FabricBuilder, L
 from softib.fabric.columns import COLUMNS, LAZY_COLUMNS
 from softib.fabric.formats.records import NODE_DEFAULTS as RECORD_DEFAULTS
 from softib.fabric.formats.records import NodeFields, Records
+from softib.fabric.power_cycle import power_on
 from softib.fabric.power_up import active_speed_codes
 from softib.iba.constants import NodeType, PhysState, PortState
 from softib.iba.devices import MELLANOX
@@ -91,7 +92,7 @@ def test_power_on_resets_what_mads_wrote():
     PortInfo.lid.set(f.port_info, np.arange(f.sizes.ports))
     PortInfo.port_state.set(f.port_info, PortState.ACTIVE)
     f.lft[:, 5] = 1
-    f.power_on()
+    power_on(f)
     for c in COLUMNS:
         assert (getattr(f, c.name) == getattr(fresh, c.name)).all() or c.name == "cable_length_m", c.name
     assert set(PortInfo.port_phys_state.get(f.port_info[f.linked])) == {PhysState.LINK_UP}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from softib.errors import InputError
-from softib.fabric.data_vls import set_data_vls
+from softib.fabric.power_cycle import set_data_vls
 from softib.fabric.topologies.registry import generate
 from softib.fabric.topologies.spec import load_fabric_yaml
 from softib.iba.smp import PortInfo

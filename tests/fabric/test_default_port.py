@@ -6,8 +6,7 @@ import pytest
 
 from softib.errors import InputError
 from softib.fabric.builder import FabricBuilder
-from softib.fabric.default_port import default_port, port_on
-from softib.fabric.node_finder import NodeFinder
+from softib.fabric.node_finder import NodeFinder, default_port, port_on
 from softib.iba.constants import NodeType
 from softib.scenario.bring_up import bring_up
 

@@ -7,15 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from softib.analysis.acceptance.ends import ends_of_fabric
+from softib.analysis.acceptance.plan import ends_of_fabric
 from softib.fabric.builder import FabricBuilder
-from softib.fabric.default_port import default_port
 from softib.fabric.formats import registry
-from softib.fabric.hosts import host_of
-from softib.fabric.node_finder import NodeFinder
+from softib.fabric.node_finder import NodeFinder, default_port, host_of
 from softib.iba.constants import NodeType
 from softib.iba.devices import AGGREGATION_NODE_DESC
-from softib.live.launch.ranks import Ranks
+from softib.live.operations import Ranks
 from softib.scenario.bring_up import bring_up
 from softib.scenario.graph_view import graph_of
 from softib.workloads.hosts import hosts_of

@@ -7,7 +7,7 @@ import pytest
 from softib.errors import InputError, UnknownName
 from softib.fabric.builder import FabricBuilder
 from softib.fabric.faults.inject import node_at
-from softib.fabric.node_finder import NodeFinder, port_named
+from softib.fabric.node_finder import NodeFinder, find_node, port_named
 from softib.iba.constants import NodeType
 
 LONG = "a-host-whose-name-is-longer-than-31-bytes"
@@ -28,29 +28,29 @@ def fabric():
     ("leaf-10 Quantum", 0), ("leaf-10", 0), ("Quantum", 1), ("rails mlx5_1", 3), (LONG, 6), (LONG[:31], 6),
 ])  # fmt: skip
 def test_a_name_of_one_node(fabric, name, row):
-    assert fabric.find_node(name) == NodeFinder(fabric).adapter(name) == node_at(fabric, name) == row
+    assert find_node(fabric, name) == NodeFinder(fabric).adapter(name) == node_at(fabric, name) == row
 
 
 @pytest.mark.parametrize("form", ["{:#x}", "{:x}", "{:X}", "{:#018x}", "H-{:016x}", "S-{:016x}"])
 def test_a_guid_as_tools_write_it(fabric, form):
-    assert fabric.find_node(form.format(int(fabric.node_guid[2]))) == 2
+    assert find_node(fabric, form.format(int(fabric.node_guid[2]))) == 2
 
 
 @pytest.mark.parametrize("name", ["leaf-1", "leaf", "rail", LONG[:30], LONG[:32], "0x7", "0xzz", "", "leaf-10 "])
 def test_no_other_prefix_counts(fabric, name):
     with pytest.raises(UnknownName, match="no node named"):
-        fabric.find_node(name)
+        find_node(fabric, name)
 
 
 def test_the_error_proposes_hosts_and_nodes(fabric):
     with pytest.raises(UnknownName, match="leaf-10"):
-        fabric.find_node("leaf-11")
+        find_node(fabric, "leaf-11")
 
 
 @pytest.mark.parametrize(("name", "n"), [("rails", 2), ("twin", 2), ("MT4123", 2)])
 def test_several_nodes_are_listed_in_one_line(fabric, name, n):
     with pytest.raises(InputError, match=f"means {n} nodes") as error:
-        fabric.find_node(name)
+        find_node(fabric, name)
     rows = NodeFinder(fabric).rows(name)
     assert all(f"{int(fabric.node_guid[row]):#018x}" in str(error.value) for row in rows) and "\n" not in str(
         error.value

@@ -11,6 +11,7 @@ import yaml
 
 from softib.agents.plane import AgentPlane
 from softib.fabric.faults.targets import port_at
+from softib.fabric.power_cycle import power_on
 from softib.fabric.power_up import active_speed_codes
 from softib.fabric.topologies.spec import load_fabric_yaml
 from softib.iba.constants import PortState
@@ -49,7 +50,7 @@ LONG = "live-bad-cable"
 def test_live_story(story: Path) -> None:
     told = yaml.safe_load((story / "live.yaml").read_text())
     f = load_fabric_yaml(story / "fabric.yaml").fabric
-    f.power_on()
+    power_on(f)
     SwitchInfo.port_state_change.set(f.switch_info, 0)  # a manager has seen them come up
     plane = AgentPlane(f)
     now = 0

@@ -30,7 +30,7 @@ def test_story(story: Path) -> None:
     assert shown == wanted, "\n".join(f.message for f in found)
     told = summary(result.fabric, structure)
     wanted_structure = expected.get("structure", {})
-    assert {k: told[k] for k in wanted_structure} == wanted_structure
+    assert {k: getattr(told, k) for k in wanted_structure} == wanted_structure
 
 
 def test_every_story_has_an_end() -> None:

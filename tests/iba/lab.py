@@ -7,6 +7,8 @@ import xml.etree.ElementTree as ET
 
 import numpy as np
 
+from softib.iba.crc import VCRC_SIZE
+from softib.iba.crc_kernels import vcrcs
 from softib.iba.mad_packets import mad_packets
 from softib.iba.pcap import FILE_HEADER, pcap_records
 
@@ -45,3 +47,10 @@ def number(text):
     if text in ("True", "False"):
         return int(text == "True")
     return int(text, 0) if ":" not in text else int(text.replace(":", ""), 16)
+
+
+def vcrc(packet: bytes) -> bytes:
+    """The two bytes of the VCRC behind ``packet`` (LRH up to and with the ICRC; IBA 7.8.2)."""
+    out = np.empty((1, VCRC_SIZE), np.uint8)
+    vcrcs(np.frombuffer(bytearray(packet), np.uint8).reshape(1, -1), out)
+    return out.tobytes()

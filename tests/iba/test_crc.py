@@ -6,9 +6,9 @@ import zlib
 import numpy as np
 import pytest
 
-from softib.iba.crc import ICRC_SIZE, icrc, vcrc
+from softib.iba.crc import ICRC_SIZE, icrc
 from softib.iba.headers import BTH, LRH
-from tests.iba.lab import mad_packet
+from tests.iba.lab import mad_packet, vcrc
 
 
 def roce_icrc(datagram: bytes) -> bytes:

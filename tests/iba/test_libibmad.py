@@ -7,7 +7,7 @@ Field numbers come from the installed header, so a libibmad with more fields is 
 import numpy as np
 import pytest
 
-from softib.iba import cc, class_port_info, notice, perf, perf_congestion, perf_extended_speeds, perf_optional, smp
+from softib.iba import cc, notice, perf, perf_optional, smp
 from tests.iba.lab import theirs
 
 pytestmark = pytest.mark.stock
@@ -87,7 +87,7 @@ SCALARS = [
          port_xmit_constraint_errors="PC_EXT_ERR_XMTCONSTR", port_rcv_constraint_errors="PC_EXT_ERR_RCVCONSTR",
          local_link_integrity_errors="PC_EXT_ERR_LOCALINTEG", excessive_buffer_overrun_errors="PC_EXT_ERR_EXCESS_OVR",
          vl15_dropped="PC_EXT_VL15_DROPPED", port_xmit_wait="PC_EXT_XMT_WAIT", qp1_dropped="PC_EXT_QP1_DROP"),
-    *one(class_port_info.ClassPortInfo, base_version="CPI_BASEVER", class_version="CPI_CLASSVER", cap_mask="CPI_CAPMASK",
+    *one(notice.ClassPortInfo, base_version="CPI_BASEVER", class_version="CPI_CLASSVER", cap_mask="CPI_CAPMASK",
          cap_mask2="CPI_CAPMASK2", resp_time_value="CPI_RESP_TIME_VALUE", redirect_tc="CPI_REDIRECT_TC",
          redirect_sl="CPI_REDIRECT_SL", redirect_fl="CPI_REDIRECT_FL", redirect_lid="CPI_REDIRECT_LID",
          redirect_pkey="CPI_REDIRECT_PKEY", redirect_qp="CPI_REDIRECT_QP", redirect_qkey="CPI_REDIRECT_QKEY",
@@ -109,10 +109,10 @@ SCALARS = [
     *one(perf_optional.PortOpRcvCounters, port_op_rcv_pkts="PC_PORT_OP_RCV_PKTS", port_op_rcv_data="PC_PORT_OP_RCV_DATA"),
     *one(perf_optional.PortFlowCtlCounters, port_xmit_flow_pkts="PC_PORT_XMIT_FLOW_PKTS",
          port_rcv_flow_pkts="PC_PORT_RCV_FLOW_PKTS"),
-    *one(perf_congestion.PortRcvConCtrl, port_pkt_rcv_fecn="PC_RCV_CON_CTRL_PKT_RCV_FECN",
+    *one(perf_optional.PortRcvConCtrl, port_pkt_rcv_fecn="PC_RCV_CON_CTRL_PKT_RCV_FECN",
          port_pkt_rcv_becn="PC_RCV_CON_CTRL_PKT_RCV_BECN"),
-    *one(perf_congestion.PortXmitConCtrl, port_xmit_time_cong="PC_XMIT_CON_CTRL_TIME_CONG"),
-    *one(perf_extended_speeds.PortExtendedSpeedsCounters, port_select="PESC_PORT_SELECT", counter_select="PESC_COUNTER_SELECT",
+    *one(perf_optional.PortXmitConCtrl, port_xmit_time_cong="PC_XMIT_CON_CTRL_TIME_CONG"),
+    *one(perf_optional.PortExtendedSpeedsCounters, port_select="PESC_PORT_SELECT", counter_select="PESC_COUNTER_SELECT",
          sync_header_error_counter="PESC_SYNC_HDR_ERR_CTR", unknown_block_counter="PESC_UNK_BLOCK_CTR",
          port_fec_correctable_block_ctr="PESC_PORT_FEC_CORR_BLOCK_CTR",
          port_fec_uncorrectable_block_ctr="PESC_PORT_FEC_UNCORR_BLOCK_CTR",
@@ -162,20 +162,20 @@ ARRAYS = [
     (smp.GUIDInfo, "guid", "GI_GUID{}", 8),
     (perf.PortSamplesControl, "counter_select", "PSC_COUNTER_SEL{}", 15),
     (perf.PortSamplesResult, "counter", "PSR_COUNTER{}", 15),
-    (perf_congestion.PortXmitDataSL, "xmit_data_sl", "PC_XMT_DATA_SL{}", 16),
-    (perf_congestion.PortRcvDataSL, "rcv_data_sl", "PC_RCV_DATA_SL{}", 16),
+    (perf_optional.PortXmitDataSL, "xmit_data_sl", "PC_XMT_DATA_SL{}", 16),
+    (perf_optional.PortRcvDataSL, "rcv_data_sl", "PC_RCV_DATA_SL{}", 16),
     (perf_optional.PortVLOpPackets, "port_vl_op_packets", "PC_PORT_VL_OP_PACKETS{}", 16),
     (perf_optional.PortVLOpData, "port_vl_op_data", "PC_PORT_VL_OP_DATA{}", 16),
     (perf_optional.PortVLXmitFlowCtlUpdateErrors, "port_vl_xmit_flow_ctl_update_errors",
      "PC_PORT_VL_XMIT_FLOW_CTL_UPDATE_ERRORS{}", 16),
     (perf_optional.PortVLXmitWaitCounters, "port_vl_xmit_wait", "PC_PORT_VL_XMIT_WAIT{}", 16),
-    (perf_congestion.SwPortVLCongestion, "sw_port_vl_congestion", "PC_SW_PORT_VL_CONGESTION{}", 16),
-    (perf_congestion.PortSLRcvFECN, "port_sl_rcv_fecn", "PC_SL_RCV_FECN{}", 16),
-    (perf_congestion.PortSLRcvBECN, "port_sl_rcv_becn", "PC_SL_RCV_BECN{}", 16),
-    (perf_congestion.PortVLXmitTimeCong, "port_vl_xmit_time_cong", "PC_VL_XMIT_TIME_CONG{}", 15),
-    (perf_extended_speeds.PortExtendedSpeedsCounters, "error_detection_counter", "PESC_ERR_DET_CTR_LANE{}", 12),
-    (perf_extended_speeds.PortExtendedSpeedsCounters, "fec_correctable_block_ctr", "PESC_FEC_CORR_BLOCK_CTR_LANE{}", 12),
-    (perf_extended_speeds.PortExtendedSpeedsCounters, "fec_uncorrectable_block_ctr", "PESC_FEC_UNCORR_BLOCK_CTR_LANE{}", 12),
+    (perf_optional.SwPortVLCongestion, "sw_port_vl_congestion", "PC_SW_PORT_VL_CONGESTION{}", 16),
+    (perf_optional.PortSLRcvFECN, "port_sl_rcv_fecn", "PC_SL_RCV_FECN{}", 16),
+    (perf_optional.PortSLRcvBECN, "port_sl_rcv_becn", "PC_SL_RCV_BECN{}", 16),
+    (perf_optional.PortVLXmitTimeCong, "port_vl_xmit_time_cong", "PC_VL_XMIT_TIME_CONG{}", 15),
+    (perf_optional.PortExtendedSpeedsCounters, "error_detection_counter", "PESC_ERR_DET_CTR_LANE{}", 12),
+    (perf_optional.PortExtendedSpeedsCounters, "fec_correctable_block_ctr", "PESC_FEC_CORR_BLOCK_CTR_LANE{}", 12),
+    (perf_optional.PortExtendedSpeedsCounters, "fec_uncorrectable_block_ctr", "PESC_FEC_UNCORR_BLOCK_CTR_LANE{}", 12),
 ]  # fmt: skip
 
 

@@ -5,16 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from softib.iba import (
-    class_port_info,
-    headers,
-    notice,
-    perf,
-    perf_congestion,
-    perf_extended_speeds,
-    perf_optional,
-    smp,
-)
+from softib.iba import headers, notice, perf, perf_optional, smp
 from softib.iba.structure import Structure
 from tests.extent import examples
 
@@ -22,12 +13,9 @@ STRUCTURES = [
     c
     for module in (
         smp,
-        class_port_info,
+        notice,
         perf,
         perf_optional,
-        perf_extended_speeds,
-        perf_congestion,
-        notice,
         headers,
     )
     for c in vars(module).values()

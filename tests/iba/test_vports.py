@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from softib.iba import vports
 from softib.iba.constants import SmpAttr
+from softib.iba.vendor import vports
 
 STRUCTURES = [
     vports.VirtualizationInfo,

@@ -17,7 +17,7 @@ import pytest
 from softib.agents.plane import AgentPlane
 from softib.fabric.model import Fabric
 from softib.live.clock import clock_ps
-from softib.live.event_loop import EventLoop
+from softib.live.daemon import EventLoop
 from softib.live.ibsim.server import IbsimServer
 from softib.live.ibsim.sockets import UnixSockets
 from softib.live.mad_router import MadRouter

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from softib.live.job_processes import JobProcesses
+from softib.live.proc import JobProcesses
 
 
 @contextmanager

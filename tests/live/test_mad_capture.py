@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 
 from softib.errors import InputError
+from softib.fabric.power_cycle import power_on
 from softib.fabric.topologies.registry import generate
-from softib.iba.crc import icrc, vcrc
+from softib.iba.crc import icrc
 from softib.iba.mad_packets import PACKET_SIZE, mad_packets
 from softib.live.mad_capture import MadCapture
 from softib.mad.batch import MadBatch
 from tests.iba.dissected import columns
+from tests.iba.lab import vcrc
 from tests.live.serving import mad, wait_for
 
 LOCAL = bytes.fromhex(
@@ -100,7 +102,7 @@ def test_a_file_that_cannot_be(tmp_path):
 
 def test_a_full_disk_ends_the_capture_not_the_fabric(capsys):
     f = generate("fat-tree", radix=4, levels=2)
-    f.power_on()
+    power_on(f)
     writer = MadCapture("/dev/null", f)
 
     class Full:

@@ -12,6 +12,7 @@ import pytest
 
 from softib.errors import UnreadableFile
 from softib.fabric.columns import COLUMNS
+from softib.fabric.power_cycle import power_on
 from softib.fabric.topologies.registry import generate
 from softib.live.shared_fabric import HEADER, SharedFabric
 from tests.live.serving import mad
@@ -152,7 +153,7 @@ def test_mads_write_the_shared_fabric(mapped):
     shared, path = mapped
     seen = SharedFabric.open(path)
     f = shared.fabric
-    f.power_on()
+    power_on(f)
     batch = MadBatch.zeros(1)
     batch.mad[0] = mad(method=2, attr=0x19, path=[1], data=bytes(range(1, 5)) * 16)
     answers = AgentPlane(f).send(batch, int(f.node_base[f.cas[0]]) + 1)

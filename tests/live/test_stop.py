@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from softib.errors import PeerError
-from softib.live.control import client
+from softib.live import control as client
 from softib.live.instances import Instance
 
 

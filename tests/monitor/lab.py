@@ -8,11 +8,10 @@ import numpy as np
 
 from softib.agents.plane import AgentPlane
 from softib.fabric.columns import CableMedium
-from softib.fabric.default_port import default_port
+from softib.fabric.node_finder import default_port
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import Method, MgmtClass
-from softib.iba.mad_offsets import ATTR_AT, CLASS_AT, METHOD_AT
-from softib.iba.smp import PortInfo
+from softib.iba.smp import ATTR_AT, CLASS_AT, METHOD_AT, PortInfo
 from softib.mad.batch import MadBatch
 from softib.monitor.poller import Pace, Poller
 from softib.monitor.requests import perf_gets

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from softib.monitor.exporter.ratios import ErrorRatios
-from softib.monitor.exporter.standing import standing_text
+from softib.monitor.exporter.service_metrics import standing_text
 from softib.monitor.exporter.text import PortText
-from softib.monitor.increase import between
+from softib.monitor.intervals import between
 from softib.monitor.seen_ports import SeenPorts
 
 

@@ -11,9 +11,8 @@ import pytest
 
 from softib.diags.cable_rules.judge import judge
 from softib.errors import PeerError
-from softib.monitor.increase import between
-from softib.monitor.series import observations_of
-from softib.monitor.steady_clock import SteadyClock
+from softib.live.clock import SteadyClock
+from softib.monitor.intervals import between, observations_of
 from tests.monitor.lab import Lab, port_of, row_of
 
 

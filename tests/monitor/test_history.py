@@ -17,7 +17,7 @@ from softib.diags.managers.manager_health import ManagerRound
 from softib.diags.observations import ObservedPorts
 from softib.errors import InputError, UnreadableFile
 from softib.monitor.history import HOUR_NS, History
-from softib.monitor.increase import Interval
+from softib.monitor.intervals import Interval
 
 pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 pytest.importorskip("duckdb", reason="duckdb is not installed")

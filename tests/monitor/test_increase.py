@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 
-from softib.monitor.increase import between
+from softib.monitor.intervals import between
 from softib.monitor.reading import Reading
 
 

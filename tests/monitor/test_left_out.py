@@ -9,6 +9,7 @@ import pytest
 
 import softib
 from softib.fabric.formats.registry import write
+from softib.fabric.node_finder import find_node
 from softib.fabric.topologies.registry import generate
 
 HOUR = 3600
@@ -45,7 +46,7 @@ def fabric(tmp_path: Path) -> str:
 
 def port(fabric: str, name: str, number: int) -> str:
     f = softib.load(fabric).arrays
-    return f"{int(f.node_guid[f.find_node(name)]):#x} port {number}"
+    return f"{int(f.node_guid[find_node(f, name)]):#x} port {number}"
 
 
 def told(*files: str, fabric: str):

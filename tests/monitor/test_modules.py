@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 
 from softib.diags.cable_rules.judge import judge
-from softib.iba import mlnx_registers
 from softib.iba.constants import MgmtClass
-from softib.monitor.increase import between
+from softib.iba.vendor import mlnx
+from softib.monitor.intervals import between, observations_of
 from softib.monitor.poller import Pace
 from softib.monitor.registers import HISTOGRAM
-from softib.monitor.series import observations_of
 from tests.monitor.lab import Lab, port_of, row_of
 
 S = 10**12
@@ -121,7 +120,7 @@ def test_copper_is_asked_for_a_module_once():
     asked = [
         lid
         for klass, attr, lid in lab.wire.asked
-        if (klass, attr) == (int(MgmtClass.VENDOR_MLNX), mlnx_registers.ACCESS_REGISTER)
+        if (klass, attr) == (int(MgmtClass.VENDOR_MLNX), mlnx.ACCESS_REGISTER)
     ]
     assert len(asked) == len(lab.poller.targets)  # histograms alone
     assert lab.round().targets is lab.poller.targets

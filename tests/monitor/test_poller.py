@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from softib.iba.constants import Method, MgmtClass
-from softib.iba.mlnx import GeneralInfo
 from softib.iba.smp import PortInfo
-from softib.monitor.increase import between
-from softib.monitor.series import merged_ports, observations_of
+from softib.iba.vendor.mlnx import GeneralInfo
+from softib.monitor.intervals import between, merged_ports, observations_of
 from softib.monitor.targets import best_gbps, rate_gbps
 from tests.monitor.lab import Lab, clear, fabric_up, port_of, row_of
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from softib.monitor.exporter.ratios import ErrorRatios
-from softib.monitor.increase import between
+from softib.monitor.intervals import between
 from softib.monitor.reading import Reading
 from softib.monitor.registers import HISTOGRAM
 from tests.monitor.lab import Lab, port_of

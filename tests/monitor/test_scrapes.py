@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from softib.monitor.scrapes import Scrapes
+from softib.monitor.prometheus import Scrapes
 
 SWITCH, HCA = (0x10, 3), (0x20, 1)
 

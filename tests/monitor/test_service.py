@@ -122,7 +122,8 @@ def test_a_history_that_cannot_be_written_is_one_line_and_metrics_are_served_on(
     service, _, _ = made
     lines: list[str] = []
     service.notice = lines.append
-    service.history = History(tmp_path / "past")
+    history = History(tmp_path / "past")
+    service.sinks.append(service.history_sink(history))
     (tmp_path / "past").write_text("in the way")
     for _ in range(4):
         service.step()
@@ -130,4 +131,4 @@ def test_a_history_that_cannot_be_written_is_one_line_and_metrics_are_served_on(
     assert "infiniband_switch_port_link_downed_total{" in text_of(service) and service.failure is None
     (tmp_path / "past").unlink()
     service.step()
-    assert len(service.history.times()) == 1 and len(lines) == 1
+    assert len(history.times()) == 1 and len(lines) == 1

@@ -74,8 +74,8 @@ def report_of(fabric: Fabric, engine: str = "minhop", findings: tuple[Finding, .
     routing = route(graph, engine)
     switches = fabric.sizes.switches
     report = Report(
-        "pod.net", "ibsim", fabric, Counts(switches, fabric.sizes.nodes - switches, 0, fabric.sizes.cables, None),
-        [Problem("pod.net", 7, "no such port")], list(findings),
+        "pod.net", "ibsim", Counts("pod", switches, fabric.sizes.nodes - switches, 0, fabric.sizes.cables, None),
+        list(findings), [Problem("pod.net", 7, "no such port")], fabric=fabric,
     )  # fmt: skip
     report.graph, report.lft = graph, routing.lft
     report.routing = judge(fabric, graph, routing.lft, engine, "test")[0]

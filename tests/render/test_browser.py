@@ -12,6 +12,7 @@ from softib.diags.finding import Finding, Severity
 from softib.fabric.builder import FabricBuilder
 from softib.fabric.faults.inject import remove_cable
 from softib.fabric.model import Fabric
+from softib.fabric.node_finder import find_node
 from softib.iba.constants import NodeType
 from softib.render.html import to_html
 from tests.render.browser import CHROMIUM, Browser
@@ -41,8 +42,8 @@ def browser(tmp_path_factory) -> Iterator[Browser]:
 @pytest.fixture
 def page(browser: Browser, fabric: Fabric, tmp_path: Path) -> Browser:
     """A report of 12 leaves with an error at leaf-3[8] and a note about spine-1."""
-    port = int(fabric.port(fabric.find_node("leaf-3"), 8))
-    note = int(fabric.port(fabric.find_node("spine-1"), 3))
+    port = int(fabric.port(find_node(fabric, "leaf-3"), 8))
+    note = int(fabric.port(find_node(fabric, "spine-1"), 3))
     found = (finding(fabric, port), finding(fabric, note, Severity.INFO))
     browser.events.clear()
     browser.resize(1280, 900)
@@ -83,7 +84,7 @@ def test_a_place_of_a_finding_leads_to_the_drawing(page: Browser) -> None:
 def test_a_place_without_a_cable_shows_the_missing_one(browser: Browser, tmp_path: Path) -> None:
     fabric = tree(12, 6, 4)
     remove_cable(fabric, "leaf-3[8]")
-    ports = [int(fabric.port(fabric.find_node(name), number)) for name, number in (("leaf-3", 8), ("spine-1", 4))]
+    ports = [int(fabric.port(find_node(fabric, name), number)) for name, number in (("leaf-3", 8), ("spine-1", 4))]
     places = tuple(p for port in ports for p in finding(fabric, port).where)
     gone = Finding("missing-cable", Severity.WARNING, places, "no cable")
     browser.resize(1280, 900)
@@ -100,7 +101,7 @@ def test_a_code_leads_to_what_it_means(page: Browser) -> None:
 
 
 def test_a_link_to_a_node_opens_it(page: Browser, fabric: Fabric, tmp_path: Path) -> None:
-    guid = int(fabric.node_guid[fabric.find_node("host-17")])
+    guid = int(fabric.node_guid[find_node(fabric, "host-17")])
     page.open(tmp_path / "report.html", f"#node-{guid:016x}")
     assert page.run("document.querySelector('#chosen h3').textContent") == "host-17"
 
@@ -214,7 +215,7 @@ def test_the_filters(page: Browser) -> None:
 def test_a_phone_with_long_names(browser: Browser, tmp_path: Path) -> None:
     """390 pixels: the page is not wider than the screen, and a finger chooses."""
     fabric = tree(12, 6, 4, prefix=LONG)
-    port = int(fabric.port(fabric.find_node(f"{LONG}leaf-3"), 8))
+    port = int(fabric.port(find_node(fabric, f"{LONG}leaf-3"), 8))
     browser.events.clear()
     browser.resize(390, 844, mobile=True)
     browser.open(page_of(fabric, tmp_path / "phone.html", (finding(fabric, port),)))

@@ -9,12 +9,14 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from softib.analysis.labels import distinct_parts, short_name, with_names
+from softib.analysis.labels import distinct_parts, short_name
 from softib.analysis.model import Made
+from softib.analysis.routing import with_names
 from softib.analysis.tiers import MAX_BOXES, tiers_of
 from softib.diags.finding import Severity
 from softib.diags.structure.recognise import recognise
 from softib.fabric.end_ports import port_gbps
+from softib.fabric.node_finder import find_node
 from softib.fabric.topologies.registry import generate
 from softib.render.bundles import MAX_LINES, bundles, load_class
 from softib.render.glossary import GLOSSARY
@@ -78,7 +80,7 @@ def test_names_and_messages_from_files_are_text_and_nothing_else(text):
     fabric.name = text
     port = int(fabric.cable_port[0, 0])
     report = report_of(fabric, findings=(finding(fabric, port, message=text, advice=text),))
-    report.source = report.plan = text
+    report.source = text
     report.problems[0] = type(report.problems[0])(text, 1, text)
     report.notes.append(text)
     page = Page(to_html(report))
@@ -205,7 +207,7 @@ def test_a_missing_cable_is_drawn_as_a_dashed_line():
     from softib.diags.finding import Finding, Location
     from softib.fabric.faults.inject import remove_cable
 
-    leaf, spine = fabric.find_node("leaf-2"), None
+    leaf, spine = find_node(fabric, "leaf-2"), None
     port = int(fabric.port(leaf, 5))
     peer = int(fabric.port_peer[port])
     spine = int(fabric.port_node[peer])
@@ -241,13 +243,13 @@ def test_every_box_has_a_label_that_no_other_has(leaves, prefix):
 
 def test_notes_have_names_instead_of_guids():
     fabric = tree()
-    guid = int(fabric.node_guid[fabric.find_node("leaf-1")])
+    guid = int(fabric.node_guid[find_node(fabric, "leaf-1")])
     text = f"switches differ: {guid:#018x} and {guid:016x}, not 0x00000000deadbeef"
     assert with_names([text, "no GUID"], fabric) == [
         "switches differ: leaf-1 and leaf-1, not 0x00000000deadbeef",
         "no GUID",
     ]
-    fabric.node_guid[fabric.find_node("leaf-2")] = guid
+    fabric.node_guid[find_node(fabric, "leaf-2")] = guid
     assert f"{guid:#018x}" in with_names([text], fabric)[0], "two nodes carry it: a name would be a guess"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from softib.analysis.pipeline import checked
 from softib.fabric.formats.base import ReadResult
-from softib.fabric.managers import master_of, state_of
+from softib.fabric.node_finder import master_of, state_of
 from softib.fabric.topologies.registry import generate
 
 
@@ -13,7 +13,7 @@ def facts(sms: list[dict]) -> dict[str, str]:
     fabric.source.sms = sms
     report = checked("pod", ReadResult(fabric, [], "fabric.yaml"))
     assert report.bring_up is not None
-    return dict(report.bring_up.facts)
+    return dict(report.bring_up.facts())
 
 
 def test_the_master_of_the_file_is_named_and_stood_in_for():

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from softib.analysis.engines import ftree_unfit
 from softib.analysis.pipeline import quietly
-from softib.analysis.remedy import ftree_unfit
 from softib.analysis.routed import routed
 from softib.diags.check import check
 from softib.source import load

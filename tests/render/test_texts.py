@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,17 +13,15 @@ from rich.console import Console
 
 from softib.analysis.endpoints import endpoints_of
 from softib.analysis.engines import compare_engines
-from softib.analysis.model import RoutingPart
 from softib.analysis.prediction import predict
 from softib.analysis.routing import judge
 from softib.diags.finding import Severity
 from softib.fabric.model import Fabric
-from softib.fabric.natural_order import natural_key
+from softib.fabric.node_names import natural_key
 from softib.fabric.topologies.registry import generate
-from softib.render.as_json import report_json, routing_json
-from softib.render.documents import plain
 from softib.render.phrases import headline, size_text, tiles, time_text
 from softib.render.terminal import to_terminal
+from softib.result import plain
 from softib.routing.engine import route
 from tests.render.samples import finding, report_of, tree, with_lids
 
@@ -64,7 +63,7 @@ def test_many_findings_of_one_code_are_counted_not_listed():
 def test_json_is_json_and_holds_the_keys_of_the_contract():
     fabric = tree()
     report = report_of(fabric, findings=(finding(fabric, int(fabric.cable_port[0, 0])),))
-    found = json.loads(json.dumps(report_json(report), allow_nan=False))
+    found = json.loads(json.dumps(report.to_json(), allow_nan=False))
     assert {"switches", "cas", "sharp_nodes", "links", "system_links"} <= set(found["fabric"])
     assert found["fabric"]["system_links"] is None
     assert {"code", "severity", "where", "message"} <= set(found["findings"][0])
@@ -76,8 +75,8 @@ def test_json_is_json_and_holds_the_keys_of_the_contract():
 
 
 def test_a_credit_loop_is_a_list_of_triples():
-    part = RoutingPart("minhop", "test", False, [("a", 3, 0), ("b", 1, 0)], 0, 0, {2: 5, 1: 3})
-    found = routing_json(part)
+    part = replace(report_of(tree()).routing, credit_loop=[("a", 3, 0), ("b", 1, 0)], hops={2: 5, 1: 3})
+    found = part.to_json()
     assert found["credit_loop"] == [["a", 3, 0], ["b", 1, 0]]
     assert list(found["hops"].items()) == [("1", 3), ("2", 5)]
 
@@ -151,7 +150,7 @@ def test_percentages_divide_the_sums_beside_them(slow_every):
 def test_the_limit_of_random_pairs_is_named_apart_from_the_bisection():
     """Half of random pairs stay on one side: with half of the bisection they may still all have their rate."""
     report = report_of(mixed(100))
-    report.prediction.limit = 1.0
+    report.prediction.random_pairs = replace(report.prediction.random_pairs, limit=1.0)
     tile = next(t for t in tiles(report) if t.label == "Effective bisection")
     assert tile.note.endswith("; by the wiring at most 100.0 %, as about half of these pairs cross no bisection")
 
@@ -161,7 +160,7 @@ def test_the_same_engine_has_the_same_figures_in_both_tables():
     report.prediction = predict(report.fabric, report.graph, report.lft)
     rows = compare_engines(report.fabric, report.graph, report.prediction.endpoints, report.routing, report.lft)
     used = next(r for r in rows if r.used)
-    assert used.bisection == report.prediction.bisection_relative
+    assert used.bisection == report.prediction.random_pairs.relative
     assert used.shift == report.prediction.pattern("shift").relative
 
 
@@ -174,4 +173,4 @@ def test_ports_without_a_lid_stand_beside_the_pairs_without_a_path():
     tile = next(t for t in tiles(report) if t.label == "Pairs without a path")
     assert report.routing.ports_without_lid == 4 and not report.routing.good
     assert "4 cabled host ports have none" in tile.note and tile.tone == "bad"
-    assert report_json(report)["routing"]["ports_without_lid"] == 4
+    assert report.to_json()["routing"]["ports_without_lid"] == 4

@@ -5,14 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from softib.diags.structure.ranks import count_tiers, tier_text
 from softib.diags.structure.recognise import recognise, summary
-from softib.diags.structure.tiers import count_tiers, tier_text
 from softib.fabric.builder import FabricBuilder
 from softib.fabric.model import Fabric
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import NodeType
 from softib.render.html import _tiers
-from softib.render.phrases import structure_facts
 from tests.render.samples import report_of
 
 
@@ -51,8 +50,8 @@ def test_tiers_sum_up_to_all_switches_and_agree_everywhere(make, args, parameter
     found = recognise(fabric)
     told = summary(fabric, found)
     switches = int(fabric.is_switch.sum())
-    assert sum(told["tiers"].values()) + told["untiered_switches"] == switches
-    text = dict(structure_facts(told)).get("Switches by tier")
+    assert sum(told.tiers.values()) + told.untiered_switches == switches
+    text = dict(told.facts()).get("Switches by tier")
     if text is not None:
         counts = [int(part.split(" ")[0].replace(",", "")) for part in text.split(", ")]
         assert sum(counts) == switches
@@ -60,7 +59,7 @@ def test_tiers_sum_up_to_all_switches_and_agree_everywhere(make, args, parameter
     report.recognised = found
     drawn = _tiers(report)
     rows = np.bincount(drawn.tier, minlength=drawn.n_tiers).tolist()
-    assert rows == [n for n in [*told["tiers"].values(), told["untiered_switches"]] if n]
+    assert rows == [n for n in [*told.tiers.values(), told.untiered_switches] if n]
     assert [int(label.split(" ")[0].replace(",", "")) for label in drawn.labels] == rows
 
 
@@ -81,5 +80,5 @@ def test_real_fabrics_agree_with_themselves(shared_data) -> None:
         drawn = _tiers(report)
         told = summary(fabric, report.recognised)
         rows = np.bincount(drawn.tier).tolist()
-        assert rows == [n for n in [*told["tiers"].values(), told["untiered_switches"]] if n]
+        assert rows == [n for n in [*told.tiers.values(), told.untiered_switches] if n]
         assert sum(rows) == fabric.sizes.switches

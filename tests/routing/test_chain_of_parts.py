@@ -8,8 +8,8 @@ import pytest
 from softib.errors import InputError
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import LFT_NO_ROUTE
-from softib.routing.chains.chain_groups import members_of, part_of
 from softib.routing.chains.chain_policy import ChainPolicy, parse_chain
+from softib.routing.chains.chains import members_of, part_of
 from softib.routing.engine import RouteOptions, route
 from softib.routing.proof.credit_loops import has_credit_loop
 from softib.routing.proof.verify import verify

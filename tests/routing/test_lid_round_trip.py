@@ -9,11 +9,12 @@ import pytest
 
 from softib.analysis.pipeline import quietly
 from softib.analysis.routed import routed
+from softib.fabric.end_ports import common_lmc, valid_lids
 from softib.fabric.formats.base import ReadResult
 from softib.fabric.formats.lft.dump import write_lfts
 from softib.fabric.formats.registry import read
-from softib.fabric.lids import common_lmc, valid_lids
 from softib.fabric.model import Fabric
+from softib.fabric.power_cycle import power_on
 from softib.fabric.topologies.registry import generate
 from softib.iba.smp import PortInfo
 from softib.scenario.bring_up import bring_up
@@ -99,7 +100,7 @@ def test_a_part_that_no_manager_reaches_is_left_out_as_before(tmp_path):
 
 def test_reassign_lids_forgets_what_ports_hold():
     f = with_lids(generate("fat-tree", radix=4, levels=2), np.random.default_rng(4))
-    f.power_on(keep_lids=True)
+    power_on(f, keep_lids=True)
     before = f.lid.copy()
     b = bring_up(f)
     assert (f.lid == before).all()
@@ -111,7 +112,7 @@ def test_reassign_lids_forgets_what_ports_hold():
 @pytest.mark.stock
 def test_stock_opensm_lets_them_stand_too(stock, tmp_path):
     f = with_lids(generate("fat-tree", radix=4, levels=2), np.random.default_rng(5))
-    f.power_on(keep_lids=True)
+    power_on(f, keep_lids=True)
     ends = f.end_ports()
     before = f.lid[ends].copy()
     s = Serving(f)

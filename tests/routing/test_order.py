@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from softib.routing.engines.layers import channels, vl_state
+from softib.routing.proof.credit_loops import channels, vl_state
 from softib.routing.transition.order_kernels import ADDED, CYCLE, add_dependency, put, take, take_number
 from tests.routing.fabrics import ring, wire
 from tests.routing.lab import irregular

@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from softib.routing.engine import route
-from softib.routing.proof.proven_tables import ProvenTables
-from softib.routing.proof.reach import lost_pairs
+from softib.routing.proof.reach import ProvenTables, lost_pairs
 from softib.routing.proof.verify import verify
 from tests.routing.fabrics import clos, kary_tree
 from tests.routing.lab import changed, graphs

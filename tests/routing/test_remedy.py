@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from softib.routing.engine import RouteOptions, route
+from softib.routing.engines.ftree import remedy
 from softib.routing.proof.verify import verify
 from softib.routing.quality import balance
-from softib.routing.remedy import remedy
 from tests.routing.fabrics import clos, kary_tree, ring, torus
 from tests.routing.lab import changed
 from tests.routing.stock_sm import ibsim, opensm

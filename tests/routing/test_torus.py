@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from softib.routing.engine import RouteOptions, route
-from softib.routing.engines.fallback import DoesNotFit
+from softib.routing.engines.minhop import DoesNotFit
 from softib.routing.engines.torus import recognise
 from softib.routing.engines.torus_config import parse
 from softib.routing.proof.verify import verify

@@ -57,10 +57,10 @@ def on_the_way(g, old, new, rng):
     """Every table that stands while the rounds are sent, one Set after the other in any order within a round."""
     update, held = LftUpdate(g, old.copy(), new, np.ones(len(old), bool)), old.copy()
     while not update.over:
-        which, image = update.next_round()
+        which = update.next_round()
         for i in rng.permutation(len(which)).tolist():
             switch, block = divmod(int(which[i]), update.blocks)
-            held[switch, 64 * block : 64 * (block + 1)] = image[i]
+            held[switch, 64 * block : 64 * (block + 1)] = update.images[which[i]]
             yield held
 
 
@@ -119,10 +119,10 @@ def in_stages(g, old, new, stages, discard, rng):
     while not update.over:
         if update.drains:
             hold = waits(g, held)
-        which, image = update.next_round()
+        which = update.next_round()
         for i in rng.permutation(len(which)).tolist():
             switch, block = divmod(int(which[i]), update.blocks)
-            held[switch, 64 * block : 64 * (block + 1)] = image[i]
+            held[switch, 64 * block : 64 * (block + 1)] = update.images[which[i]]
             hold = hold | waits(g, held)
             broken |= cyclic(hold)
     assert (held == new).all()
@@ -149,10 +149,10 @@ def arises(g, old, new, stages, use, rng):
     while not update.over:
         if update.drains:
             hold = waits_on_vls(g, held, use.before)
-        which, image = update.next_round()
+        which = update.next_round()
         for i in rng.permutation(len(which)).tolist():
             switch, block = divmod(int(which[i]), update.blocks)
-            held[switch, 64 * block : 64 * (block + 1)] = image[i]
+            held[switch, 64 * block : 64 * (block + 1)] = update.images[which[i]]
             hold = hold | waits_on_vls(g, held, use.before)
             broken |= cyclic(hold)
     return broken or cyclic(hold | waits_on_vls(g, new, use.after))
@@ -267,7 +267,7 @@ def test_a_lost_set_keeps_later_stages_back():
             if stages.count < 2 and not stages.left:
                 continue
             update = LftUpdate(g, old.copy(), new, np.ones(len(old), bool), stages.stage)
-            which, _ = update.next_round()
+            which = update.next_round()
             update.lost(which[:1])
             later = stages.stage[: new.shape[1]] != 1
             while not update.over:

@@ -7,8 +7,8 @@ import pytest
 
 from softib.agents.plane import AgentPlane
 from softib.errors import InputError, LimitError, MadTimeout, UnknownName
-from softib.fabric.default_port import default_port
 from softib.fabric.formats.registry import read
+from softib.fabric.node_finder import default_port, find_node
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import CapMask, PortState, SmpAttr
 from softib.iba.smp import PortInfo, SwitchInfo
@@ -142,7 +142,7 @@ def test_loops_and_dual_port_cas():
 def test_a_dual_port_ca_hosts_the_manager():
     fabric = odd_fabric()
     b = bring_up(fabric, node="h4")
-    check(fabric, fabric.find_node("h4"))
+    check(fabric, find_node(fabric, "h4"))
     assert b.report.lids == 10
 
 
@@ -277,7 +277,7 @@ def test_the_first_tables_are_written_once_and_nothing_is_ordered(monkeypatch):
         "the manager's own, what its cable leads to, and what each switch port leads to"
     )
     before = fabric.lft.copy()
-    core = fabric.find_node("core-1")
+    core = find_node(fabric, "core-1")
     port = int(np.flatnonzero((fabric.port_node == core) & fabric.linked)[0])
     unplug(fabric, np.array([port, int(fabric.port_peer[port])]))
     b.sweep()
@@ -342,7 +342,7 @@ def test_the_smallest_mtu_and_fewest_vls_of_a_link_win():
 def test_a_host_that_does_not_answer_its_own_manager():
     fabric = odd_fabric()
     with pytest.raises(MadTimeout, match="runs on does not answer"):
-        bring_up(fabric, plane=MutePlane(fabric, mute={fabric.find_node("h0")}), node="h0")
+        bring_up(fabric, plane=MutePlane(fabric, mute={find_node(fabric, "h0")}), node="h0")
 
 
 @pytest.mark.parametrize(
@@ -350,7 +350,7 @@ def test_a_host_that_does_not_answer_its_own_manager():
 )
 def test_a_manager_whose_own_port_gets_no_lid_sets_nothing(host, attr):
     fabric = odd_fabric()
-    plane = MutePlane(fabric, deaf={(fabric.find_node(host), int(attr))})
+    plane = MutePlane(fabric, deaf={(find_node(fabric, host), int(attr))})
     with pytest.raises(MadTimeout, match=f"{host}.*{attr.name} is not answered"):
         bring_up(fabric, plane=plane, node=host)
     assert not fabric.lid.any() and (fabric.port_state[fabric.linked] == PortState.INIT).all()
@@ -359,17 +359,17 @@ def test_a_manager_whose_own_port_gets_no_lid_sets_nothing(host, attr):
 def test_parts_that_hang_on_nothing_are_named_as_unreached():
     fabric = odd_fabric()
     unplug(fabric, fabric.cable_port[0])  # s0 apart from s1
-    far_port = int(fabric.port(fabric.find_node("h2"), 2))  # h2 has a port in either part
+    far_port = int(fabric.port(find_node(fabric, "h2"), 2))  # h2 has a port in either part
     unplug(fabric, np.array([far_port, fabric.port_peer[far_port]]))
     b = bring_up(fabric, node="h0")
     names = [fabric.node_name(n) for n in b.unreached.tolist()]
     assert names == ["s1", "s2", "h3", "h4"]
-    check(fabric, fabric.find_node("h0"))
+    check(fabric, find_node(fabric, "h0"))
 
 
 def test_a_manager_with_no_cable_manages_itself():
     fabric = odd_fabric()
-    port = np.array([fabric.port(fabric.find_node("h0"), 1)])
+    port = np.array([fabric.port(find_node(fabric, "h0"), 1)])
     unplug(fabric, np.concatenate([port, fabric.port_peer[port]]))
     b = bring_up(fabric, node="h0")
     assert b.report.nodes == 1 and fabric.lid[port[0]] == 1 and b.routing.lft.shape[0] == 3

@@ -9,7 +9,7 @@ import pytest
 
 from softib.fabric.end_ports import end_ports
 from softib.iba.constants import MgmtClass
-from softib.iba.crc import icrc, vcrc
+from softib.iba.crc import icrc
 from softib.scenario.bring_up import bring_up
 from softib.scenario.failures import ManagerSettings, run_failures
 from softib.scenario.faults_in_time import TimedFault
@@ -19,6 +19,7 @@ from softib.sim.packet.frames import frames, tap, write_capture
 from softib.sim.packet.stepping import PacketSteps, ProcessorTimes
 from softib.sm.config import SmConfig
 from tests.iba.dissected import columns
+from tests.iba.lab import vcrc
 from tests.sim.packet.fabrics import star, tree
 from tests.sim.packet.traffic import mixture
 

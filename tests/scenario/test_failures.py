@@ -11,16 +11,17 @@ import pytest
 from softib.errors import InputError, UnknownName
 from softib.fabric.builder import FabricBuilder
 from softib.fabric.end_ports import end_ports
+from softib.fabric.node_finder import find_node
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import NodeType
-from softib.iba.mad_offsets import CLASS_AT, HOP_COUNT_AT, INITIAL_PATH_AT, METHOD_AT
+from softib.iba.smp import CLASS_AT, HOP_COUNT_AT, INITIAL_PATH_AT, METHOD_AT
 from softib.scenario.aggregation import aggregation_messages
 from softib.scenario.bring_up import bring_up
 from softib.scenario.failures import ManagerSettings, run_failures
 from softib.scenario.faults_in_time import TimedFault
 from softib.sim.messages import MulticastGroup, Opcode, Reduction, Transport, messages
 from softib.sim.packet import PacketOptions, constants, run
-from softib.sim.packet.groups import deliveries_of
+from softib.sim.packet.manager_tables import deliveries_of
 from softib.sim.packet.stepping import PacketSteps, ProcessorTimes
 from softib.sm.config import SmConfig, config_of
 from softib.sm.options.file import read_options
@@ -216,7 +217,7 @@ def test_recovery_takes_the_trap_and_the_round_trips(monkeypatch):
     the sweep ends after the sum of all round trips, and paths are back when the last table block is at its switch: to the ps."""
     fabric = twins()
     manager = int(end_ports(fabric)[0])
-    cable = fabric.port(fabric.find_node("left"), 4)
+    cable = fabric.port(find_node(fabric, "left"), 4)
     agent, forward, thinks = 7 * US, 3 * US, 2 * US
     posts = Posts(monkeypatch, manager)
     sent = messages([1, 2], [4, 5], 8, start_ps=[1900 * US, 1950 * US])
@@ -254,7 +255,7 @@ def test_a_permutation_survives_a_pulled_cable():
     n = 8
     at = np.arange(n)
     sent = messages(at, (at + 3) % n, 4_000_000, qp=at)
-    port = int(fabric.port(fabric.find_node("leaf-1"), 3))
+    port = int(fabric.port(find_node(fabric, "leaf-1"), 3))
     made = run_failures(fabric, sent, [TimedFault(20 * US, "link-down", fabric.port_name(port))], QUICK)
     assert made.outcome.done and made.resent.sum() > 0
     assert made.broken[0] > 0 and not len(made.unreachable)
@@ -281,7 +282,7 @@ def test_a_dead_switch_takes_its_hosts_with_it():
     assert len(hosts) == 2 and made.unreachable.tolist() == sorted(hosts)
     involved = np.isin(ends[sent.src], hosts) | np.isin(ends[sent.dst], hosts)
     assert (made.outcome.arrived_ps[involved] < 0).all() and (made.outcome.arrived_ps[~involved] >= 0).all()
-    neighbours = fabric.port_peer[list(fabric.ports_of(fabric.find_node("leaf-4")))]
+    neighbours = fabric.port_peer[list(fabric.ports_of(find_node(fabric, "leaf-4")))]
     downed = made.outcome.counters["link_downed_counter"]
     assert (downed[neighbours] == 1).all() and downed.sum() == 4
     assert made.records[0].lost_on_wire > 0
@@ -339,7 +340,7 @@ def test_adaptive_routing_and_congestion_control_survive_a_pulled_cable(conf):
     at = np.arange(n)
     sent = messages(at, np.where(at % 4 == 0, (at + 4) % n, at // 16), np.where(at < 2, 4096, 200_000), qp=at)
     sent = sent.only(sent.src != sent.dst)
-    port = int(fabric.port(fabric.find_node("leaf-1"), 5))
+    port = int(fabric.port(find_node(fabric, "leaf-1"), 5))
     run_of: list[PacketSteps] = []
     made = _kept(
         run_of, fabric, sent, [TimedFault(20 * US, "link-down", fabric.port_name(port))], QUICK, ManagerSettings(config)
@@ -399,7 +400,7 @@ def test_aggregation_survives_a_pulled_cable():
     rows = hosts_of(fabric).end
     hosts = np.array([0, 1, 5, 6, 17, 30])
     sent = aggregation_messages(fabric, end_ports(fabric), Reduction(rows[hosts], 1_000_000, True))
-    port = int(fabric.port(fabric.find_node("leaf-1"), 5))
+    port = int(fabric.port(find_node(fabric, "leaf-1"), 5))
     made = run_failures(
         fabric, sent, [TimedFault(5 * US, "link-down", fabric.port_name(port))], QUICK, ManagerSettings(config)
     )
@@ -494,7 +495,7 @@ def test_a_downgraded_link_has_its_new_rate():
 
 def test_a_slow_port_makes_its_peer_wait_as_the_running_fabric_counts():
     """PortXmitWait of the port that faces it: the time that it takes to drain what was sent beyond its buffer, less what the link would have
-    needed (softib.agents.kernels.drain counts the same on a running fabric)."""
+    needed (softib.agents.kernels.faults.flow_control counts the same on a running fabric)."""
     gbps, size = 5.0, 2_000_000
     fabric = no_lifetimes(star(2, "HDR"))
     ends = end_ports(fabric)

@@ -62,7 +62,7 @@ def test_who_waits_for_a_completion_waits_for_those_before_it():
     assert ours.began_ps[2] == ours.completed_ps[1] >= ours.completed_ps[0]
 
 
-@pytest.mark.parametrize(("generation", "gap_ns"), [("QDR", 183.0), ("EDR", 7.0), ("NDR", 3.3)])
+@pytest.mark.parametrize(("generation", "gap_ns"), [("QDR", 100.0), ("EDR", 7.0), ("NDR", 3.3)])
 def test_message_rate_of_an_adapter(generation, gap_ns):
     """200 SENDs of 8 octets leave as far apart as the device profile says (their octets would take a fifth of that on QDR), on one queue pair or to many."""
     ours, _ = both(generation, messages([0] * 200, [15] * 200, 8, opcode=Opcode.SEND), 0.004)

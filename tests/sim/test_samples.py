@@ -8,10 +8,10 @@ import pytest
 from softib.errors import InputError
 from softib.sim.fluid import run as fluid
 from softib.sim.messages import messages
+from softib.sim.outcome import MOST, Sampler
 from softib.sim.packet import PacketOptions, run
 from softib.sim.packet.engine import execute
 from softib.sim.paths import Plane, packets_of, wire_octets
-from softib.sim.samples import MOST, Sampler
 from tests.sim.packet.fabrics import star, tree
 from tests.sim.packet.traffic import mixture
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from softib.fabric.model import Fabric
+from softib.fabric.node_finder import find_node
 from softib.iba.constants import CapMask, MgmtClass
 from softib.iba.sa import RECORDS, SA_DATA, RmppFlag, SaHeader, SaMethod, mask_of
 from softib.iba.smp import PortInfo
@@ -26,7 +27,7 @@ class Asked:
         self.fabric, self.plane = fabric, ClientPlane(fabric)
         self.sm = SubnetManager(SmConfig(**{"window": 256, "chunk": 256, **config}))
         cas = np.flatnonzero(fabric.linked & ~fabric.is_switch[fabric.port_node])
-        self.port = int(cas[0] if node is None else fabric.port(fabric.find_node(node), 1))
+        self.port = int(cas[0] if node is None else fabric.port(find_node(fabric, node), 1))
         self.now_ps = settle(self.sm, self.plane, self.port)
         self.sent: list[MadBatch] = []
 

@@ -7,12 +7,12 @@ from collections.abc import Callable
 import numpy as np
 
 from softib.agents.plane import AgentPlane
-from softib.fabric.default_port import default_port
 from softib.fabric.model import Fabric
+from softib.fabric.node_finder import default_port
+from softib.fabric.power_cycle import power_on
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import LFT_NO_ROUTE, Method, PortState, SmpAttr
-from softib.iba.mad_offsets import DATA_AT, METHOD_AT
-from softib.iba.smp import MadHeader
+from softib.iba.smp import DATA_AT, METHOD_AT, MadHeader
 from softib.mad.batch import MadBatch
 from softib.sm.config import SmConfig
 from softib.sm.subnet_manager import SubnetManager
@@ -31,7 +31,7 @@ class HostileWire:
 
     def __init__(self, fabric: Fabric | None = None, **settings):
         self.fabric = fabric or generate("fat-tree", radix=4, levels=3)
-        self.fabric.power_on()
+        power_on(self.fabric)
         self.port = default_port(self.fabric)
         self.plane = AgentPlane(self.fabric)
         self.sm = SubnetManager(SmConfig(**{"window": 64, "chunk": 64, "sweep_interval_ps": 10 * S, **settings}))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from softib.agents.plane import AgentPlane
 from softib.fabric.topologies.registry import generate
-from softib.iba import ar
 from softib.iba.constants import LFT_NO_ROUTE, PortState
+from softib.iba.vendor import ar
 from softib.sm.config import config_of
 from softib.sm.options.file import read_options
 from softib.sm.subnet_manager import SubnetManager

@@ -10,12 +10,11 @@ import numpy as np
 from softib.fabric.topologies.registry import generate
 from softib.iba import sa
 from softib.iba.constants import MgmtClass, SmpAttr
-from softib.iba.mad_offsets import DATA_AT
 from softib.iba.sa import JoinState, SaHeader, SaMethod, mask_of
-from softib.iba.smp import PortInfo
+from softib.iba.smp import DATA_AT, PortInfo
 from softib.mad.batch import MadBatch
 from softib.sm.config import SmConfig
-from softib.sm.sa.records.mcmember import broadcast_mgid
+from softib.sm.sa.mcmember_record import broadcast_mgid
 from tests.sm.asking import PREFIX, Several
 
 MINE = np.array([0xFF12_601B_FFFF_0000, 0x0000_0001_FF00_0001], np.uint64)

@@ -6,6 +6,7 @@ import numpy as np
 
 from softib.agents.plane import AgentPlane
 from softib.fabric.model import Fabric
+from softib.fabric.power_cycle import power_on
 from softib.iba.constants import NodeType, PortState
 from softib.live.internal_sm.manager import InternalManager
 from softib.live.mad_router import MadRouter
@@ -26,7 +27,7 @@ class Room:
 
     def __init__(self, fabric: Fabric, **settings):
         self.f = fabric
-        fabric.power_on()
+        power_on(fabric)
         self.board = MadRouter(AgentPlane(fabric))
         cas = np.flatnonzero(fabric.node_type == NodeType.CA)
         config = SmConfig(sweep_interval_ps=LOOK_PS, **settings)

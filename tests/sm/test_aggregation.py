@@ -10,7 +10,7 @@ from softib.errors import InputError
 from softib.fabric.power_cycle import forget
 from softib.fabric.sharp_trees import sharp_trees
 from softib.fabric.topologies.registry import generate
-from softib.iba.sharp import QPCConfig, TreeConfig
+from softib.iba.vendor.sharp import QPCConfig, TreeConfig
 from softib.live.internal_sm.settings import ManagerSettings
 from softib.sm.config import SmConfig, config_of
 from softib.sm.options.file import read_options
@@ -166,6 +166,6 @@ def test_options_that_cannot_be():
         config_of({"aggregation_trees": 3})
     with pytest.raises(InputError, match=r"sm.aggregation_streaming_trees: has no effect"):
         ManagerSettings(fallback={"aggregation_streaming_trees": 2}).read()
-    with pytest.raises(InputError, match="f:1: aggregation_trees '0' is not possible; write a number from 1 to 1023"):
+    with pytest.raises(InputError, match="f:1: aggregation_trees '0' is not possible; use a number from 1 to 1023"):
         read_options("aggregation_trees 0", "f")
     assert config_of({"aggregation": False}) == SmConfig()

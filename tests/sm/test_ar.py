@@ -9,8 +9,8 @@ from softib.agents.plane import AgentPlane
 from softib.errors import InputError
 from softib.fabric.power_cycle import forget
 from softib.fabric.topologies.registry import generate
-from softib.iba import ar
-from softib.iba.ar import ARInfo
+from softib.iba.vendor import ar
+from softib.iba.vendor.ar import ARInfo
 from softib.live.internal_sm.settings import ManagerSettings
 from softib.sm.config import SmConfig, config_of
 from softib.sm.options.file import read_options
@@ -160,7 +160,7 @@ def test_without_the_option_nothing_is_asked():
 
 
 def test_options_that_cannot_be():
-    with pytest.raises(InputError, match="f:1: adaptive_routing 'fast' is not possible; write free, bounded or off"):
+    with pytest.raises(InputError, match="f:1: adaptive_routing 'fast' is not possible; use free, bounded or off"):
         read_options("adaptive_routing fast", "f")
     with pytest.raises(InputError, match="ar_sl_mask has no effect"):
         config_of(read_options("ar_sl_mask 3")[0])

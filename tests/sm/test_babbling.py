@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from softib.errors import InputError
+from softib.fabric.node_finder import find_node
 from softib.iba.constants import Method, MgmtClass, PhysState, PortState, SmpAttr
-from softib.iba.mad_offsets import DATA_AT
 from softib.iba.notice import Notice, TrapPortThreshold
-from softib.iba.smp import MadHeader, PortInfo
+from softib.iba.smp import DATA_AT, MadHeader, PortInfo
 from softib.mad.batch import MadBatch
 from softib.sm.config import config_of
 from softib.sm.options.fabric_yaml import check_keys
 from softib.sm.options.file import read_options
-from softib.sm.options.flap import FlapConfig
+from softib.sm.options.softib_options import FlapConfig
 from tests.sm.hostile import HostileWire, S
 
 
@@ -70,7 +70,7 @@ def test_a_host_that_babbles_is_taken_out_and_given_back():
 def test_a_switch_port_that_trap_131_names_is_taken_out_at_the_nearer_end():
     wire = wire_with(20)
     f = wire.fabric
-    leaf = f.find_node("leaf-4")
+    leaf = find_node(f, "leaf-4")
     port = int(f.port(leaf, 3))
     babble(wire, int(f.lid[f.port(leaf, 0)]), 131, 3, 20)
     wire.run(3)
@@ -84,7 +84,7 @@ def test_who_is_not_taken_out(what):
     wire = wire_with(0 if what == "unasked" else 10)
     f = wire.fabric
     port, _ = host(wire)
-    leaf = f.find_node("leaf-4")
+    leaf = find_node(f, "leaf-4")
     lid = {"slow": f.lid[port], "switch": f.lid[f.port(leaf, 0)], "own": f.lid[wire.port], "unasked": f.lid[port]}[what]
     babble(wire, int(lid), 128 if what == "switch" else 144, 0, 12, every_s=10 if what == "slow" else 0.01)
     wire.run(5)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from softib.fabric.data_vls import set_data_vls
+from softib.fabric.node_finder import find_node
+from softib.fabric.power_cycle import set_data_vls
 from softib.fabric.topologies.registry import generate
-from softib.iba.ar import FREE
+from softib.iba.vendor.ar import FREE
 from softib.routing.engine import DEFAULT_ENGINE
 from softib.routing.proof.verify import verify
 from softib.scenario.bring_up import bring_up
@@ -66,7 +67,7 @@ def test_a_cable_less_makes_no_other_engine_of_a_running_tree():
     b = bring_up(f)
     assert b.routing.engine == "ftree"
     all_sets = b.report.sets
-    leaf = f.find_node("leaf-3")
+    leaf = find_node(f, "leaf-3")
     up = next(p for p in f.ports_of(leaf) if f.linked[p] and f.is_switch[f.port_node[f.port_peer[p]]])
     b.plane.set_link(up, False)
     b.sweep()

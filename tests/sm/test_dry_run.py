@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from softib.agents.plane import AgentPlane
-from softib.fabric.default_port import default_port
+from softib.fabric.node_finder import default_port
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import Method, MgmtClass
 from softib.iba.smp import PortInfo, SwitchInfo

@@ -9,13 +9,11 @@ import pytest
 
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import Method, MgmtClass, PortState, SmpAttr
-from softib.iba.mad_offsets import DATA_AT
-from softib.iba.smp import PortInfo, SMInfo
-from softib.live.umad_sm.live_master import smp_get
+from softib.iba.smp import DATA_AT, PortInfo, SMInfo
+from softib.live.umad_sm.wire import smp_get
 from softib.mad.batch import MadBatch
 from softib.sm.config import SmConfig
-from softib.sm.ha.election import SmControl
-from softib.sm.state import TRANSITIONS, SmEvent, SmState
+from softib.sm.ha.election import TRANSITIONS, SmControl, SmEvent, SmState
 from tests.sm.asking import Several
 
 

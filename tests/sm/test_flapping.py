@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from softib.fabric.node_finder import find_node
 from softib.iba.constants import PhysState, PortState
 from softib.iba.smp import PortInfo
-from softib.sm.options.flap import FlapConfig
+from softib.sm.options.softib_options import FlapConfig
 from tests.sm.hostile import MS, HostileWire, S
 
 
@@ -22,7 +23,7 @@ def phys(wire: HostileWire, port: int) -> int:
 def wire_with(threshold: int) -> tuple[HostileWire, int]:
     wire = HostileWire(sweep_interval_ps=2 * S, flaps=FlapConfig(threshold, 60 * S, 30 * S))
     wire.run(5)
-    return wire, int(wire.fabric.port(wire.fabric.find_node("leaf-4"), 3))
+    return wire, int(wire.fabric.port(find_node(wire.fabric, "leaf-4"), 3))
 
 
 def test_at_the_threshold_it_is_taken_out_and_given_back():

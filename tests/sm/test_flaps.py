@@ -15,7 +15,7 @@ from softib.fabric.model import Fabric
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import PortState
 from softib.live.internal_sm.manager import InternalManager
-from softib.sm.state import SmState
+from softib.sm.ha.election import SmState
 from tests.sm.room import Room
 
 S = 10**12

@@ -9,12 +9,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from softib.fabric.node_finder import find_node
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import LFT_NO_ROUTE, NodeType, SmpAttr
 from softib.iba.smp import MadHeader, NodeInfo, PortInfo, SwitchInfo
+from softib.sm.ha.election import SmState
 from softib.sm.managers.partitions import DEFAULT_PARTITIONS
 from softib.sm.options.qos import QosConfig
-from softib.sm.state import SmState
 from tests.sm.hostile import HostileWire, attribute, is_set
 from tests.sm.late_answers import LateWire
 
@@ -38,7 +39,7 @@ def lie_between_sweeps(wire: HostileWire, node: int, attr: SmpAttr, lie) -> int:
 
 
 def host_and_switch(wire: HostileWire) -> tuple[int, int]:
-    return int(wire.fabric.cas[5]), wire.fabric.find_node("leaf-4")
+    return int(wire.fabric.cas[5]), find_node(wire.fabric, "leaf-4")
 
 
 def behind(wire: HostileWire, switch: int) -> set[int]:
@@ -102,7 +103,9 @@ def test_a_switch_whose_guid_is_another_at_each_answer():
 def test_a_second_device_with_a_node_guid_is_left_out(which):
     wire = HostileWire()
     f = wire.fabric
-    mine, other = (int(f.cas[5]), int(f.cas[9])) if which == "host" else (f.find_node("leaf-4"), f.find_node("leaf-7"))
+    mine, other = (
+        (int(f.cas[5]), int(f.cas[9])) if which == "host" else (find_node(f, "leaf-4"), find_node(f, "leaf-7"))
+    )
     lie_between_sweeps(wire, mine, SmpAttr.NODE_INFO, attribute(NodeInfo, node_guid=int(f.node_guid[other])))
     but = {mine, other} if which == "host" else behind(wire, mine) | behind(wire, other)
     assert not wire.lost_paths(but)
@@ -247,7 +250,7 @@ def test_answers_that_are_all_late_delay_nobody_for_ever(latency):
 def test_a_switch_that_lies_about_its_linear_fdb_cap_from_the_start(name, cap):
     """Too small: it is left out, and its hosts. Too large is only a word as long as the table suffices."""
     wire = HostileWire()
-    switch = wire.fabric.find_node(name)
+    switch = find_node(wire.fabric, name)
     wire.lies[(switch, int(SmpAttr.SWITCH_INFO))] = attribute(SwitchInfo, linear_fdb_cap=cap)
     wire.run(MINUTE)
     assert wire.sm.settled and wire.sm.state == SmState.MASTER and wire.sm.sweeps <= SWEEPS_A_MINUTE
@@ -261,7 +264,7 @@ def test_a_switch_whose_table_is_shorter_than_it_says(name):
     """It refuses blocks: after that it is left out, and everybody else is reached."""
     wire = HostileWire(generate("fat-tree", radix=8, levels=3))
     f = wire.fabric
-    switch = f.find_node(name)
+    switch = find_node(f, name)
     row = f.switch_of_node[switch]
     SwitchInfo.linear_fdb_cap.set(f.switch_info[row : row + 1], 64)
     wire.lies[(switch, int(SmpAttr.SWITCH_INFO))] = attribute(SwitchInfo, linear_fdb_cap=0xBFFF)

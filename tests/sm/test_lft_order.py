@@ -20,7 +20,7 @@ from softib.routing.graph import SwitchGraph
 from softib.scenario.bring_up import bring_up
 from softib.scenario.graph_view import graph_of
 from softib.sm.config import SmConfig
-from softib.sm.options.change import ChangeConfig
+from softib.sm.options.softib_options import ChangeConfig
 from softib.sm.subnet_manager import SubnetManager
 from softib.sm.tables.lft_order import LftUpdate, _next_switch
 
@@ -61,7 +61,7 @@ def walk(
     update = LftUpdate(graph, old.copy(), new, np.ones(len(new), bool) if known is None else known)
     now, count = old.copy(), 0
     while not update.over:
-        which, image = update.next_round()
+        which = update.next_round()
         count += 1
         for i in rng.permutation(len(which)).tolist():
             if rng.random() < lose:  # nobody answers: it was done, or not
@@ -69,7 +69,7 @@ def walk(
                 if rng.random() < 0.5:
                     continue
             s, block = divmod(int(which[i]), update.blocks)
-            now[s, block * LFT_BLOCK : (block + 1) * LFT_BLOCK] = image[i]
+            now[s, block * LFT_BLOCK : (block + 1) * LFT_BLOCK] = update.images[which[i]]
             here = lids[lids // LFT_BLOCK == block]
             state = outcome(now, next_switch, home, here)
             assert (state != LOOP).all(), (count, s, block)
@@ -139,9 +139,9 @@ def test_switches_that_lost_their_tables_are_written_whole():
     old[[2, 5]] = 255
     walk(graph, old, new, 1, known=known)
     none = LftUpdate(graph, np.full_like(old, 255), new, np.zeros(len(old), bool))
-    which, image = none.next_round()
+    which = none.next_round()
     assert len(which) == len(new) * none.blocks and none.over
-    assert (image.reshape(new.shape) == new).all()
+    assert (none.images[which].reshape(new.shape) == new).all()
 
 
 @pytest.mark.parametrize("seed", range(4))

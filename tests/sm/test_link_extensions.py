@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from softib.errors import InputError
-from softib.fabric.fec import advertise_fec
+from softib.fabric.node_finder import find_node
+from softib.fabric.power_up import advertise_fec
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import PortState
 from softib.iba.smp import PortInfo, PortInfoExtended
@@ -53,7 +54,7 @@ def test_without_the_option_nobody_is_asked():
 def test_a_file_says_fdr10_and_fec_by_port():
     made = up("FDR10", link_policy=parse_link_policy("leaf-1[1] fdr10=off"))
     f = made.fabric
-    port = int(f.port(f.find_node("leaf-1"), 1))
+    port = int(f.port(find_node(f, "leaf-1"), 1))
     ends = {port, int(f.port_peer[port])}
     off = {p for p in np.flatnonzero(f.linked).tolist() if not f.port_mlnx_speed[p, ACTIVE]}
     assert off == (ends if made.port not in ends else set())
@@ -103,8 +104,8 @@ def test_pam4_lanes_without_a_common_mode_train_a_slower_generation():
     f = made.fabric
     port = int(
         f.port(
-            f.find_node("leaf-1"),
-            int(f.port_num[np.flatnonzero(f.linked & (f.port_node == f.find_node("leaf-1")))[-1]]),
+            find_node(f, "leaf-1"),
+            int(f.port_num[np.flatnonzero(f.linked & (f.port_node == find_node(f, "leaf-1")))[-1]]),
         )
     )
     image = np.zeros((1, 64), np.uint8)
@@ -121,7 +122,7 @@ def test_pam4_lanes_without_a_common_mode_train_a_slower_generation():
 
 @pytest.mark.parametrize(
     ("text", "says"),
-    [("a fec=best", "'best' is no fec; write none, firecode, rs, ll-rs"), ("a fdr10=maybe", "'maybe' is no fdr10; write on, off")],
+    [("a fec=best", "'best' is no fec; use none, firecode, rs, ll-rs"), ("a fdr10=maybe", "'maybe' is no fdr10; use on, off")],
 )  # fmt: skip
 def test_a_mistake_is_a_line(text, says):
     with pytest.raises(InputError, match=says):

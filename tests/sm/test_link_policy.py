@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from softib.errors import InputError
+from softib.fabric.node_finder import find_node
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import PortState
 from softib.iba.smp import PortInfo
@@ -38,7 +39,7 @@ def test_a_file_says_width_and_speed_by_port():
     made = up(link_policy=rules)
     settle_links(made)
     f = made.fabric
-    narrow = int(f.port(f.find_node("leaf-1"), 3))
+    narrow = int(f.port(find_node(f, "leaf-1"), 3))
     for port in np.flatnonzero(f.linked).tolist():
         peer = int(f.port_peer[port])
         named = {f.port_name(port), f.port_name(peer)}
@@ -85,7 +86,7 @@ def test_a_link_that_does_not_train_as_wanted_is_tried_once():
     """The other end has a fault: it stays at 1x. The manager trains the link anew once, and says so."""
     made = up()
     f = made.fabric
-    port = int(f.port(f.find_node("leaf-1"), 3))
+    port = int(f.port(find_node(f, "leaf-1"), 3))
     info = f.port_info[[port, int(f.port_peer[port])]].copy()
     PortInfo.link_width_active.set(info, W1)  # nobody asked for it: a broken lane
     f.port_info[[port, int(f.port_peer[port])]] = info
@@ -108,8 +109,8 @@ def test_a_link_that_does_not_train_as_wanted_is_tried_once():
 
 @pytest.mark.parametrize(
     ("text", "says"),
-    [("leaf-1[3]", "f:1: 'leaf-1[3]' says nothing"), ("\nx width=3x", "f:2: '3x' is no width; write 1x, 4x"),
-     ("x speed=SLOW", "is no speed; write SDR"), ("x[a] width=1x", "'a' is no port"), ("x fast=1", "'fast=1' is not possible")],
+    [("leaf-1[3]", "f:1: 'leaf-1[3]' says nothing"), ("\nx width=3x", "f:2: '3x' is no width; use 1x, 4x"),
+     ("x speed=SLOW", "is no speed; use SDR"), ("x[a] width=1x", "'a' is no port"), ("x fast=1", "'fast=1' is not possible")],
 )  # fmt: skip
 def test_a_line_that_cannot_be_is_named(text, says):
     with pytest.raises(InputError) as error:

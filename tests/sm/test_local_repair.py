@@ -8,10 +8,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from softib.iba import ar
-from softib.iba.ar import ARInfo
+from softib.fabric.node_finder import find_node
 from softib.iba.constants import Method, MgmtClass, SmpAttr
 from softib.iba.smp import MadHeader
+from softib.iba.vendor import ar
+from softib.iba.vendor.ar import ARInfo
 from softib.mad.batch import MadBatch
 from softib.sm.config import config_of
 from softib.sm.options.file import read_options
@@ -21,7 +22,7 @@ from tests.sm.wire import settle
 
 def uplink(f) -> int:
     """A port of a leaf towards a spine, not of the manager's leaf."""
-    leaf = f.find_node("leaf-3")
+    leaf = find_node(f, "leaf-3")
     return next(int(p) for p in f.ports_of(leaf) if f.port_peer[p] >= 0 and f.is_switch[f.port_node[f.port_peer[p]]])
 
 

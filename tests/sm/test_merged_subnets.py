@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from softib.fabric.node_finder import find_node
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import Method, PortState, SmpAttr
 from softib.iba.smp import PortInfo
 from softib.sm.config import SmConfig
-from softib.sm.state import SmState
+from softib.sm.ha.election import SmState
 from tests.sm.asking import Several
 
 S = 10**12
@@ -18,7 +19,7 @@ S = 10**12
 def halves():
     """A tree whose spine cables between two halves of the leaves are unplugged; returns it and these cables (one end each)."""
     f = generate("fat-tree", radix=8, levels=2)
-    left = {f.find_node(f"leaf-{i}") for i in (1, 2, 3, 4)} | {f.find_node(f"spine-{i}") for i in (1, 2)}
+    left = {find_node(f, f"leaf-{i}") for i in (1, 2, 3, 4)} | {find_node(f, f"spine-{i}") for i in (1, 2)}
     switch = f.is_switch[f.port_node]
     ports = np.flatnonzero(f.linked & switch & switch[np.maximum(f.port_peer, 0)])
     across = [

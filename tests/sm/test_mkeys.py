@@ -9,7 +9,7 @@ from softib.fabric.topologies.registry import generate
 from softib.iba.constants import Method, MgmtClass, PortState, SmpAttr
 from softib.iba.notice import Notice
 from softib.iba.smp import MadHeader, PortInfo, Smp
-from softib.live.internal_sm.kept_keys import read_keys, write_keys
+from softib.live.internal_sm.guid2lid import read_keys, write_keys
 from softib.mad.batch import MadBatch
 from softib.sm.config import SmConfig
 from softib.sm.subnet_manager import SubnetManager

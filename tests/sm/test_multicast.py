@@ -12,7 +12,7 @@ from softib.iba.notice import Notice, TrapGid
 from softib.iba.sa import JoinState, SaMethod, SaStatus
 from softib.iba.smp import PortInfo, SwitchInfo
 from softib.mad.batch import MadBatch
-from softib.sm.sa.records.mcmember import broadcast_mgid
+from softib.sm.sa.mcmember_record import broadcast_mgid
 from tests.sm.asking import Asked, H, hosts
 from tests.sm.multicast_lab import FULL, LEVELS, MINE, arrivals, join, mgid
 

@@ -12,7 +12,7 @@ import pytest
 from softib.fabric.plugging import unplug
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import LID_MCAST_MIN
-from softib.sm.sa.records.mcmember import broadcast_mgid
+from softib.sm.sa.mcmember_record import broadcast_mgid
 from tests.sm.asking import Asked, hosts
 from tests.sm.multicast_lab import LEVELS, join, mgid
 

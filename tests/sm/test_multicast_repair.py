@@ -5,8 +5,8 @@ import pytest
 
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import LID_MCAST_MIN, MFT_BLOCK, SmpAttr
-from softib.iba.mad_offsets import ATTR_AT, METHOD_AT
 from softib.iba.sa import MCMemberRecord
+from softib.iba.smp import ATTR_AT, METHOD_AT
 from tests.sm.asking import Asked, hosts
 from tests.sm.multicast_lab import LEVELS, arrivals, join, mgid
 

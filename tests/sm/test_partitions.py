@@ -13,8 +13,7 @@ from softib.iba import sa
 from softib.iba.constants import PortState
 from softib.iba.sa import SaMethod, SaStatus
 from softib.iba.smp import PortInfo
-from softib.sm.managers.partitions import DEFAULT_PARTITIONS, parse_partitions
-from softib.sm.sa.members import FULL, LIMITED
+from softib.sm.managers.partitions import DEFAULT_PARTITIONS, FULL, LIMITED, parse_partitions
 from tests.extent import examples
 from tests.sm.asking import Asked, hosts
 

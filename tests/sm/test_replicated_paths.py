@@ -9,10 +9,9 @@ import pytest
 
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import SmpAttr
-from softib.sm.health.absent_ends import EndLocations
+from softib.sm.managers.ucast_cache import EndLocations
 from softib.sm.options.qos import PortQos, QosConfig
-from softib.sm.replication.path_records import absent, read_absent, read_sls, sl_octets
-from softib.sm.replication.segments import cut, joined
+from softib.sm.replication.long_records import absent, cut, joined, read_absent, read_sls, sl_octets
 from softib.sm.tables.sl_history import GivenSls, SlHistory
 from tests.sm.replication_lab import Lab
 

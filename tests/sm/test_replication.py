@@ -9,13 +9,12 @@ import pytest
 
 from softib.iba import sa
 from softib.iba.constants import MgmtClass, SmpAttr
-from softib.iba.replication import HEAD_AT, ReplicaHead
 from softib.iba.sa import SaMethod
+from softib.iba.vendor.replication import HEAD_AT, ReplicaHead
 from softib.mad.batch import MadBatch
 from softib.sm.managers.partitions import parse_partitions
-from softib.sm.replication.messages import packed, unpacked
 from softib.sm.replication.records import copied
-from softib.sm.replication.replica import Replica
+from softib.sm.replication.transfer import Replica, packed, unpacked
 from tests.sm.replication_lab import Lab
 
 

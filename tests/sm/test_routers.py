@@ -5,12 +5,13 @@ import pytest
 
 from softib.errors import InputError
 from softib.fabric.builder import FabricBuilder
+from softib.fabric.node_finder import find_node
 from softib.iba.constants import PhysState, PortState
-from softib.iba.router import SITE_LOCAL
 from softib.iba.sa import PathRecord, SaMethod, SaStatus
 from softib.iba.smp import PortInfo
+from softib.iba.vendor.router import SITE_LOCAL
 from softib.live.internal_sm.settings import ManagerSettings
-from softib.sm.managers.prefix_routes import PrefixRoute, parse_prefix_routes
+from softib.sm.managers.router_mgr import PrefixRoute, parse_prefix_routes
 from softib.sm.options.fabric_yaml import settings_of
 from tests.sm.asking import Asked
 
@@ -38,7 +39,7 @@ def managed(f, name, **config):
 
 
 def path(a, prefix, guid=0x1234):
-    source = a.fabric.port(a.fabric.find_node("host-a1"), 1)
+    source = a.fabric.port(find_node(a.fabric, "host-a1"), 1)
     return a.ask(PathRecord, SaMethod.GET, frm=source, sgid=np.array([HERE, a.fabric.port_guid[source]], np.uint64),
                  dgid=np.array([prefix, guid], np.uint64))  # fmt: skip
 
@@ -51,7 +52,7 @@ def routers(a, prefix):
         assert status == 0 and int(PathRecord.hop_limit.get(records)[0]) > 1
         assert PathRecord.dgid.get(records)[0].tolist() == [prefix, guid]
         found.add(int(PathRecord.dlid.get(records)[0]))
-    names = {a.lid(a.fabric.port(a.fabric.find_node(f"rt-{i}"), 1)): f"rt-{i}" for i in range(3)}
+    names = {a.lid(a.fabric.port(find_node(a.fabric, f"rt-{i}"), 1)): f"rt-{i}" for i in range(3)}
     return {names[lid] for lid in found}
 
 
@@ -65,8 +66,8 @@ def test_paths_lead_to_routers_with_a_port_in_that_subnet():
     f, _, c, a = up()
     assert routers(a, THERE) == {"rt-0", "rt-1"} and routers(a, ELSEWHERE) == {"rt-2"}
     assert path(a, SITE_LOCAL | 77)[0] == SaStatus.REQ_INVALID_GID, "no router leads there"
-    rt2 = f.port(f.find_node("rt-2"), 2)
-    source = f.port(f.find_node("host-c1"), 1)
+    rt2 = f.port(find_node(f, "rt-2"), 2)
+    source = f.port(find_node(f, "host-c1"), 1)
     status, records = c.ask(PathRecord, SaMethod.GET, frm=source, sgid=np.array([ELSEWHERE, f.port_guid[source]], np.uint64),
                             dgid=np.array([HERE, 5], np.uint64))  # fmt: skip
     assert status == 0 and int(PathRecord.dlid.get(records)[0]) == c.lid(rt2), "and back"
@@ -86,7 +87,7 @@ def test_a_light_sweep_finds_out_where_routers_lead_now():
     quiet = a.sm.sweeps
     later(a)
     assert a.sm.sweeps == quiet, "nothing changed: no sweep"
-    port = f.port(f.find_node("rt-0"), 2)
+    port = f.port(find_node(f, "rt-0"), 2)
     for row in (port, int(f.port_peer[port])):
         PortInfo.port_phys_state.set(f.port_info[row][None], PhysState.POLLING)
         PortInfo.port_state.set(f.port_info[row][None], PortState.DOWN)
@@ -109,7 +110,7 @@ def later(a):
 def test_prefix_routes_go_before_what_routers_say():
     """opensm(8): the first line whose prefix matches counts, * matches any, no match is no path."""
     f = routed()
-    guid = {name: int(f.port_guid[f.port(f.find_node(name), 1)]) for name in ("rt-0", "rt-1", "rt-2")}
+    guid = {name: int(f.port_guid[f.port(find_node(f, name), 1)]) for name in ("rt-0", "rt-1", "rt-2")}
     text = (
         f"# a comment\n{THERE:#x}  {guid['rt-1']:x}   # by the second\n{THERE:#x} {guid['rt-0']:#x}\n{ELSEWHERE:x} *\n"
     )
@@ -125,7 +126,7 @@ def test_prefix_routes_go_before_what_routers_say():
 
 @pytest.mark.parametrize("bad", ["0xfec0000000000001", "zz 1", "1 2 3", "0 *", "1ffffffffffffffff *", "* -1"])
 def test_a_bad_prefix_route_is_one_line(bad):
-    with pytest.raises(InputError, match=r"^routes:2: .* is no prefix route; write a prefix") as said:
+    with pytest.raises(InputError, match=r"^routes:2: .* is no prefix route; use a prefix") as said:
         parse_prefix_routes(f"# routes\n{bad}\n", "routes")
     assert "\n" not in str(said.value)
 

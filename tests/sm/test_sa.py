@@ -12,7 +12,7 @@ from softib.iba import sa
 from softib.iba.constants import MgmtClass
 from softib.iba.sa import SaMethod, SaStatus
 from softib.iba.smp import PortInfo
-from softib.sm.sa.match import matching
+from softib.sm.sa.message import matching
 from tests.extent import examples
 from tests.sm.asking import Asked, H, hosts
 
@@ -212,7 +212,7 @@ def test_fuzzed_requests_get_answers_and_raise_nothing(data, tree):
 
 
 def test_an_empty_question_of_everybody_is_refused_where_the_answer_had_no_end(tree, monkeypatch):
-    from softib.sm.sa.records import path
+    from softib.sm.sa import path_record as path
 
     monkeypatch.setattr(path, "MOST_RECORDS", 100)
     assert tree.ask(P)[0] == E.NO_RESOURCES

@@ -7,6 +7,7 @@ import pytest
 
 from softib.agents.plane import AgentPlane
 from softib.errors import LimitError
+from softib.fabric.node_finder import find_node
 from softib.fabric.topologies.registry import generate
 from softib.fabric.virtual_ports import give_virtual_ports
 from softib.iba.constants import Method, MgmtClass, PortState, SmpAttr
@@ -15,7 +16,7 @@ from softib.iba.smp import MadHeader, NodeInfo, PortInfo, SMInfo
 from softib.mad.batch import MadBatch
 from softib.mad.transactor import NEVER_PS
 from softib.sm.config import SmConfig
-from softib.sm.state import TRANSITIONS, SmEvent, SmState, next_state
+from softib.sm.ha.election import TRANSITIONS, SmEvent, SmState, next_state
 from softib.sm.subnet_manager import PHASES, SubnetManager
 from tests.sm.wire import line_of, settle
 
@@ -26,7 +27,7 @@ PS_PER_MS = 1_000_000_000
 def running(switches: int = 2, **config):
     fabric = line_of(switches)
     plane, sm = AgentPlane(fabric), SubnetManager(SmConfig(**config))
-    port = fabric.port(fabric.find_node("first"), 1)
+    port = fabric.port(find_node(fabric, "first"), 1)
     settle(sm, plane, port)
     return fabric, plane, sm, int(port)
 
@@ -46,7 +47,7 @@ def unsolicited(method: int, attr: int, klass: int = MgmtClass.SUBN_LID) -> MadB
 @pytest.mark.parametrize("virtual", [True, False])
 def test_four_smps_on_the_wire_by_default_and_rest_at_the_end(virtual):
     fabric = line_of(3)
-    port = int(fabric.port(fabric.find_node("first"), 1))
+    port = int(fabric.port(find_node(fabric, "first"), 1))
     if virtual:
         give_virtual_ports(
             fabric, (np.arange(fabric.sizes.ports) == port).astype(np.int64), np.ones(fabric.sizes.ports, bool)
@@ -155,16 +156,16 @@ def test_nobody_there_at_all_ends_after_800_ms_with_one_problem():
 def test_an_impossible_node_info_is_reported_and_left_out(lie):
     fabric = line_of(3)
     sm = SubnetManager()
-    settle(sm, liar_plane(fabric, "last", lie), int(fabric.port(fabric.find_node("first"), 1)))
+    settle(sm, liar_plane(fabric, "last", lie), int(fabric.port(find_node(fabric, "first"), 1)))
     assert sm.report.problems == ["behind s2[3]: impossible NodeInfo; nothing there is managed"]
     assert sm.report.nodes == 4 and sm.report.links == 3
     sm = SubnetManager()
-    settle(sm, liar_plane(fabric, "first", lie), int(fabric.port(fabric.find_node("first"), 1)))
+    settle(sm, liar_plane(fabric, "first", lie), int(fabric.port(find_node(fabric, "first"), 1)))
     assert sm.report.problems == ["behind the manager's own port: impossible NodeInfo; nothing there is managed"]
 
 
 def liar_plane(fabric, name, lie):
-    liar = fabric.find_node(name)
+    liar = find_node(fabric, name)
 
     class Liar(AgentPlane):
         def send(self, batch, port, now_ps=0):
@@ -183,7 +184,7 @@ def liar_plane(fabric, name, lie):
 def test_63_hops_are_managed_and_what_is_further_is_named():
     fabric = line_of(70)
     sm = SubnetManager()
-    settle(sm, AgentPlane(fabric), int(fabric.port(fabric.find_node("first"), 1)))
+    settle(sm, AgentPlane(fabric), int(fabric.port(find_node(fabric, "first"), 1)))
     assert sm.report.switches == 63 and sm.report.cas == 1 and sm.report.links == 63
     assert sm.report.problems == [
         "behind s62[2]: is further than the 63 hops of a directed route; nothing there is managed"
@@ -208,7 +209,7 @@ def test_a_sweep_that_cannot_be_finished_is_given_up_and_can_be_asked_for_again(
 
     fabric = line_of(3)
     plane, sm = AgentPlane(fabric), SubnetManager()
-    port = int(fabric.port(fabric.find_node("first"), 1))
+    port = int(fabric.port(find_node(fabric, "first"), 1))
     with monkeypatch.context() as patch:
         patch.setattr("softib.sm.managers.ucast_mgr.route_subnet", no_room)
         with pytest.raises(LimitError, match="no room"):
@@ -231,10 +232,10 @@ def test_too_many_lids_are_noticed_while_the_sweep_is_under_way():
 
 def test_another_manager_is_noted():
     fabric = line_of(2)
-    row = fabric.port_info[fabric.port(fabric.find_node("last"), 1)]
+    row = fabric.port_info[fabric.port(find_node(fabric, "last"), 1)]
     PortInfo.cap_mask.set(row, int(PortInfo.cap_mask.get(row)) | 2)
     sm = SubnetManager()
-    settle(sm, AgentPlane(fabric), int(fabric.port(fabric.find_node("first"), 1)))
+    settle(sm, AgentPlane(fabric), int(fabric.port(find_node(fabric, "first"), 1)))
     assert "last[1] says that a subnet manager runs there" in sm.report.notes
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from softib.fabric.plugging import delete_cables
 from softib.monitor.fabric_ports import ports_of, rows_of
 from softib.monitor.history import HOUR_NS, History
-from softib.monitor.increase import Interval
+from softib.monitor.intervals import Interval
 from tests.monitor.lab import port_of
 
 BEGIN = 480_000 * HOUR_NS

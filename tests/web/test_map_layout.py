@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import softib
-from softib.web.map_groups import groups_of
+from softib.web.map_json import groups_of
 from softib.web.map_layout import map_of
 
 FABRICS = {

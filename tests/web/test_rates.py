@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from softib.monitor.increase import between
+from softib.monitor.intervals import between
 from softib.web.rates import Recent, port_rows, sample_of
 from tests.monitor.lab import Lab, clear, port_of, row_of
 

@@ -14,7 +14,7 @@ from softib.api.web import _served
 from softib.errors import PeerError
 from softib.fabric.columns import CableMedium
 from softib.fabric.plugging import delete_cables
-from softib.iba import mlnx_registers
+from softib.iba.vendor import mlnx
 from softib.web.app import app_of
 from tests.monitor.lab import port_of
 from tests.web.client import Client
@@ -161,7 +161,7 @@ def test_modules_of_a_running_fabric_are_those_of_their_registers(monkeypatch):
     watched.wire.plane = AgentPlane(watched.fabric)  # with modules in the ports of optical cables
     port = port_of(watched.fabric, "leaf-1", 3)
     image = watched.fabric.module_info[port]
-    assert image.any() and len(image) == mlnx_registers.ModuleInfo.size
+    assert image.any() and len(image) == mlnx.ModuleInfo.size
     for at, text in ((20, b"MELLANOX"), (36, b"MMA4Z00\x07-NS"), (60, b"MT01")):
         image[at : at + 16] = np.frombuffer(text.ljust(16, b"\0"), np.uint8)
     image[5] = 17
@@ -271,7 +271,7 @@ def test_traps_sweeps_and_managers_of_the_daemon_are_events():
 
 def test_a_fabric_that_goes_down_as_a_whole_makes_few_events():
     from softib.iba.constants import PhysState
-    from softib.monitor.increase import Interval
+    from softib.monitor.intervals import Interval
     from softib.web.events import AT_ONCE, KEPT, Events
 
     n = 10_000

@@ -18,8 +18,10 @@ from softib.errors import InputError, SoftibWarning
 from softib.workloads import registry
 from softib.workloads.hosts import Hosts
 from softib.workloads.workload import parse, read
+from tests.packages import install
 
 ROOT = Path(__file__).resolve().parents[2]
+GROUP = "softib.workloads"
 PAGE = (ROOT / "docs" / "tutorial" / "workload-pattern.md").read_text("utf-8")
 GOOD = """
 from typing import Literal
@@ -42,16 +44,6 @@ def block(language: str) -> str:
     return re.search(rf"^```{language}\n(.*?)^```", PAGE, re.M | re.S)[1]
 
 
-def install(folder: Path, package: str, entries: dict[str, str], module: str, text: str) -> None:
-    """What pip leaves of a package: its module and its metadata."""
-    (folder / f"{module}.py").write_text(text)
-    info = folder / f"{package.replace('-', '_')}-0.1.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 0.1\n")
-    lines = [f"{name} = {value}\n" for name, value in entries.items()]
-    (info / "entry_points.txt").write_text("[softib.workloads]\n" + "".join(lines))
-
-
 @pytest.fixture
 def site(tmp_path, monkeypatch):
     """A folder that Python finds packages in."""
@@ -70,7 +62,7 @@ def warned(site) -> list[str]:
 def test_the_tutorial_runs_as_it_is_written(tmp_path):
     project = tomllib.loads(block("toml"))["project"]
     entries = project["entry-points"]["softib.workloads"]
-    install(tmp_path, project["name"], entries, "halo", block("python"))
+    install(tmp_path, project["name"], GROUP, entries, "halo", block("python"))
     commands = block("sh").splitlines()
     env = {"PYTHONPATH": str(tmp_path), "PATH": "/usr/bin:/bin"}
     ran = []
@@ -83,7 +75,7 @@ def test_the_tutorial_runs_as_it_is_written(tmp_path):
 
 
 def test_a_round_begins_when_both_boundaries_are_there(tmp_path, site):
-    install(site, "halo-pattern", {"halo": "halo:HALO"}, "halo", block("python"))
+    install(site, "halo-pattern", GROUP, {"halo": "halo:HALO"}, "halo", block("python"))
     m, _ = parse("halo:1KB,rounds=3,hosts=0-4").messages(FEW)
     assert len(m) == 30 and len(m.needs) == 2 * 20
     for i in range(10, 30):
@@ -93,7 +85,7 @@ def test_a_round_begins_when_both_boundaries_are_there(tmp_path, site):
 
 
 def test_a_pattern_of_a_package_is_an_option_of_files_and_data(site):
-    install(site, "one-pkg", {"one": "one_mod:P"}, "one_mod", GOOD.format(name="one", made=MADE))
+    install(site, "one-pkg", GROUP, {"one": "one_mod:P"}, "one_mod", GOOD.format(name="one", made=MADE))
     (site / "w.yaml").write_text("jobs:\n- {pattern: one, size: 1KB}\n- {pattern: shift, size: 1KB}\n")
     m, names = read(site / "w.yaml").messages(FEW)
     assert len(m) == 17 and names == ("one", "shift")
@@ -113,8 +105,8 @@ def test_a_pattern_of_a_package_is_an_option_of_files_and_data(site):
     ],
 )
 def test_a_package_at_fault_costs_one_line_and_the_rest_goes_on(site, text, entry, reason):
-    install(site, "bad-pkg", {entry: "bad_mod:P"}, "bad_mod", text)
-    install(site, "one-pkg", {"one": "one_mod:P"}, "one_mod", GOOD.format(name="one", made=MADE))
+    install(site, "bad-pkg", GROUP, {entry: "bad_mod:P"}, "bad_mod", text)
+    install(site, "one-pkg", GROUP, {"one": "one_mod:P"}, "one_mod", GOOD.format(name="one", made=MADE))
     sys.modules.pop("bad_mod", None)
     lines = warned(site)
     assert len(lines) == 1 and "\n" not in lines[0], lines
@@ -125,7 +117,7 @@ def test_a_package_at_fault_costs_one_line_and_the_rest_goes_on(site, text, entr
 def test_of_two_packages_with_one_name_the_first_by_name_has_it(site):
     for package in ("a-pkg", "b-pkg"):
         module = package.replace("-", "_") + "_two"
-        install(site, package, {"two": f"{module}:P"}, module, GOOD.format(name="two", made=MADE))
+        install(site, package, GROUP, {"two": f"{module}:P"}, module, GOOD.format(name="two", made=MADE))
     assert warned(site) == [
         "package b-pkg: workload pattern two is left out: a-pkg has a workload pattern of this name; rename this one"
     ]
@@ -145,7 +137,7 @@ def test_of_two_packages_with_one_name_the_first_by_name_has_it(site):
 )
 def test_a_pattern_that_fails_ends_with_its_package_s_name(site, made, reason):
     module = f"raises_{abs(hash(made))}"
-    install(site, "raising-pkg", {"one": f"{module}:P"}, module, GOOD.format(name="one", made=made))
+    install(site, "raising-pkg", GROUP, {"one": f"{module}:P"}, module, GOOD.format(name="one", made=made))
     with pytest.raises(InputError) as error:
         parse("one:1KB").messages(FEW)
     assert str(error.value).startswith("package raising-pkg: workload pattern one failed: ") and reason in str(

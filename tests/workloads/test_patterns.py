@@ -97,7 +97,13 @@ def test_a_ping_pong_answers_each_message_with_the_next(tree):
     m, _ = parse("latency:2B,iterations=10").messages(hosts_of(tree))
     assert len(m) == 20 and (m.src[1:] == m.dst[:-1]).all()
     outcome = fluid.run(tree, m)
-    assert (outcome.began_ps[1:] == outcome.arrived_ps[:-1]).all()
+    program_ps = hosts_of(tree).profile.program_ns * 1000  # to see a message, and to post the next one
+    assert (outcome.began_ps[1:] == outcome.arrived_ps[:-1] + program_ps).all()
+
+
+def test_reads_follow_each_other_and_need_no_answer(tree):
+    m, _ = parse("latency:2B,iterations=10,opcode=read").messages(hosts_of(tree))
+    assert len(m) == 10 and len(set(m.src)) == 1
 
 
 def test_a_bandwidth_test_keeps_its_depth_under_way(tree):

@@ -119,8 +119,7 @@ def test_a_sweep_knows_other_traffic_by_its_values(tree, tmp_path):
     grid = {"parameters": {"engine": ["ftree"]}}
     times = [softib.sweep(tree, {(A, B): size}, grid, workers=1).rows()[0]["simulated_us"] for size in (10**6, 10**7)]
     assert times[0] < times[1]
-    from softib.api.sweep.grid import read_grid
-    from softib.api.sweep.rows import keys_of
+    from softib.api.sweep.grid import keys_of, read_grid
 
     points = read_grid(grid).points()
     keys = {keys_of(tree, [softib.Workload.of({(A, B): size})], points, "fluid", None)[0] for size in (1, 2, 2)}

@@ -151,11 +151,11 @@ is being routed (ports touched, hops, hops of its request, and how it is lost: s
 :mod:`softib.agents.kernels.route`), ``path`` int64[2 (switches + 64)] ports that it left;
 ``options`` int64[2] (MADs count, ports that have a fault); ``perf_caps`` int64[nodes, 2]: see
 :mod:`softib.agents.layout`; ``fault`` int64[ports, 7], ``fault_rate`` float64[ports, 3],
-``rng_state`` uint64[1]: see :mod:`softib.agents.kernels.fault_columns`; ``fec_clock`` int64[ports]
-until when codewords without an error are counted, ps (0: nobody asked for a histogram);
-``overruns`` int64[ports, 2]: see :mod:`softib.agents.kernels.flow_control`; ``firmware`` uint8[3]
+``rng_state`` uint64[1]: see :mod:`softib.agents.kernels.faults.fault_columns`; ``fec_clock`` int64[ports]
+until when codewords without an error are counted, ps (0: no histogram was asked for);
+``overruns`` int64[ports, 2]: see :mod:`softib.agents.kernels.faults.flow_control`; ``firmware`` uint8[3]
 softib's version, the firmware's version of every device; ``reregisters`` uint32[ports] how often a
-Set asked the clients of an end port to register anew.
+Set asked the clients of an end port to register again.
 """
 
 OUTCOME_FIELDS = ("row", "client_row", "client_port", "served")

@@ -9,7 +9,7 @@
     faults.leave_out(port, 0.3, now_ps)    # the port leaves out 30 % of its flow-control packets
     faults.power(node, False, now_ps)      # a switch without power
 
-Each effect is the specification's (:mod:`softib.agents.kernels.ber`,
+Each effect is the specification's (:mod:`softib.agents.kernels.faults.ber`,
 :mod:`softib.agents.kernels.port_info`) and shows at both ends. The bit error ratios of a fabric's
 cables (column ``cable_ber``) are there from the start.
 """
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from softib.agents.kernels.fault_columns import (
+from softib.agents.kernels.faults.fault_columns import (
     BER,
     BITS,
     CUT,
@@ -41,7 +41,7 @@ from softib.agents.kernels.fault_columns import (
     STARVED,
     WAITED,
 )
-from softib.agents.kernels.fec import LANE_GBPS, NRZ_CODE, PAM4, PAM4_CODE, SYMBOL_BITS, codeword, corrects
+from softib.agents.kernels.faults.fec import LANE_GBPS, NRZ_CODE, PAM4, PAM4_CODE, SYMBOL_BITS, codeword, corrects
 from softib.agents.kernels.link_events import fail_port, loss_of_ports, set_link, settle_ports
 from softib.agents.kernels.samples import speed_code
 from softib.agents.optical_faults import OpticalFaults
@@ -124,14 +124,14 @@ class LinkFaults:
         raw, code = float(self.tables.fault_rate[end, BER]), int(speed_code(self.tables, end))
         lanes = LANES_BY_BIT.get(int(PortInfo.link_width_active.get(f.port_info[end])), 0)
         bits_s = float(LANE_GBPS[code]) * lanes * 1e9
-        found: dict[str, Any] = {
+        errors: dict[str, Any] = {
             "raw_ber": raw,
             "fec": "",
             "corrected_codewords_per_s": 0.0,
             "lost_codewords_per_s": 0.0,
         }
         if not corrects(self.tables, end, code):
-            return {**found, "symbol_errors_per_s": raw * bits_s, "post_fec_ber": raw}
+            return {**errors, "symbol_errors_per_s": raw * bits_s, "post_fec_ber": raw}
         length, fixes = PAM4_CODE if PAM4[code] else NRZ_CODE
         _, fixed, lost = codeword(raw, float(length), fixes)
         codewords_s = bits_s / (length * SYMBOL_BITS)
@@ -263,8 +263,7 @@ class LinkFaults:
     # -- time --
 
     def settle(self, ports: Any, now_ps: int) -> None:
-        """Bring the counters of ``ports`` up to ``now_ps``, for whoever reads them without asking
-        the PMA."""
+        """Bring the counters of ``ports`` up to ``now_ps``, for readers that do not ask the PMA."""
         self._settle(np.atleast_1d(ports), now_ps)
 
     def begin(self, now_ps: int) -> None:
@@ -272,7 +271,7 @@ class LinkFaults:
         self.tables.fault[self.marked(), SETTLED] = now_ps
 
     def seed(self, seed: int) -> None:
-        """Begin the random numbers of bit errors anew; the same seed and the same MADs give the
+        """Restart the random numbers of bit errors; the same seed and the same MADs give the
         same errors."""
         self.tables.rng_state[0] = np.random.SeedSequence(seed).generate_state(1, np.uint64)[0] | np.uint64(1)
 

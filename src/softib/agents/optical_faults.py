@@ -12,12 +12,12 @@ import math
 
 import numpy as np
 
-from softib.agents.kernels.fec import PAM4
+from softib.agents.kernels.faults.fec import PAM4
 from softib.errors import InputError
 from softib.fabric.model import Fabric
 from softib.fabric.optical_modules import TX_DBM, bit_errors, dbm, fibre_loss_db, microwatts
 from softib.fabric.power_up import active_speed_codes
-from softib.iba.mlnx_registers import ModuleInfo
+from softib.iba.vendor.mlnx import ModuleInfo
 
 __all__ = ["MOST_DB", "OpticalFaults"]
 

@@ -19,7 +19,6 @@ import numpy as np
 from softib.agents.kernels.link_events import (
     raise_change_traps,
     raise_local_change,
-    raise_threshold,
     raise_trap,
     sample_until,
 )
@@ -27,13 +26,11 @@ from softib.agents.kernels.serve import answer, serve
 from softib.agents.layout import Outcome, tables_of
 from softib.agents.link_faults import LinkFaults, plant_at_start
 from softib.errors import InputError, SoftibBug
-from softib.fabric.counters import COUNTER_NAMES
 from softib.fabric.model import Fabric
 from softib.fabric.optical_modules import fit_modules
 from softib.iba import notice as wire
 from softib.iba.constants import LID_PERMISSIVE, MAD_SIZE, CapMask, Method, MgmtClass, SmpAttr
-from softib.iba.mad_offsets import CLASS_AT, DATA_AT
-from softib.iba.smp import MadHeader, PortInfo
+from softib.iba.smp import CLASS_AT, DATA_AT, MadHeader, PortInfo
 from softib.mad.batch import MadBatch, mad_columns
 
 __all__ = ["AgentPlane", "Delivery", "Notice"]
@@ -41,7 +38,6 @@ __all__ = ["AgentPlane", "Delivery", "Notice"]
 
 TRAP_TYPE = {128: 1, 129: 1, 130: 1, 131: 1, 144: 4, 145: 4, 256: 2, 257: 2, 258: 2, 259: 2, 1144: 4}
 """Notice.Type by trap: 1 urgent, 2 security, 4 informational (IBA 14.2.5.1)."""
-THRESHOLD_TRAPS = {"local_link_integrity_errors": 129, "excessive_buffer_overrun_errors": 130}
 FIRST_ROWS = 64
 ISSUER_LID_AT = {128: 0, 129: 2, 130: 2, 131: 2, 144: 2, 145: 2, 1144: 2}
 """Byte of DataDetails that holds the issuer's LID."""
@@ -82,7 +78,7 @@ class Notice:
 class AgentPlane:
     """All agents of ``fabric``. They answer from its arrays and write them; nothing is copied.
 
-    MADs that nobody answers (no such path, link down, no route, unknown MAD version, M_Key refused,
+    MADs without an answer (no such path, link down, no route, unknown MAD version, M_Key refused,
     P_Key that a switch or the target does not accept) are simply absent from the answers. What a
     client must handle comes beside the answers of :meth:`exchange`, traps collect in
     :meth:`take_notices`.
@@ -157,7 +153,7 @@ class AgentPlane:
 
     def answer(self, mad: np.ndarray, ingress: int, slid: int, now_ps: int) -> int:
         """The device that ``mad`` (uint8[256]) enters by port ``ingress`` (for a switch addressed
-        by LID: its port 0) takes it, and writes its answer over it: for whoever carries MADs by
+        by LID: its port 0) takes it, and writes its answer over it: for callers that carry MADs
         themselves, links and counters included.
 
         Returns what became of it: :data:`~softib.agents.kernels.dispatch.SILENT`, ``ANSWERED`` or
@@ -198,34 +194,6 @@ class AgentPlane:
             return None
         armed = self.tables.samplers[1 : 1 + n].tolist()
         return min(int(self.fabric.sample_ps[end, begun]) for end, _, begun in armed)
-
-    def count(self, port: int, counter: str, n: int = 1, now_ps: int = 0) -> None:
-        """The hardware's doing: ``counter`` (a PerfMgt name) of ``port`` grows by ``n``, stopping
-        at 2^64 - 1.
-
-        LocalLinkIntegrityErrors and ExcessiveBufferOverrunErrors count crossings of the thresholds
-        in PortInfo; each call on them raises trap 129 or 130 (IBA 14.2.5.1, 7.12). Raises
-        :class:`InputError` for another name.
-        """
-        if counter not in COUNTER_NAMES:
-            raise InputError(f"no counter {counter!r}; counters are {', '.join(COUNTER_NAMES)}")
-        row = self.fabric.counters[counter]
-        row[port] = min(int(row[port]) + n, 2**64 - 1)
-        trap = THRESHOLD_TRAPS.get(counter)
-        if trap is not None:
-            self._threshold(port, trap, now_ps)
-
-    def watchdog(self, port: int, now_ps: int = 0) -> None:
-        """The hardware's doing: the flow-control watchdog of ``port`` expired (trap 131; IBA
-        7.9.3)."""
-        self._threshold(port, 131, now_ps)
-
-    def _threshold(self, port: int, trap: int, now_ps: int) -> None:
-        raise_threshold(self.tables, self._end_port(port), trap, int(self.fabric.port_num[port]), int(now_ps))
-
-    def _end_port(self, port: int) -> int:
-        node = int(self.fabric.port_node[port])
-        return int(self.fabric.node_base[node]) if self.fabric.switch_of_node[node] >= 0 else int(port)
 
     def describe(self, node: int, text: str | bytes, now_ps: int = 0) -> None:
         """The host's doing: ``node`` gets another NodeDescription; its end ports raise trap 144

@@ -16,9 +16,8 @@ from softib.agents.kernels.mad_traffic import MAD_DWORDS
 from softib.agents.plane import AgentPlane
 from softib.fabric.model import Fabric
 from softib.iba.constants import MAD_SIZE, RESPONSE_BIT, VENDOR2_CLASSES, MgmtClass
-from softib.iba.mad_offsets import CLASS_AT, METHOD_AT
 from softib.iba.sa import RMPP_HEADER, RmppHeader, RmppType
-from softib.iba.smp import PortInfo
+from softib.iba.smp import CLASS_AT, METHOD_AT, PortInfo
 from softib.mad.rmpp import RMPP_END, WINDOW, class_header_of, is_whole
 
 __all__ = ["RmppSegments", "egress_ports", "segments_of"]

@@ -55,9 +55,8 @@ UNIT_PS = 4_096_000
 
 
 @dataclass
-class Pending:
-    """A trap that nobody has repressed. ``repeated``: the same happened once more since it was
-    sent."""
+class PendingTrap:
+    """A trap that is not repressed. ``repeated``: the same happened again since it was sent."""
 
     notice: Notice
     tid: int
@@ -77,11 +76,11 @@ class PortTraps:
     """The traps of one end port, oldest first; from ``free_ps`` on it may send again.
     ``listed_ps``: its entry in the queue of ports (-1: it has none)."""
 
-    pending: deque[Pending] = field(default_factory=deque)
+    pending: deque[PendingTrap] = field(default_factory=deque)
     free_ps: int = 0
     listed_ps: int = -1
 
-    def next(self) -> Pending:
+    def next(self) -> PendingTrap:
         """The one whose time comes first; of those, the oldest."""
         return min(self.pending, key=lambda p: p.due_ps)
 
@@ -148,7 +147,7 @@ class TrapQueue:
 
     def _new(self, at: PortTraps, notice: Notice, now_ps: int) -> None:
         self._tid += 1  # its upper 16 bits stay 0: no program has that number, and it lasts for 2^48 traps
-        at.pending.append(Pending(notice, self._tid, now_ps))
+        at.pending.append(PendingTrap(notice, self._tid, now_ps))
         self._list(notice.port, at)
 
     def _list(self, port: int, at: PortTraps) -> None:
@@ -177,9 +176,9 @@ class TrapQueue:
         """The next MAD that leaves now, and its port; it counts as sent. None: nothing more is due."""
         while (first := self._first()) is not None and first[0] <= now_ps:
             heapq.heappop(self._order)
-            made = self._send(first[1], now_ps)
-            if made is not None:
-                return made
+            trap = self._send(first[1], now_ps)
+            if trap is not None:
+                return trap
         return None
 
     def _send(self, port: int, now_ps: int) -> tuple[MadBatch, int] | None:
@@ -203,9 +202,9 @@ class TrapQueue:
             self._list(port, at)
         return made
 
-    def _made(self, at: PortTraps, trap: Pending) -> tuple[MadBatch, int] | None:
-        """Its MAD; None without a manager. A bug of ours in it costs this trap: it would meet it
-        every time."""
+    def _made(self, at: PortTraps, trap: PendingTrap) -> tuple[MadBatch, int] | None:
+        """Its MAD; None without a manager. An exception costs this trap: it would be raised every
+        time."""
         try:
             return self.plane.trap(trap.notice, trap.tid)
         except Exception:
@@ -215,7 +214,7 @@ class TrapQueue:
                 self._list(trap.notice.port, at)
             raise
 
-    def _leaves(self, at: PortTraps, trap: Pending, manager: int, now_ps: int) -> bool:
+    def _leaves(self, at: PortTraps, trap: PendingTrap, manager: int, now_ps: int) -> bool:
         """False where ``manager`` (a LID) was told often enough: then it is given up."""
         if manager != trap.manager:
             trap.manager, trap.sends = manager, 0

@@ -185,13 +185,13 @@ def _uplinks(
         tops += 1
     if tops > uplinks or old_leaves + len(fresh) > radix:
         raise InputError(
-            f"{counted(old_leaves + len(fresh), 'leaf', 'leaves')} with {counted(uplinks, 'uplink')} need a third tier: "
-            "use softib plan design for the whole size"
+            f"{counted(old_leaves + len(fresh), 'leaf', 'leaves')} with {counted(uplinks, 'uplink')} need a third "
+            "tier: use softib plan design for the whole size"
         )
     addition.tops = tops - len(above)
     addition.moved = old_leaves * (uplinks - len(above) * (uplinks // tops))
     addition.notes.append(
         f"the {counted(len(above), 'switch')} above the leaves have {have:,} free ports for {need:,} uplinks: "
-        f"{addition.tops} more stand beside them, and every leaf moves {uplinks - len(above) * (uplinks // tops)} of its "
-        f"{uplinks} uplinks to these"
+        f"{addition.tops} more stand beside them, and every leaf moves {uplinks - len(above) * (uplinks // tops)} of "
+        f"its {uplinks} uplinks to these"
     )

@@ -1,26 +1,72 @@
-"""What every routing engine would make of the fabric: the same hosts, the same traffic, other
-tables."""
+"""Other routing engines on the same fabric, with the same hosts and traffic: what each would give,
+and what the wrong one costs a tree that ``ftree`` does not take as it stands."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from softib.analysis.endpoints import Endpoints
-from softib.analysis.labels import with_names
+from softib.analysis.endpoints import Endpoints, endpoints_of
 from softib.analysis.model import RoutingPart
-from softib.analysis.prediction import network_of, sampled_shifts
+from softib.analysis.prediction import SAMPLES, network_of, sampled_shifts
+from softib.analysis.routing import with_names
 from softib.errors import SoftibError
 from softib.fabric.model import Fabric
 from softib.plural import counted
-from softib.routing.engine import ENGINES, NEEDS, RouteOptions, route
+from softib.result import Result
+from softib.routing.engine import NEEDS, RouteOptions, engines, route
+from softib.routing.engines.ftree import remedy
 from softib.routing.graph import SwitchGraph
 from softib.routing.proof.verify import verify
 from softib.sim import static
 
-__all__ = ["EngineRow", "compare_engines"]
+__all__ = ["EngineRow", "FtreeUnfit", "compare_engines", "ftree_unfit"]
+
+
+LEAST = 0.02
+"""Share of the bisection bandwidth from which the other engine's cost is worth a word."""
+
+
+@dataclass(frozen=True)
+class FtreeUnfit:
+    """``reason``: why ftree does not fit, with names of nodes. ``bisection`` is what random pairs
+    get of their links' rate under the tables in use, ``with_files`` what they get under ftree with
+    ``options``' roots and I/O nodes."""
+
+    reason: str
+    bisection: float
+    with_files: float
+    options: RouteOptions
+
+    @property
+    def cost(self) -> float:
+        """Share of the bandwidth that is lost for want of the files."""
+        return 1 - self.bisection / self.with_files
+
+
+def ftree_unfit(
+    fabric: Fabric, graph: SwitchGraph, lft: np.ndarray, options: RouteOptions | None = None, seed: int = 0
+) -> FtreeUnfit | None:
+    """None where ftree fits, where no files make it fit, or where it would carry no more than
+    ``lft`` does.
+
+    Random pairs as the report draws them (:func:`softib.sim.static.effective_bisection`, same seed
+    and number).
+    """
+    found = remedy(graph, options)
+    if found is None:
+        return None
+    ends = endpoints_of(fabric, graph)
+    if len(ends.row) < 2:
+        return None
+    used, better = (
+        static.effective_bisection(network_of(fabric, graph, table, ends), SAMPLES, seed).relative
+        for table in (lft, found.routing.lft)
+    )
+    (reason,) = with_names([found.reason], fabric)
+    unfit = FtreeUnfit(reason, used, better, found.options)
+    return unfit if better and unfit.cost >= LEAST else None
 
 
 QUICK = ("minhop", "updn", "dnup", "ftree")
@@ -36,29 +82,25 @@ takes 3 s on 192."""
 
 
 @dataclass(frozen=True)
-class EngineRow:
-    """One engine: ``bisection`` and ``shift`` are relative as in the prediction (None where the
-    engine refused).
-
-    ``tables`` is the engine that really made the tables (another where this one fell back),
-    ``used`` marks the row of the tables that the report is about (``engine`` is ``file`` where they
-    come from one), ``note`` says why an engine refused, or what it fell back to. ``tried`` is false
-    for an engine that takes long on a fabric of this size: its note says so.
-    """
+class EngineRow(Result):
+    """What one routing engine would give; null where it refused."""
 
     engine: str
+    """``file`` for tables that come from one."""
     tables: str
+    """The engine that made the tables, another where this one fell back."""
     used: bool
+    """The tables that the report is about."""
     bisection: float | None
+    """Random pairs, relative as in the prediction."""
     shift: float | None
+    """Shifts, relative as in the prediction."""
     deadlock_free: bool | None
     unreachable: int | None
     note: str = ""
+    """Why the engine refused, or what it fell back to."""
     tried: bool = True
-
-    def to_json(self) -> dict[str, Any]:
-        """As ``--json`` prints it."""
-        return vars(self).copy()
+    """False for an engine that takes long on a fabric of this size."""
 
 
 def compare_engines(
@@ -81,7 +123,7 @@ def compare_engines(
     rows = [
         EngineRow(
             part.engine,
-            part.tables or part.engine,
+            part.tables,
             True,
             bisection,
             shift,
@@ -98,14 +140,14 @@ def compare_engines(
             rows.append(_not_tried(name, graph.n_switches))
         else:
             rows.append(_row(name, fabric, graph, ends, options, seed))
-    order = [*ENGINES, part.engine]
+    order = [*engines(), part.engine]
     return sorted(rows, key=lambda r: (-(r.bisection or 0.0), not r.used, order.index(r.engine)))
 
 
 def _ready(options: RouteOptions | None) -> list[str]:
     """Engines that have what they need; minhop, which tells whether shortest paths make credit
     loops, is the first."""
-    return [name for name in ENGINES if not (name in NEEDS and not getattr(options, NEEDS[name], ""))]
+    return [name for name in engines() if not (name in NEEDS and not getattr(options, NEEDS[name], ""))]
 
 
 def _takes_long(name: str, switches: int, loops: bool) -> bool:

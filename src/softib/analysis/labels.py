@@ -1,47 +1,15 @@
-"""Short labels for boxes of a drawing, and names where notes have GUIDs."""
+"""Short labels for boxes of a drawing."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from softib.fabric.model import Fabric
-
-__all__ = ["Labels", "distinct_parts", "short_name", "with_names"]
+__all__ = ["distinct_parts", "short_name"]
 
 _TOKEN = re.compile(r"[^\W\d_]+|\d+|[\W_]")
-_GUID = re.compile(r"\b(?:0x)?([0-9a-fA-F]{16})\b")
 MIN_SAVED = 3
 """Fewer letters in common are not worth a pattern that has to be put together again by eye."""
-
-
-class Labels:
-    """Makes ``0x0002c90300000001`` in a note ``leaf-1``; GUIDs that several nodes carry stay."""
-
-    def __init__(self, fabric: Fabric):
-        self.name: dict[int, str] = {}
-        several: set[int] = set()
-        names = fabric.node_names()
-        for guids, owners in ((fabric.port_guid, fabric.port_node), (fabric.node_guid, range(len(names)))):
-            for guid, node in zip(guids.tolist(), owners, strict=True):
-                if guid and self.name.setdefault(guid, names[int(node)]) != names[int(node)]:
-                    several.add(guid)
-        for guid in several:
-            del self.name[guid]
-
-    def named(self, text: str) -> str:
-        """``text`` with names for the GUIDs that one node carries."""
-        return _GUID.sub(lambda m: self.name.get(int(m[1], 16)) or m[0], text)
-
-
-def with_names(texts: Sequence[str], fabric: Fabric) -> list[str]:
-    """``texts`` with node names for GUIDs; the table of names is only made where one is needed."""
-    if not any(_GUID.search(t) for t in texts):
-        return list(texts)
-    labels = Labels(fabric)
-    return [labels.named(t) for t in texts]
 
 
 def short_name(name: str) -> str:

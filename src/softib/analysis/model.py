@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from softib.diags.finding import Finding, Severity
 from softib.fabric.formats.base import Problem
 from softib.fabric.model import Fabric
+from softib.plural import counted
+from softib.result import HIDDEN, Result, key
+from softib.routing.proof.verify import Pairs
+from softib.sm.sweep.report import SweepCounts, SweepReport
 
 if TYPE_CHECKING:
     import numpy as np
@@ -15,80 +20,216 @@ if TYPE_CHECKING:
     from softib.analysis.engines import EngineRow
     from softib.analysis.prediction import Prediction
     from softib.analysis.traffic import Traffic
-    from softib.diags.cabling_plan.result import PlanComparison
-    from softib.diags.structure.recognise import Structure
+    from softib.diags.cabling_plan.plan_on_fabric import PlanComparison
+    from softib.diags.structure.recognise import Structure, StructureSummary
     from softib.routing.graph import SwitchGraph
 
-__all__ = ["BringUpPart", "Counts", "Made", "Report", "RoutingPart"]
+__all__ = [
+    "AllPairs",
+    "BringUpPart",
+    "CheckResult",
+    "Checked",
+    "Counts",
+    "JudgedTables",
+    "LostPair",
+    "Made",
+    "PathSpread",
+    "Report",
+    "Route",
+    "RoutingPart",
+    "SwitchRoutes",
+    "TierLoad",
+]
 
 
 @dataclass(frozen=True)
-class Counts:
-    """The numbers of COUNTS.tsv: ``cas`` counts SHARP aggregation nodes too, ``links`` a record
-    without a peer too.
+class Counts(Result):
+    """Name and sizes of a fabric, as COUNTS.tsv defines them; null where the source does not say."""
 
-    ``system_links`` are the links between systems of a ``.topo`` file, None elsewhere; what a
-    format does not tell is None too.
-    """
-
+    name: str
     switches: int | None
     cas: int | None
+    """Channel adapters, SHARP aggregation nodes among them."""
     sharp_nodes: int | None
     links: int | None
+    """Cables, also those of which one end is unknown."""
     system_links: int | None
-
-    def to_json(self) -> dict[str, int | None]:
-        """As ``--json`` prints it."""
-        return vars(self).copy()
+    """Cables between systems of a .topo file."""
 
 
 @dataclass
-class BringUpPart:
-    """What the subnet manager did: ``facts`` are (name, value) pairs for people, ``numbers`` the
-    same for programs."""
+class BringUpPart(Result):
+    """What the subnet manager did."""
 
-    facts: list[tuple[str, str]]
-    numbers: dict[str, Any]
-    notes: list[str] = field(default_factory=list)
+    node: str
+    """The port where it ran."""
+    engine: str
+    sets: int
+    """Requests that change something."""
+    unreached: int
+    """Nodes that have no path to the manager."""
+    sweep: SweepReport = field(metadata=key(flat=SweepCounts))
+    notes: list[str]
+    problems: list[str]
+    master: str = field(default="", metadata=HIDDEN)
+    """The node of the manager that the source lists."""
+    in_its_place: bool = field(default=False, metadata=HIDDEN)
+    """It ran on the master's node."""
+
+    def facts(self) -> list[tuple[str, str]]:
+        """(label, text) for people."""
+        found = self.sweep
+        nodes = (counted(found.switches, "switch"), counted(found.cas, "channel adapter"), counted(found.links, "link"))
+        return [
+            *([("Master in the source", self.master)] if self.master else []),
+            ("Ours ran on", f"{self.node}, in the master's place" if self.in_its_place else self.node),
+            ("Found", ", ".join(nodes)),
+            ("Addresses given (LIDs)", f"{found.lids:,}"),
+            ("MADs", f"{found.sent:,}, {found.sets:,} of them writes"),
+            *([("MADs never answered", f"{found.timeouts:,}")] if found.timeouts else []),
+        ]
+
+
+Step = tuple[str, int, int]
+"""Switch, egress port, virtual lane."""
+
+
+@dataclass(frozen=True)
+class AllPairs(Result):
+    """Pairs by what they are: channel adapters and port 0 of switches."""
+
+    ca_ca: Pairs
+    ca_switch: Pairs
+    switch_switch: Pairs
+    switch_ca: Pairs
+
+
+@dataclass(frozen=True)
+class TierLoad(Result):
+    """Paths of all-to-all traffic on the links between two tiers."""
+
+    low: int
+    high: int
+    links: int
+    least: int
+    mean: float
+    most: int
+    imbalance: float
+    """Most over mean."""
+    worst: list[tuple[str, int, int]]
+    """Switch, port, paths."""
+
+
+@dataclass(frozen=True)
+class PathSpread(Result):
+    """How evenly paths of all-to-all traffic are spread over links."""
+
+    paths_most: int
+    paths_mean: float
+    unused_links: int
+    tiers: list[TierLoad]
+    directions: int = field(metadata=HIDDEN)
+    """Directions of all links between switches."""
+
+
+@dataclass(frozen=True)
+class LostPair(Result):
+    """A pair that packets do not get between, and what happens to them."""
+
+    kind: str
+    switch: str
+    to: str
+    lid: int
+    what: str
+
+
+@dataclass(frozen=True)
+class SwitchRoutes(Result):
+    """Routes from every switch to every address of another end port."""
+
+    total: int
+    arrived: int
+
+    def __str__(self) -> str:
+        return f"{self.arrived:,} of {self.total:,} arrive"
 
 
 @dataclass
-class RoutingPart:
-    """Proof and quality of forwarding tables.
-
-    ``tables`` is the engine that made the tables in the end, where ``engine`` fell back to it.
-    ``credit_loop`` is None or the cycle as (node, portnum, vl). ``unreachable`` counts CA→CA and
-    CA→switch pairs that do not arrive, ``loops`` those of them that run in circles,
-    ``ports_without_lid`` cabled ports of channel adapters that have no LID (they are in no pair),
-    ``switch_unreachable`` pairs of a switch and an end port that do not arrive (None = not judged).
-    ``hops`` is {hops: CA→CA pairs}. ``more`` are further figures for ``--json``, ``facts`` the same
-    for people.
-    """
+class RoutingPart(Result):
+    """Forwarding tables, their proof and quality."""
 
     engine: str
-    origin: str
     deadlock_free: bool
-    credit_loop: list[tuple[str, int, int]] | None
+    """No credit loop can form."""
+    credit_loop: list[Step] | None
+    """A shortest credit loop."""
     unreachable: int
+    """Pairs of a CA and another CA or switch that no path connects."""
+    hops: dict[int, int] = field(metadata=key(json=lambda hops: dict(sorted(hops.items())), type=dict[str, int]))
+    """Pairs by switches that a packet passes."""
+    tables: str
+    """The engine that made the tables in the end, where ``engine`` fell back to it."""
     loops: int
-    hops: dict[int, int]
-    switch_unreachable: int | None = None
-    tables: str = ""
-    ports_without_lid: int = 0
-    notes: list[str] = field(default_factory=list)
-    facts: list[tuple[str, str]] = field(default_factory=list)
-    more: dict[str, Any] = field(default_factory=dict)
+    """Pairs of ``unreachable`` whose packets run in circles."""
+    ports_without_lid: int
+    """Cabled ports of channel adapters that have no LID, and so are in no pair."""
+    switch_unreachable: int | None
+    """Pairs of a switch itself and a CA or another switch that no path connects."""
+    origin: str
+    """Where the tables come from."""
+    notes: list[str]
+    pairs: AllPairs
+    hops_ca: dict[int, int] = field(metadata=key(json=lambda hops: dict(sorted(hops.items())), type=dict[str, int]))
+    """Pairs of CAs by switches that a packet passes."""
+    channels: int
+    dependencies: int
+    vls: int
+    """Virtual lanes in use."""
+    sls_assumed: str
+    """Why the paths' SLs are not known; empty where they are."""
+    answer_loop: list[Step] | None
+    """A cycle that takes answers on the SL of the request, as connections by the connection manager
+    send them."""
+    switch_loop: list[Step] | None
+    failures: list[LostPair]
+    balance: PathSpread
+    switch_routes: SwitchRoutes | None = field(default=None, metadata=key(optional=True))
+    """Only of tables that were read from a file."""
 
     @property
     def engine_text(self) -> str:
         """Engine, and where it fell back to."""
-        other = self.tables and self.tables != self.engine
-        return f"{self.engine}, which fell back to {self.tables}" if other else self.engine
+        return self.engine if self.tables == self.engine else f"{self.engine}, which fell back to {self.tables}"
 
     @property
     def good(self) -> bool:
         """Every host port has a LID, every pair arrives and no credit loop can form."""
         return self.deadlock_free and self.unreachable == 0 and self.ports_without_lid == 0
+
+    def facts(self) -> list[tuple[str, str]]:
+        """(label, text) for people, beside the proof."""
+        spread = self.balance
+        worst = max((t for t in spread.tiers if t.mean), key=lambda t: t.imbalance, default=None)
+        uneven = "" if worst is None else f"busiest {worst.imbalance:.2f} × the mean of links that do the same work"
+        unused = f"{spread.unused_links:,} of {spread.directions:,} directions" if spread.unused_links else ""
+        found = {
+            "Virtual lanes in use": str(self.vls),
+            "Channels and their dependencies": f"{self.channels:,} and {self.dependencies:,}",
+            "All-to-all paths on links": uneven,
+            "Switch links that no path uses": unused,
+            "Routes from a switch to an address": str(self.switch_routes or ""),
+        }
+        return [(label, line) for label, line in found.items() if line]
+
+
+@dataclass
+class Route(Result):
+    """Forwarding tables and their proof, as ``softib route`` prints them."""
+
+    document = "route"
+
+    part: RoutingPart = field(metadata=key(flat=RoutingPart))
+    problems: Sequence[Problem]
 
 
 @dataclass(frozen=True)
@@ -100,35 +241,57 @@ class Made:
     command: str
 
 
-@dataclass
-class Report:
-    """Everything about one source. ``recognised`` is its topology, ``structure`` the same as plain
-    values; ``comparison`` is what became of each cable of the ``plan``.
+@dataclass(frozen=True)
+class JudgedTables(Result):
+    """The forwarding tables that findings about routes are about."""
 
-    ``seconds`` is the wall time by step; ``notes`` say which step could not run, and why,
-    ``source_notes`` what softib does not use of a file that is in order."""
+    engine: str
+    tables: str
+    """The engine that made them, where ``engine`` fell back to it."""
+    origin: str
+
+
+@dataclass
+class Checked(Result):
+    """What a check of one source and a report on it both hold."""
 
     source: str
     format: str
-    fabric: Fabric
-    counts: Counts
-    problems: list[Problem]
+    counts: Counts = field(metadata=key("fabric"))
     findings: list[Finding]
-    structure: dict[str, Any] | None = None
-    recognised: Structure | None = None
-    plan: str | None = None
-    comparison: PlanComparison | None = None
+    problems: list[Problem]
+    structure: StructureSummary | None = None
+    notes: list[str] = field(default_factory=list)
+    """Steps that could not run, and why."""
+    source_notes: list[str] = field(default_factory=list)
+    """What softib does not use of a source that is in order."""
+    comparison: PlanComparison | None = field(default=None, metadata=key("plan"))
+    """What became of each cable of the plan."""
+
+
+@dataclass
+class Report(Checked):
+    """Everything about one source, as ``softib report`` prints it."""
+
+    document = "report"
+
     bring_up: BringUpPart | None = None
+    """Null for tables that were there already."""
     routing: RoutingPart | None = None
-    graph: SwitchGraph | None = None
-    lft: np.ndarray | None = None
     prediction: Prediction | None = None
     traffic: Traffic | None = None
     engines: list[EngineRow] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    source_notes: list[str] = field(default_factory=list)
-    seconds: dict[str, float] = field(default_factory=dict)
-    made: Made | None = None
+    seconds: dict[str, float] = field(
+        default_factory=dict, metadata=key(json=lambda seconds: {step: round(s, 3) for step, s in seconds.items()})
+    )
+    """Wall time of each step."""
+    fabric: Fabric = field(kw_only=True, metadata=HIDDEN)
+    """The fabric as it was judged."""
+    recognised: Structure | None = field(default=None, metadata=HIDDEN)
+    """Its topology; ``structure`` is the summary of it."""
+    graph: SwitchGraph | None = field(default=None, metadata=HIDDEN)
+    lft: np.ndarray | None = field(default=None, metadata=HIDDEN)
+    made: Made | None = field(default=None, metadata=HIDDEN)
 
     @property
     def name(self) -> str:
@@ -139,7 +302,18 @@ class Report:
         """Findings by severity, worst first."""
         return {s: sum(f.severity == s for f in self.findings) for s in sorted(Severity, reverse=True)}
 
-    @property
-    def worst(self) -> Severity | None:
-        """The worst severity of any finding."""
-        return max((f.severity for f in self.findings), default=None)
+
+@dataclass
+class CheckResult(Result):
+    """What a check found, as ``softib check`` prints it."""
+
+    document = "check"
+
+    checked: Checked = field(metadata=key(flat=Checked))
+    routing: JudgedTables | None
+
+    @classmethod
+    def of(cls, report: Report) -> CheckResult:
+        """The check that is in ``report``."""
+        r = report.routing
+        return cls(report, None if r is None else JudgedTables(r.engine, r.tables, r.origin))

@@ -4,15 +4,16 @@ else was possible."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from softib.errors import SoftibError
-from softib.fabric.distinct_names import distinct_names
 from softib.fabric.model import Fabric
+from softib.fabric.node_names import distinct_names
 from softib.iba.constants import LFT_NO_ROUTE
 from softib.plural import counted
+from softib.result import Result
 from softib.routing.graph import SwitchGraph
 from softib.scenario.graph_view import graph_of
 
@@ -27,61 +28,81 @@ BASE, FULL = 0x7FFF, 0x8000
 
 
 @dataclass(frozen=True)
-class Alternative:
-    """Another egress of a switch that lies on a shortest path too. ``lids``: end-port LIDs that the
-    switch sends there."""
+class Alternative(Result):
+    """Another egress of a switch, also on a shortest path."""
 
     portnum: int
     to: str
+    """The port at the other end of its cable, ``spine-2[1]``."""
     lids: int
+    """End-port LIDs that the switch sends there."""
 
 
 @dataclass(frozen=True)
-class Hop:
-    """``node`` sends through ``out_port`` (LFT entry of the DLID; a CA has one port) to ``to``, on
-    virtual lane ``vl``. ``shorter``: the neighbours that are nearer to the destination than ``to``
-    is."""
+class Hop(Result):
+    """A node that sends the packet on."""
 
     node: str
     in_port: int | None
+    """None at the node where the packet begins."""
     out_port: int
+    """The LFT entry of the DLID; a CA has one port."""
     to: str
+    """The next node."""
     to_port: int
     vl: int
+    """Virtual lane on the cable."""
     lids: int = 0
+    """End-port LIDs that leave a switch through this port."""
     alternatives: tuple[Alternative, ...] = ()
     shorter: bool = False
+    """A neighbour is nearer to the destination than the next hop."""
+
+    def __str__(self) -> str:
+        came = "" if self.in_port is None else f"in {self.in_port}, "
+        return f"{self.node}: {came}out {self.out_port} -> {self.to}[{self.to_port}], VL {self.vl}"
 
 
 @dataclass
-class Explanation:
-    """The path from ``a`` (``slid``) to ``b`` (``dlid``) on service level ``sl``. ``ended``: ""
-    where it arrives, else where and why it does not. ``shortest``: switches on a shortest path
-    (None: there is none). ``reasons`` and ``changes`` are sentences: why this path, and what would
-    change it."""
+class Explanation(Result):
+    """The path of packets from one port to another, and why it is this one."""
 
     a: str
+    """The port where it begins, ``host-1[1]``."""
     b: str
+    """The port that it is to reach."""
     slid: int
     dlid: int
     engine: str
+    """The routing engine that computed the tables."""
     sl: int
+    """Service level."""
     sl_source: str
+    """Who states the service level."""
     hops: list[Hop] = field(default_factory=list)
     ended: str = ""
+    """Empty where the packet arrives, else where and why it does not."""
     shortest: int | None = None
+    """Switches on a shortest path; None: there is none."""
     reasons: list[str] = field(default_factory=list)
+    """Sentences: why this path."""
     changes: list[str] = field(default_factory=list)
+    """Sentences: what would change it."""
 
     def __repr__(self) -> str:
         end = f"{len(self.hops)} hops" if not self.ended else f"ends: {self.ended}"
         return f"<Explanation of {self.a} → {self.b} by {self.engine}: {end}, SL {self.sl}>"
 
-    def to_json(self) -> dict[str, Any]:
-        """As ``softib path --json`` and ``softib sm explain --json`` print it below their schema."""
-        from dataclasses import asdict
-
-        return asdict(self)
+    def lines(self) -> list[str]:
+        """For people: the hops, why this path, and what would change it."""
+        ends = f"{self.a} (LID {self.slid}) to {self.b} (LID {self.dlid})"
+        return [
+            f"{ends}; engine {self.engine}; SL {self.sl} ({self.sl_source})",
+            *(f"  {hop}" for hop in self.hops),
+            *([f"  {self.ended}"] if self.ended else []),
+            *(["why", *(f"  {reason}" for reason in self.reasons)] if self.reasons else []),
+            *(["what would change it", *(f"  {change}" for change in self.changes)] if self.changes else []),
+        ]
 
 
 def explain(f: Fabric, a: int, b: int, engine: str, sl: int = 0, sl_source: str = "") -> Explanation:
@@ -115,7 +136,7 @@ def explain_routed(found: Routed, a: int, b: int) -> Explanation:
     """The path from port row ``a`` to port row ``b`` by tables that were judged, with the SL of the
     path record where softib's subnet administration, or that of a running fabric, states one."""
     f = found.fabric
-    engine = found.part.tables or found.part.engine
+    engine = found.part.tables
     sl, source, refused = _stated_sl(found, a, b)
     explained = explain(f, a, b, engine, sl, source)
     if refused and not explained.ended:
@@ -125,7 +146,7 @@ def explain_routed(found: Routed, a: int, b: int) -> Explanation:
 
 def _stated_sl(found: Routed, a: int, b: int) -> tuple[int, str, str]:
     """SL, where it comes from, and why no path record exists (empty where one does)."""
-    from softib.scenario.path_records import NO_RECORD, path_record_sls
+    from softib.scenario.sa_requests import NO_RECORD, path_record_sls
 
     f, ports = found.fabric, (np.array([a]), np.array([b]))
     if not (f.lid[a] and f.lid[b]):

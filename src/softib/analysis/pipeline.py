@@ -38,7 +38,7 @@ def counts_of(result: ReadResult) -> Counts:
         "links": f.sizes.cables,
         "system_links": f.source.system_links,
     }
-    return Counts(**{key: counted.get(key, value) for key, value in found.items()})
+    return Counts(f.name, **{key: counted.get(key, value) for key, value in found.items()})
 
 
 @small_work_in_python()
@@ -86,12 +86,11 @@ def build(
     report = Report(
         source,
         result.format,
-        result.fabric,
         counts_of(result),
-        list(result.problems),
         [],
-        plan=", ".join(plans) or None,
+        list(result.problems),
         source_notes=list(result.notes),
+        fabric=result.fabric,
     )
     found = _route(report, result, engine, lfts, guid_files, steps)
     remedy = _remedy(found, engine, seed, steps)
@@ -128,7 +127,7 @@ def _predict(
                 found.lft,
                 found.options,
                 seed,
-                (prediction.bisection_relative, prediction.pattern("shift").relative),
+                (prediction.random_pairs.relative, prediction.pattern("shift").relative),
             )
     else:
         report.notes.append("no traffic to predict: fewer than two host ports have an address")
@@ -186,7 +185,7 @@ def _remedy(found: routed.Routed | None, engine: str | None, seed: int, steps: S
     was to use."""
     if found is None or found.part.tables == "ftree" or (engine and "ftree" not in engine.split(",")):
         return None
-    from softib.analysis.remedy import ftree_unfit
+    from softib.analysis.engines import ftree_unfit
 
     with steps("what ftree would carry"):
         return ftree_unfit(found.fabric, found.graph, found.lft, found.options, seed)
@@ -210,7 +209,7 @@ def _check(report: Report, result: ReadResult, plan: Any, found: routed.Routed |
         report.problems += plan.problems
     report.findings, structure = check_structure(result.fabric, problems=report.problems, plan=plan, **routing)
     if found is not None and found.subnet is not None and found.subnet.report.sls:
-        from softib.diags.managers.sl_checks import sl_findings
+        from softib.diags.managers.sm_checks import sl_findings
 
         report.findings += sl_findings(found.subnet.report.sls)
         report.findings.sort(key=lambda f: -int(f.severity))

@@ -6,6 +6,7 @@ MADs as any other fabric is.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,11 +17,11 @@ from softib.analysis.endpoints import endpoints_of
 from softib.analysis.pipeline import Steps, quietly
 from softib.analysis.prediction import network_of
 from softib.diags.structure.recognise import recognise
-from softib.fabric.columns import CableMedium
 from softib.fabric.faults.inject import dead_switch, remove_cable
 from softib.fabric.model import Fabric
+from softib.fabric.power_cycle import power_on
 from softib.fabric.topologies.cables import apply_cables
-from softib.iba.catalogue import ADAPTER_OF, SWITCH_OF
+from softib.iba.catalogue import ADAPTER_OF, CABLES, SWITCH_OF
 from softib.plan.designs import Candidate, Demand, build, candidates
 from softib.plan.growth import Growth, growth
 from softib.plan.plugs import links_of, media_of, share_cages, watts_of
@@ -151,7 +152,7 @@ def _tier(level: int) -> str:
 def _routed(fabric: Fabric, seed: int) -> tuple[float, int, int]:
     """(effective bisection, switches on the longest shortest path, host ports that take part)."""
     copy = fabric.copy()
-    copy.power_on()
+    power_on(copy)
     up = bring_up(copy, config=config_of({}))
     ends = endpoints_of(copy, up.graph)
     if len(ends.row) < 2:
@@ -192,9 +193,14 @@ def _power(fabric: Fabric, generation: str) -> Power:
     """Catalogue figures times numbers."""
     hosts = int(np.count_nonzero(fabric.source.generator["node_level"] == 0))
     links = links_of(fabric, generation)
-    media = [c.medium for c in media_of(generation)]
-    kind = np.array([media.index(CableMedium.NAMES[m]) for m in fabric.cable_medium[links.row].tolist()], np.int64)
-    watts, unknown = watts_of(links, share_cages(links, kind))
+    watts, unknown = 0.0, Counter[str]()
+    if any(c.generation == generation for c in CABLES):
+        media = media_of(generation)
+        reach = np.maximum.accumulate([c.reach_m for c in media])
+        kind = np.minimum(np.searchsorted(reach, fabric.cable_length_m[links.row]), len(media) - 1)
+        watts, unknown = watts_of(links, share_cages(links, kind))
+    else:
+        unknown[f"cables of {generation}"] += len(links)
     for part, number in ((SWITCH_OF[generation], fabric.sizes.switches), (ADAPTER_OF[generation], hosts)):
         if part.power_w is None:
             unknown[part.name] += number

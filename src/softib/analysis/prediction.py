@@ -4,7 +4,6 @@ about."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -12,13 +11,14 @@ from softib.analysis.endpoints import Endpoints, endpoints_of
 from softib.diags.capacity import bisection as structural
 from softib.fabric.end_ports import port_gbps
 from softib.fabric.model import Fabric
+from softib.result import HIDDEN, Result, also, key
 from softib.routing.graph import SwitchGraph
 from softib.sim import static
-from softib.sim import static_patterns as patterns
-from softib.sim.static_limits import random_pairs_limit
+from softib.sim import static_network as patterns
+from softib.sim.static import random_pairs_limit
 from softib.sim.static_network import Network
 
-__all__ = ["MESSAGE_BYTES", "Busy", "Pattern", "Prediction", "predict"]
+__all__ = ["MESSAGE_BYTES", "EffectiveBisection", "LoadedLink", "Pattern", "Prediction", "predict"]
 
 MESSAGE_BYTES = (1 << 20, 1 << 30)
 """Sizes for which ideal times are given: 1 MiB and 1 GiB."""
@@ -30,26 +30,20 @@ BUSIEST = 10
 
 
 @dataclass(frozen=True)
-class Busy:
-    """A channel with its load: ``place`` is the sending port, ``peer`` the receiving one, as
-    ``leaf-3[40]``."""
+class LoadedLink(Result):
+    """A link between switches and its load in flows."""
 
     place: str
+    """The sending port, ``leaf-3[40]``."""
     peer: str
+    """The receiving port."""
     load: float
     gbps: float
 
 
 @dataclass
-class Pattern:
-    """One traffic pattern: ``relative`` is the mean over flows of the rate over what both hosts'
-    own links can do.
-
-    ``load`` float64[channels] is what the pattern puts on each channel, in flows (mean over its
-    permutations), ``peak`` the same for the permutation with the smallest rates; ``most`` the
-    largest load on one channel in any permutation; ``worst`` the smallest relative of any
-    permutation.
-    """
+class Pattern(Result):
+    """A uniform pattern of traffic on the routed fabric."""
 
     name: str
     text: str
@@ -57,40 +51,66 @@ class Pattern:
     permutations: int
     of: int
     relative: float
+    """Mean over flows of the rate over what both hosts' own links can do."""
     worst: float
-    most: float
+    """The smallest relative of any permutation."""
+    most: float = field(metadata=key("most_on_a_link"))
+    """The largest load on one channel in any permutation."""
     unrouted: int
-    load: np.ndarray
-    peak: np.ndarray
-    busiest: list[Busy] = field(default_factory=list)
+    load: np.ndarray = field(metadata=HIDDEN)
+    """float64[channels]: flows on each channel, the mean over permutations."""
+    peak: np.ndarray = field(metadata=HIDDEN)
+    """The same of the permutation with the smallest rates."""
+    busiest: list[LoadedLink] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class EffectiveBisection(Result):
+    """Random pairs between two halves of the hosts."""
+
+    relative: float
+    """Mean rate over that of their own links."""
+    limit: float | None
+    """What the wiring allows random pairs (:func:`~softib.sim.static.random_pairs_limit`);
+    null: the structure is not known."""
+    narrowest_gbps: float | None
+    """What one half sends to the other across the narrowest bisection."""
+    spread: float
+    """Standard deviation of the means of the samples."""
+    gbps: float
+    """Sum of all flows in Gb/s."""
+    full_gbps: float
+
+
+def _us(ps_by_size: dict[int, int]) -> dict[int, float]:
+    return {size: ps / 1e6 for size, ps in ps_by_size.items()}
 
 
 @dataclass
-class Prediction:
-    """Everything that the static layer says. Times are in picoseconds by message size in bytes.
+class Prediction(Result):
+    """What traffic will do on the routed fabric, by the static layer."""
 
-    ``limit`` is what the wiring allows random pairs
-    (:func:`~softib.sim.static_limits.random_pairs_limit`), None where the structure is not known.
-    ``narrowest_gbps`` is what one half sends to the other across the narrowest bisection.
-    """
-
-    network: Network
-    endpoints: Endpoints
-    patterns: list[Pattern]
-    bisection_gbps: float
-    bisection_full_gbps: float
-    bisection_relative: float
-    bisection_spread: float
-    allreduce_ps: dict[int, int]
-    all_to_all_ps: dict[int, int]
     seed: int
-    limit: float | None = None
-    narrowest_gbps: float | None = None
+    random_pairs: EffectiveBisection = field(metadata=key("effective_bisection"))
+    patterns: list[Pattern]
+    allreduce_ps: dict[int, int] = field(metadata=key("ring_allreduce_us", json=_us, type=dict[str, float]))
+    """By bytes of a node, all its rails together."""
+    all_to_all_ps: dict[int, int] = field(metadata=key("all_to_all_us", json=_us, type=dict[str, float]))
+    """By bytes of a host port."""
+    network: Network = field(metadata=HIDDEN)
+    endpoints: Endpoints = field(metadata=HIDDEN)
 
     @property
+    @also(before="seed")
     def hosts(self) -> int:
         """Ports that take part."""
         return self.network.n_hosts
+
+    @property
+    @also(before="seed")
+    def rails(self) -> int:
+        """Ports of the host with most of them."""
+        return self.endpoints.rails
 
     def pattern(self, name: str) -> Pattern:
         """The pattern of that name."""
@@ -159,19 +179,15 @@ def predict(
         found.insert(1, _narrowest_pattern(across, samples))
     for pattern in found:
         pattern.busiest = busiest(fabric, network, pattern.load)
+    narrowest = None if across is None else across.gbps
     return Prediction(
-        network,
-        ends,
+        seed,
+        EffectiveBisection(bisection.relative, limit, narrowest, bisection.spread, bisection.gbps, bisection.full_gbps),
         found,
-        bisection.gbps,
-        bisection.full_gbps,
-        bisection.relative,
-        bisection.spread,
         {size: _allreduce_ps(network, size, ends) for size in MESSAGE_BYTES},
         {size: static.all_to_all_time_ps(network, size // n, every) for size in MESSAGE_BYTES},
-        seed,
-        limit,
-        None if across is None else across.gbps,
+        network,
+        ends,
     )
 
 
@@ -278,13 +294,15 @@ def _allreduce_ps(network: Network, size: int, ends: Endpoints) -> int:
     return 2 * (n - 1) * static.ring_step_ps(network, share, None, rail)
 
 
-def busiest(fabric: Fabric, network: Network, load: np.ndarray, limit: int = BUSIEST) -> list[Busy]:
+def busiest(fabric: Fabric, network: Network, load: np.ndarray, limit: int = BUSIEST) -> list[LoadedLink]:
     """The switch links that are busy longest (load over rate), most first."""
     links = network.n_links
     busy = load[:links] / network.rate[:links]
     top = np.argsort(-busy, kind="stable")[:limit]
     return [
-        Busy(*link_ends(fabric, network, int(c)), float(load[c]), float(network.rate[c])) for c in top if load[c] > 0
+        LoadedLink(*link_ends(fabric, network, int(c)), float(load[c]), float(network.rate[c]))
+        for c in top
+        if load[c] > 0
     ]
 
 
@@ -294,39 +312,3 @@ def link_ends(fabric: Fabric, network: Network, channel: int) -> tuple[str, str]
     port = fabric.port(int(g.switch_node[network.link_owner[channel]]), int(g.out_port[channel]))
     peer = fabric.port(int(g.switch_node[g.peer[channel]]), int(g.peer_port[channel]))
     return fabric.port_name(int(port)), fabric.port_name(int(peer))
-
-
-def prediction_json(p: Prediction | None) -> dict[str, Any] | None:
-    """As ``--json`` prints it."""
-    if p is None:
-        return None
-    return {
-        "hosts": p.hosts,
-        "rails": p.endpoints.rails,
-        "seed": p.seed,
-        "effective_bisection": {
-            "relative": p.bisection_relative,
-            "limit": p.limit,
-            "narrowest_gbps": p.narrowest_gbps,
-            "spread": p.bisection_spread,
-            "gbps": p.bisection_gbps,
-            "full_gbps": p.bisection_full_gbps,
-        },
-        "patterns": [
-            {
-                "name": q.name,
-                "text": q.text,
-                "flows": q.flows,
-                "permutations": q.permutations,
-                "of": q.of,
-                "relative": q.relative,
-                "worst": q.worst,
-                "most_on_a_link": q.most,
-                "unrouted": q.unrouted,
-                "busiest": [vars(b) for b in q.busiest],
-            }
-            for q in p.patterns
-        ],
-        "ring_allreduce_us": {str(k): v / 1e6 for k, v in p.allreduce_ps.items()},
-        "all_to_all_us": {str(k): v / 1e6 for k, v in p.all_to_all_ps.items()},
-    }

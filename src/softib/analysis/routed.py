@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from softib.analysis.labels import with_names
-from softib.analysis.model import BringUpPart, RoutingPart
-from softib.analysis.routing import judge
+from softib.analysis.model import BringUpPart, RoutingPart, SwitchRoutes
+from softib.analysis.routing import judge, with_names
 from softib.errors import InputError, PeerError, SoftibError
+from softib.fabric.end_ports import common_lmc, valid_lids
 from softib.fabric.formats.base import Problem, ReadResult
-from softib.fabric.lids import common_lmc, valid_lids
-from softib.fabric.managers import master_of
 from softib.fabric.model import Fabric
+from softib.fabric.node_finder import master_of
+from softib.fabric.power_cycle import power_on
 from softib.iba.constants import LFT_NO_ROUTE
 from softib.iba.smp import PortInfo, SwitchInfo
 from softib.plural import counted, plural
@@ -170,7 +170,7 @@ def from_engine(
     config = config_of(settings)
     name, options = config.engine, config.options
     fabric = result.fabric.copy()
-    fabric.power_on(keep_lids=True)
+    power_on(fabric, keep_lids=True)
     with steps("bring-up"):
         # Where the file knows the master, ours stands in its place: what is judged is the subnet as that one sees it.
         master = master_of(result.fabric)
@@ -220,8 +220,7 @@ def from_file(result: ReadResult, path: str, steps: Steps) -> Routed:
     # From every switch to every address of another end port.
     routes = (proof.switch_switch, proof.switch_ca)
     arrived, total = sum(p.arrived for p in routes), sum(p.total for p in routes)
-    part.facts.append(("Routes from a switch to an address", f"{arrived:,} of {total:,} arrive"))
-    part.more["switch_routes"] = {"total": total, "arrived": arrived}
+    part.switch_routes = SwitchRoutes(total, arrived)
     return Routed(fabric, graph, lft, part, proof, even, problems=problems)
 
 
@@ -256,7 +255,7 @@ def _with_lids_of(fabric: Fabric, path: str) -> tuple[Fabric, list[Problem]]:
 def _without_unrouted_parts(fabric: Fabric, lft: np.ndarray) -> tuple[Fabric, list[str]]:
     """``fabric``, or a copy in which parts without a single table entry have no LID: no manager of
     these tables saw them."""
-    from softib.routing.parts import components
+    from softib.routing.graph import components
 
     ends = fabric.cable_port[(fabric.cable_port >= 0).all(axis=1)]
     part = components(fabric.sizes.nodes, fabric.port_node[ends[:, 0]], fabric.port_node[ends[:, 1]])
@@ -275,23 +274,8 @@ def _without_unrouted_parts(fabric: Fabric, lft: np.ndarray) -> tuple[Fabric, li
 
 
 def bring_up_part(up: BringUp, master: int | None = None) -> BringUpPart:
-    """What the subnet manager did, in words and numbers. ``master``: the node of the manager that
-    the source lists."""
+    """What the subnet manager did. ``master``: the node of the manager that the source lists."""
     sweep, fabric = up.report, up.fabric
-    place = fabric.port_name(up.port)
-    facts = [] if master is None else [("Master in the source", fabric.node_name(master))]
-    facts += [
-        ("Ours ran on", f"{place}, in the master's place" if fabric.port_node[up.port] == master else place),
-        (
-            "Found",
-            f"{counted(sweep.switches, 'switch')}, {counted(sweep.cas, 'channel adapter')}, "
-            f"{counted(sweep.links, 'link')}",
-        ),
-        ("Addresses given (LIDs)", f"{sweep.lids:,}"),
-        ("MADs", f"{sweep.sent:,}, {sweep.sets:,} of them writes"),
-    ]
-    if sweep.timeouts:
-        facts.append(("MADs never answered", f"{sweep.timeouts:,}"))
     notes = [*sweep.notes, *sweep.problems]
     if len(up.unreached):
         some = ", ".join(fabric.node_name(int(n)) for n in up.unreached[:3])
@@ -299,13 +283,14 @@ def bring_up_part(up: BringUp, master: int | None = None) -> BringUpPart:
             f"{counted(len(up.unreached), 'node')} {plural(len(up.unreached), 'has', 'have')} no path to the subnet "
             f"manager and stay down, such as {some}"
         )
-    numbers = {
-        "node": fabric.port_name(up.port),
-        "engine": up.routing.engine,
-        "sets": sweep.sets,
-        "unreached": len(up.unreached),
-        **sweep.as_dict(),
-    }
-    numbers.pop("phase_s", None)  # of the virtual clock, which stands still while MADs are answered
-    numbers.pop("tables_change", None)  # nothing stood in the switches before
-    return BringUpPart(facts, numbers, with_names(notes, fabric))
+    return BringUpPart(
+        fabric.port_name(up.port),
+        up.routing.engine,
+        sweep.sets,
+        len(up.unreached),
+        sweep,
+        with_names(notes, fabric),
+        list(sweep.problems),
+        "" if master is None else fabric.node_name(master),
+        fabric.port_node[up.port] == master,
+    )

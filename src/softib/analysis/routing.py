@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from collections.abc import Sequence
 
 import numpy as np
 
-from softib.analysis.labels import with_names
-from softib.analysis.model import RoutingPart
+from softib.analysis.model import AllPairs, LostPair, PathSpread, RoutingPart, Step, TierLoad
 from softib.fabric.model import Fabric
 from softib.routing.graph import SwitchGraph
 from softib.routing.proof.credit_loops import Channel
-from softib.routing.proof.verify import Pairs, Proof, verify
+from softib.routing.proof.verify import Failure, Proof, verify
 from softib.routing.quality import Balance, balance
 
-__all__ = ["judge", "part_of"]
+__all__ = ["Labels", "judge", "with_names"]
+
+_GUID = re.compile(r"\b(?:0x)?([0-9a-fA-F]{16})\b")
 
 
 def judge(
@@ -39,9 +41,29 @@ def judge(
     if proof.switch_loop is not None:
         which = "between switches" if proof.among_switches else "to and from switches"
         notes.append(f"packets {which} alone make a credit loop of {len(proof.switch_loop)} channels")
-    part = part_of(fabric, graph, proof, engine, origin, notes)
-    part.ports_without_lid = _ports_without_lid(fabric, graph)
-    _add_balance(part, fabric, graph, even)
+    part = RoutingPart(
+        engine,
+        proof.deadlock_free,
+        _steps(fabric, graph, proof.credit_loop),
+        proof.unreachable,
+        proof.hops,
+        engine,
+        proof.ca_ca.loop + proof.ca_switch.loop,
+        _ports_without_lid(fabric, graph),
+        proof.switch_unreachable,
+        origin,
+        with_names(notes, fabric),
+        AllPairs(proof.ca_ca, proof.ca_switch, proof.switch_switch, proof.switch_ca),
+        proof.hops_ca,
+        proof.channels,
+        proof.dependencies,
+        proof.vls,
+        proof.assumed,
+        _steps(fabric, graph, proof.answer_loop),
+        _steps(fabric, graph, proof.switch_loop),
+        [_lost_pair(fabric, graph, f) for f in proof.failures],
+        _spread(fabric, graph, even),
+    )
     return part, proof, even
 
 
@@ -52,91 +74,59 @@ def _ports_without_lid(fabric: Fabric, graph: SwitchGraph) -> int:
     return int((~np.isin(ports, known)).sum())
 
 
-def _add_balance(part: RoutingPart, fabric: Fabric, graph: SwitchGraph, found: Balance) -> None:
+def _spread(fabric: Fabric, graph: SwitchGraph, found: Balance) -> PathSpread:
     """Paths of all-to-all traffic by tier: how evenly the tables use links that do the same work."""
-    worst = max((t for t in found.tiers if t.mean), key=lambda t: t.imbalance, default=None)
-    if worst is not None:
-        text = f"busiest {worst.imbalance:.2f} × the mean of links that do the same work"
-        part.facts.append(("All-to-all paths on links", text))
-    if found.unused:
-        part.facts.append(("Switch links that no path uses", f"{found.unused:,} of {len(found.paths):,} directions"))
-    part.more["balance"] = {
-        "paths_most": found.most,
-        "paths_mean": found.mean,
-        "unused_links": found.unused,
-        "tiers": [
-            {
-                "low": t.low,
-                "high": t.high,
-                "links": t.links,
-                "least": t.least,
-                "mean": t.mean,
-                "most": t.most,
-                "imbalance": t.imbalance,
-                "worst": [[_name(fabric, graph, s), port, n] for s, port, n in t.worst],
-            }
-            for t in found.tiers
-        ],
-    }
+    tiers = [
+        TierLoad(
+            t.low,
+            t.high,
+            t.links,
+            t.least,
+            t.mean,
+            t.most,
+            t.imbalance,
+            [(_name(fabric, graph, s), port, n) for s, port, n in t.worst],
+        )
+        for t in found.tiers
+    ]
+    return PathSpread(found.most, found.mean, found.unused, tiers, len(found.paths))
 
 
-def part_of(
-    fabric: Fabric, graph: SwitchGraph, proof: Proof, engine: str, origin: str, notes: list[str]
-) -> RoutingPart:
-    """The proof with names instead of rows."""
-    loop = proof.credit_loop
-    return RoutingPart(
-        engine=engine,
-        origin=origin,
-        deadlock_free=proof.deadlock_free,
-        credit_loop=None if loop is None else [(_name(fabric, graph, s), port, vl) for s, port, vl in loop],
-        unreachable=proof.unreachable,
-        loops=proof.ca_ca.loop + proof.ca_switch.loop,
-        hops=proof.hops,
-        switch_unreachable=proof.switch_unreachable,
-        notes=with_names(notes, fabric),
-        facts=[
-            ("Virtual lanes in use", str(proof.vls)),
-            ("Channels and their dependencies", f"{proof.channels:,} and {proof.dependencies:,}"),
-        ],
-        more={
-            "pairs": {
-                "ca_ca": _pairs(proof.ca_ca),
-                "ca_switch": _pairs(proof.ca_switch),
-                "switch_switch": _pairs(proof.switch_switch),
-                "switch_ca": _pairs(proof.switch_ca),
-            },
-            "hops_ca": {str(h): n for h, n in sorted(proof.hops_ca.items())},
-            "channels": proof.channels,
-            "dependencies": proof.dependencies,
-            "vls": proof.vls,
-            "sls_assumed": proof.assumed,
-            "answer_loop": _steps(fabric, graph, proof.answer_loop),
-            "switch_loop": _steps(fabric, graph, proof.switch_loop),
-            "failures": [_failure(fabric, graph, f) for f in proof.failures],
-        },
-    )
-
-
-def _steps(fabric: Fabric, graph: SwitchGraph, loop: list[Channel] | None) -> list[list[Any]] | None:
-    return None if loop is None else [[_name(fabric, graph, s), port, vl] for s, port, vl in loop]
+def _steps(fabric: Fabric, graph: SwitchGraph, loop: list[Channel] | None) -> list[Step] | None:
+    return None if loop is None else [(_name(fabric, graph, s), port, vl) for s, port, vl in loop]
 
 
 def _name(fabric: Fabric, graph: SwitchGraph, switch: int) -> str:
     return fabric.node_name(int(graph.switch_node[switch]))
 
 
-def _pairs(pairs: Pairs) -> dict[str, int]:
-    return {
-        "total": pairs.total,
-        "arrived": pairs.arrived,
-        "dead_end": pairs.dead_end,
-        "loop": pairs.loop,
-        "misdelivered": pairs.misdelivered,
-        "dropped": pairs.dropped,
-    }
-
-
-def _failure(fabric: Fabric, graph: SwitchGraph, f: Any) -> dict[str, Any]:
+def _lost_pair(fabric: Fabric, graph: SwitchGraph, f: Failure) -> LostPair:
     end = fabric.node_name(int(graph.end_node[f.end]))
-    return {"kind": f.kind, "switch": _name(fabric, graph, f.switch), "to": end, "lid": f.lid, "what": f.what}
+    return LostPair(f.kind, _name(fabric, graph, f.switch), end, f.lid, f.what)
+
+
+class Labels:
+    """Makes ``0x0002c90300000001`` in a note ``leaf-1``; GUIDs that several nodes carry stay."""
+
+    def __init__(self, fabric: Fabric):
+        self.name: dict[int, str] = {}
+        several: set[int] = set()
+        names = fabric.node_names()
+        for guids, owners in ((fabric.port_guid, fabric.port_node), (fabric.node_guid, range(len(names)))):
+            for guid, node in zip(guids.tolist(), owners, strict=True):
+                if guid and self.name.setdefault(guid, names[int(node)]) != names[int(node)]:
+                    several.add(guid)
+        for guid in several:
+            del self.name[guid]
+
+    def named(self, text: str) -> str:
+        """``text`` with names for the GUIDs that one node carries."""
+        return _GUID.sub(lambda m: self.name.get(int(m[1], 16)) or m[0], text)
+
+
+def with_names(texts: Sequence[str], fabric: Fabric) -> list[str]:
+    """``texts`` with node names for GUIDs; the table of names is only made where one is needed."""
+    if not any(_GUID.search(t) for t in texts):
+        return list(texts)
+    labels = Labels(fabric)
+    return [labels.named(t) for t in texts]

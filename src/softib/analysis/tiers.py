@@ -1,7 +1,7 @@
 """Where each switch stands in the drawing: its place in its tier, and boxes of switches where there
 are many.
 
-The tier itself is the structure's (:mod:`softib.diags.structure.tiers`): nothing is counted a
+The tier itself is the structure's (:mod:`softib.diags.structure.ranks`): nothing is counted a
 second time here.
 """
 
@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from softib.diags.structure.tiers import UNTIERED, count_tiers, tier_name
+from softib.diags.structure.ranks import UNTIERED, count_tiers, tier_name
 from softib.diags.view import components
-from softib.fabric.natural_order import natural_rank
+from softib.fabric.node_names import natural_rank
 from softib.plural import counted
 from softib.routing.graph import SwitchGraph
 

@@ -3,38 +3,61 @@ that it takes."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from softib.analysis.prediction import Busy, busiest
+from softib.analysis.prediction import busiest
 from softib.fabric.model import Fabric
+from softib.result import Result, also, key
 from softib.sim import static
 from softib.sim.static_network import Network
 from softib.workloads.traffic_matrix import TrafficMatrix
 
-__all__ = ["Traffic", "traffic_json", "traffic_of"]
+__all__ = ["TimedLink", "Traffic", "traffic_of"]
 
 SHOWN = 10
 
 
 @dataclass(frozen=True)
-class Traffic:
-    """``time_ps``: until the busiest channel has sent its bytes; ``hosts_ps``: the same if nothing
-    but the hosts' own links limited it. ``busiest`` are the links between switches that are busy
-    longest, their load in bytes; ``unrouted`` flows have no path, and are in no other figure."""
+class TimedLink(Result):
+    """A link between switches, and the traffic that the matrix puts on it."""
+
+    place: str
+    peer: str
+    load: float = field(metadata=key("bytes"))
+    gbps: float
+
+    @property
+    @also()
+    def time_us(self) -> float:
+        """The least time that its bytes take."""
+        return self.load * 8 / self.gbps / 1e3
+
+
+def _us(ps: int) -> float:
+    return ps / 1e6
+
+
+@dataclass(frozen=True)
+class Traffic(Result):
+    """The user's own traffic matrix."""
 
     path: str
     entries: int
     flows: int
-    total_bytes: float
+    total_bytes: float = field(metadata=key("bytes"))
     unrouted: int
-    time_ps: int
-    hosts_ps: int
-    busiest: list[Busy]
+    """Flows that have no path; they are in no other figure."""
+    time_ps: int = field(metadata=key("time_us", json=_us, type=float))
+    """Until the busiest channel has sent its bytes."""
+    hosts_ps: int = field(metadata=key("hosts_us", json=_us, type=float))
+    """The same if nothing but the hosts' own links limited it."""
+    busiest: list[TimedLink]
+    """Links between switches that are busy longest."""
 
     @property
+    @also(before="busiest")
     def relative(self) -> float:
         """1: the hosts' own links are the limit; 0.5: links between switches make it take twice as
         long."""
@@ -55,25 +78,5 @@ def traffic_of(fabric: Fabric, network: Network, matrix: TrafficMatrix) -> Traff
         found.unrouted,
         static.flow_time_ps(network, found),
         static.flow_time_ps(network, static.Loads(edge, found.flows, 0)),
-        busiest(fabric, network, found.load, SHOWN),
+        [TimedLink(b.place, b.peer, b.load, b.gbps) for b in busiest(fabric, network, found.load, SHOWN)],
     )
-
-
-def traffic_json(t: Traffic | None) -> dict[str, Any] | None:
-    """As ``--json`` prints it."""
-    if t is None:
-        return None
-    return {
-        "path": t.path,
-        "entries": t.entries,
-        "flows": t.flows,
-        "bytes": t.total_bytes,
-        "unrouted": t.unrouted,
-        "time_us": t.time_ps / 1e6,
-        "hosts_us": t.hosts_ps / 1e6,
-        "relative": t.relative,
-        "busiest": [
-            {"place": b.place, "peer": b.peer, "bytes": b.load, "gbps": b.gbps, "time_us": b.load * 8 / b.gbps / 1e3}
-            for b in t.busiest
-        ],
-    }

@@ -1,5 +1,6 @@
-"""Arguments of the public functions are of the types that their signatures say, or the caller gets
-one line. softib's own calls are not looked at."""
+"""Arguments and names of the public functions and classes: an argument of another type than the
+signature says, or a name that an object does not have, raises one line. softib's own calls are not
+checked."""
 
 from __future__ import annotations
 
@@ -12,8 +13,35 @@ from numbers import Integral, Real
 from typing import Any
 
 from softib.errors import InputError
+from softib.plural import counted
 
-__all__ = ["check_fields", "checked", "checked_methods"]
+__all__ = ["Suggests", "check_fields", "checked", "checked_methods", "totals"]
+
+
+class Suggests:
+    """A name that an object does not have raises an :class:`AttributeError` with the names that
+    look like it; arguments of its methods are of the types that these say."""
+
+    def __init_subclass__(cls, **named: Any) -> None:
+        super().__init_subclass__(**named)
+        checked_methods(cls)
+
+    def __getattr__(self, name: str) -> Any:
+        from softib.errors import nearest
+
+        kind = type(self).__name__
+        known = [n for n in dir(type(self)) if not n.startswith("_")]
+        similar = [] if name.startswith("_") else nearest(name, known)
+        hint = f"did you mean {', '.join(similar)}?" if similar else f"it has {', '.join(known)}"
+        raise AttributeError(f"{kind} has no {name!r}; {hint}", name=name, obj=self)
+
+
+def totals(names: list[str]) -> str:
+    """``2 errors, 1 info`` of severities, ``2 cable-moved`` of kinds."""
+    several = {"error": "errors", "warning": "warnings"}
+    found = [(n, names.count(n)) for n in dict.fromkeys(names)]
+    return ", ".join(counted(count, n, several.get(n, n)) for n, count in found)
+
 
 Test = Callable[[Any], bool]
 SOURCES = ("source", "before", "after")

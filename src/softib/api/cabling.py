@@ -11,7 +11,7 @@ from softib.plural import counted
 if TYPE_CHECKING:
     from softib.api.fabric import Fabric
     from softib.fabric.formats.cabling.explain import PlanReading
-    from softib.fabric.formats.cabling.other_names import NameProposal
+    from softib.fabric.formats.cabling.match import NameProposal
 
 __all__ = ["CablingList", "cabling_list"]
 
@@ -25,19 +25,19 @@ class CablingList:
     @property
     def cables(self) -> int:
         """How many cables its rows are."""
-        return 0 if self._read.plan is None else len(self._read.plan)
+        return self._read.cables
 
     @property
     def problems(self) -> tuple[Problem, ...]:
         """Rows that could not be used."""
-        return () if self._read.plan is None else tuple(self._read.plan.problems)
+        return self._read.problems
 
     def explain(self) -> str:
         """Its headings, what each was taken for, and what became of its rows."""
         return "\n".join(self._read.lines())
 
     def to_json(self) -> dict[str, Any]:
-        """The same as a document."""
+        """The same as ``softib convert --explain --json`` prints it."""
         return self._read.to_json()
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -56,7 +56,7 @@ class CablingList:
         :class:`InputError` where the cables tell no names, or several."""
         from softib.api.fabric import as_fabric, result_of
         from softib.errors import UnreadableFile
-        from softib.fabric.formats.cabling.other_names import propose_names
+        from softib.fabric.formats.cabling.match import propose_names
 
         if self._read.plan is None:
             raise UnreadableFile(self._read.why)

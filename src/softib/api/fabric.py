@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from softib.api.arguments import Suggests
 from softib.api.progress import Notice, Steps, Timed, silent
-from softib.api.shown import Suggests
 from softib.api.table import Table, library
 from softib.errors import InputError, UnknownName
 from softib.plural import counted
@@ -176,7 +176,7 @@ class Fabric(Suggests):
 
     def to_yaml(self) -> str:
         """The fabric.yaml of a generated fabric. Raises :class:`InputError` for one that was read."""
-        from softib.fabric.topologies.spec_writer import spec_text
+        from softib.fabric.topologies.registry import spec_text
 
         return spec_text(self._result.fabric, self._chosen)
 
@@ -295,9 +295,9 @@ def generate(kind: str, **parameters: Any) -> Fabric:
 def topologies() -> dict[str, Kind]:
     """Every kind that :func:`generate` knows, by name: ``doc``, ``source``, and ``all_parameters``,
     each with ``name``, ``form``, ``doc``, ``default`` and ``required``."""
-    from softib.fabric.topologies.registry import KINDS
+    from softib.fabric.topologies.registry import kinds
 
-    return dict(KINDS)
+    return dict(kinds())
 
 
 def running(name: str | None = None) -> Fabric:

@@ -3,46 +3,34 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
-from softib.api.shown import Suggests, html_table, totals
-from softib.api.table import Table
+from softib.api.table import Rows
+from softib.diags.finding import Finding
 from softib.plural import counted
 
 if TYPE_CHECKING:
     from softib.analysis import model
     from softib.api.graph import Drawing
-    from softib.diags.finding import Finding
     from softib.fabric.formats.base import Problem
 
 __all__ = ["Findings", "checked_codes", "severity_named"]
 
 
-class Findings(Suggests, Sequence["Finding"]):
+class Findings(Rows[Finding]):
     """What a check found, worst first; empty is good news.
 
     Each has ``code``, ``severity``, ``where``, ``message``, ``evidence`` and ``advice``. A filter
     gives other findings and leaves these as they are.
     """
 
-    def __init__(self, report: model.Report, found: Iterable[Finding] | None = None):
+    row, by = Finding, "severity"
+
+    def __init__(self, report: model.Report, rows: Iterable[Finding] | None = None):
         self._report = report
-        self._found = sorted(report.findings if found is None else found, key=lambda f: -f.severity)
-
-    @overload
-    def __getitem__(self, index: int) -> Finding: ...
-    @overload
-    def __getitem__(self, index: slice) -> Findings: ...
-    def __getitem__(self, index: int | slice) -> Finding | Findings:
-        return self._with(self._found[index]) if isinstance(index, slice) else self._found[index]
-
-    def __len__(self) -> int:
-        return len(self._found)
-
-    def __iter__(self) -> Iterator[Finding]:
-        return iter(self._found)
+        self.rows = sorted(report.findings if rows is None else rows, key=lambda f: -f.severity)
 
     @property
     def good(self) -> bool:
@@ -62,17 +50,17 @@ class Findings(Suggests, Sequence["Finding"]):
     def at_least(self, severity: str) -> Findings:
         """Those of ``info``, ``warning`` or ``error`` and worse. Raises :class:`UnknownName`."""
         least = severity_named(severity)
-        return self._with([f for f in self._found if f.severity >= least])
+        return self._with([f for f in self.rows if f.severity >= least])
 
     def of(self, *codes: str) -> Findings:
         """Those of these codes. Raises :class:`UnknownName` for a code that no check has."""
         checked_codes(codes)
-        return self._with([f for f in self._found if f.code in codes])
+        return self._with([f for f in self.rows if f.code in codes])
 
     def without(self, *codes: str) -> Findings:
         """All but those of these codes. Raises :class:`UnknownName` for a code that no check has."""
         checked_codes(codes)
-        return self._with([f for f in self._found if f.code not in codes])
+        return self._with([f for f in self.rows if f.code not in codes])
 
     def new_since(self, baseline: str | os.PathLike[str]) -> Findings:
         """Those that the file ``baseline`` of :meth:`save_baseline` does not know; a note says how
@@ -81,7 +69,7 @@ class Findings(Suggests, Sequence["Finding"]):
         from softib.diags.baseline import new_findings, read_baseline
 
         path = os.fspath(baseline)
-        new, same, resolved = new_findings(self._found, read_baseline(path))
+        new, same, resolved = new_findings(self.rows, read_baseline(path))
         note = f"{counted(same, 'known finding')} of {path} not shown"
         note += f"; {resolved} of it {'is' if resolved == 1 else 'are'} resolved" if resolved else ""
         report = replace(self._report, notes=[*self._report.notes, note])
@@ -92,25 +80,13 @@ class Findings(Suggests, Sequence["Finding"]):
         cannot be written."""
         from softib.diags.baseline import write_baseline
 
-        write_baseline(self._found, os.fspath(path))
-
-    def table(self) -> Table:
-        """One row a finding: severity, code, where (the ports or nodes), message, advice."""
-        return Table(
-            {
-                "severity": [f.severity.name.lower() for f in self._found],
-                "code": [f.code for f in self._found],
-                "where": [", ".join(map(str, f.where)) for f in self._found],
-                "message": [f.message for f in self._found],
-                "advice": [f.advice for f in self._found],
-            }
-        )
+        write_baseline(self.rows, os.fspath(path))
 
     def to_json(self) -> dict[str, Any]:
         """As ``softib check --json`` prints it (docs/schemas/check.schema.json)."""
-        from softib.render.as_json import check_json
+        from softib.analysis.model import CheckResult
 
-        return check_json(self._shown)
+        return CheckResult.of(self._shown).to_json()
 
     def to_csv(self) -> str:
         """A row a finding, for spreadsheets."""
@@ -145,18 +121,10 @@ class Findings(Suggests, Sequence["Finding"]):
 
     @property
     def _shown(self) -> model.Report:
-        return replace(self._report, findings=list(self._found))
+        return replace(self._report, findings=list(self.rows))
 
-    def _with(self, found: Iterable[Finding]) -> Findings:
-        return Findings(self._report, found)
-
-    def __repr__(self) -> str:
-        counts = totals([f.severity.name.lower() for f in self._found])
-        return f"<Findings: {counts or 'none'}>"
-
-    def _repr_html_(self) -> str:
-        cells = ((f.severity.name.lower(), f.code, ", ".join(map(str, f.where)), f.message) for f in self._found)
-        return html_table(("severity", "code", "where", "message"), cells) if self._found else "<p>no findings</p>"
+    def _with(self, rows: Iterable[Finding]) -> Findings:
+        return Findings(self._report, rows)
 
 
 def severity_named(name: str) -> int:
@@ -172,9 +140,9 @@ def severity_named(name: str) -> int:
 
 def checked_codes(codes: Iterable[str]) -> None:
     """Raise :class:`UnknownName` for a code that no check has."""
-    from softib.diags.check import CODES  # the registry alone is empty until every family of checks is imported
+    from softib.diags.check import finding_codes
     from softib.errors import UnknownName
 
     for code in codes:
-        if code not in CODES:
-            raise UnknownName("finding code", code, CODES)
+        if code not in finding_codes():
+            raise UnknownName("finding code", code, finding_codes())

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from softib.analysis import columns
-from softib.fabric.distinct_names import distinct_names
 from softib.fabric.model import Fabric
+from softib.fabric.node_names import distinct_names
 from softib.whole_files import write_text
 
 if TYPE_CHECKING:

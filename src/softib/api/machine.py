@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from softib.api.running.starting import READY, READY_FD
+from softib.api.running.serving import READY, READY_FD
 from softib.errors import PeerError
 from softib.jit import ALWAYS_COMPILE
 

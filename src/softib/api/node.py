@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from softib.api.shown import Suggests, html_table
+from softib.api.arguments import Suggests
 from softib.api.table import Table
 from softib.errors import InputError, UnknownName
 from softib.plural import counted
+from softib.result import html_table
 
 if TYPE_CHECKING:
     from softib.api.fabric import Fabric

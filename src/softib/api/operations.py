@@ -7,11 +7,10 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from softib.api.changes import Changes
 from softib.api.fabric import Fabric, as_fabric, result_of
 from softib.api.findings import Findings
 from softib.api.progress import Steps, Timed, unwatched
-from softib.api.results import Prediction, Report
+from softib.api.results import Changes, Prediction, Report
 from softib.api.routing import Routing
 
 if TYPE_CHECKING:
@@ -33,16 +32,17 @@ Plan: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"
 
 
 def engines(names: str | None = None) -> list[str]:
-    """Every routing engine by OpenSM's name; or those of ``names``, a list with commas. Raises
-    :class:`UnknownName`.
+    """Every routing engine: softib's by OpenSM's names, then those of installed packages; or those
+    of ``names``, a list with commas. Raises :class:`UnknownName`.
 
     >>> import softib
     >>> softib.engines("ftree,updn")
     ['ftree', 'updn']
     """
-    from softib.routing.engine import ENGINES, chain
+    from softib.routing.engine import chain
+    from softib.routing.engine import engines as all_engines
 
-    return list(ENGINES) if names is None else list(chain(names))
+    return list(all_engines()) if names is None else list(chain(names))
 
 
 def bring_up(
@@ -165,9 +165,9 @@ def check(
     from softib.api.findings import checked_codes, severity_named
 
     path = None if lfts is None else os.fspath(lfts)
-    check_choice(engine, path, guid_files)
     severity_named(severity)
     checked_codes(ignore)
+    check_choice(engine, path, guid_files)
     if baseline is not None:
         from softib.diags.baseline import read_baseline
 
@@ -251,7 +251,7 @@ def diff(before: Source, after: Source) -> Changes:
     from softib.fabric.diff import diff as compare
 
     a, b = as_fabric(before), as_fabric(after)
-    return Changes(compare(result_of(a).fabric, result_of(b).fabric), a, b)
+    return Changes(a, b, compare(result_of(a).fabric, result_of(b).fabric))
 
 
 def _routing(found: Routed, fabric: Fabric) -> Routing:

@@ -1,6 +1,5 @@
-"""What a question about a fabric gives back: a prediction, a report. Routings are in
-:mod:`softib.api.routing`, findings in :mod:`softib.api.findings`, differences in
-:mod:`softib.api.changes`."""
+"""Results of questions about a fabric: a prediction, a report, and the changes that lead from one
+fabric to another. Routings are in :mod:`softib.api.routing`, findings in :mod:`softib.api.findings`."""
 
 from __future__ import annotations
 
@@ -10,19 +9,63 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from softib.api.arguments import Suggests
 from softib.api.findings import Findings
 from softib.api.progress import Steps, Timed
-from softib.api.shown import Suggests, html_table
 from softib.api.table import Table
 from softib.plural import counted
+from softib.result import html_table
 
 if TYPE_CHECKING:
     from softib.analysis import model, prediction
     from softib.api.fabric import Fabric
     from softib.api.graph import Drawing
     from softib.fabric.formats.base import Problem
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-__all__ = ["Prediction", "Report"]
+from softib.api.table import Rows
+from softib.fabric.diff import KINDS, Change
+from softib.fabric.formats.base import Problem
+from softib.result import Result, also, key
+
+if TYPE_CHECKING:
+    from softib.api.fabric import Fabric
+
+__all__ = ["Changes", "Prediction", "Report"]
+
+
+@dataclass(eq=False, repr=False)
+class Changes(Rows[Change], Result):
+    """What leads from one fabric to another; empty = no difference. Each has ``kind``, ``where``,
+    ``before``, ``after``."""
+
+    document = "diff"
+    row, by = Change, "kind"
+
+    before: Fabric = field(metadata=key("a", json=lambda fabric: fabric.source, type=str))
+    after: Fabric = field(metadata=key("b", json=lambda fabric: fabric.source, type=str))
+    rows: list[Change] = field(metadata=key("changes"))
+
+    @property
+    @also(before="rows")
+    def equal(self) -> bool:
+        """No difference."""
+        return not self.rows
+
+    @property
+    @also()
+    def problems(self) -> tuple[Problem, ...]:
+        """Records of both sources that could not be read."""
+        return (*self.before.problems, *self.after.problems)
+
+    def of_kind(self, kind: str) -> Changes:
+        """Those of one kind, such as ``cable-moved``. Raises :class:`UnknownName`."""
+        from softib.errors import UnknownName
+
+        if kind not in KINDS:
+            raise UnknownName("kind of change", kind, KINDS)
+        return self._with([c for c in self.rows if c.kind == kind])
 
 
 class Prediction(Suggests):
@@ -37,16 +80,14 @@ class Prediction(Suggests):
     def bisection(self) -> float:
         """Effective bisection bandwidth, as a share of what the hosts' links can do (Hoefler et al.
         2008)."""
-        return self._found.bisection_relative
+        return self._found.random_pairs.relative
 
     @property
     def traffic(self) -> dict[str, Any] | None:
         """Your own traffic: ``bytes``, ``flows``, ``time_us`` until the busiest link has sent its
         part, ``hosts_us`` if nothing but the hosts' own links limited it, ``relative`` of these,
         and the ``busiest`` links; None where none was given."""
-        from softib.analysis.traffic import traffic_json
-
-        return traffic_json(self._report.traffic)
+        return None if self._report.traffic is None else self._report.traffic.to_json()
 
     def table(self) -> Table:
         """One row a pattern: flows, mean and worst relative rate, the largest load on one link."""
@@ -94,7 +135,7 @@ class Prediction(Suggests):
         """
         from softib.api.graph import Drawing, drawing
         from softib.errors import UnknownName
-        from softib.render.plots import heat_svg, load_svg
+        from softib.render.html import heat_svg, load_svg
 
         kinds = {
             "loads": lambda: Drawing(load_svg(self._report)),
@@ -150,9 +191,7 @@ class Report(Suggests):
 
     def to_json(self) -> dict[str, Any]:
         """As ``softib report --json`` prints it (docs/schemas/report.schema.json)."""
-        from softib.render.as_json import report_json
-
-        return report_json(self._found)
+        return self._found.to_json()
 
     def to_html(
         self,

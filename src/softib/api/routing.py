@@ -6,9 +6,10 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from softib.api.shown import Suggests, html_table
+from softib.api.arguments import Suggests
 from softib.api.table import Table
 from softib.plural import counted, plural
+from softib.result import html_table
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,8 +19,33 @@ if TYPE_CHECKING:
     from softib.api.fabric import Fabric
     from softib.api.graph import Drawing
     from softib.fabric.formats.base import Problem
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-__all__ = ["Remedy", "Routing"]
+from softib.errors import InputError
+from softib.whole_files import write_text
+
+if TYPE_CHECKING:
+    from softib.routing.engine import RouteOptions
+
+__all__ = ["Remedy", "Routing", "write_guid_files"]
+
+
+def write_guid_files(options: RouteOptions, folder: str) -> dict[str, str]:
+    """Write ``root_guids.conf`` and, where there are such nodes, ``cn_guids.conf`` and
+    ``io_guids.conf`` into ``folder``; their paths by OpenSM's option. Raises :class:`InputError`
+    where that is not possible."""
+    files = {}
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        for kind, guids in (("root", options.root_guids), ("cn", options.cn_guids), ("io", options.io_guids)):
+            if guids:
+                path = Path(folder) / f"{kind}_guids.conf"
+                write_text(path, "".join(f"{guid:#018x}\n" for guid in guids))
+                files[f"{kind}_guid_file"] = str(path)
+    except OSError as error:
+        raise InputError(f"{folder}: cannot write there: {error.strerror or error}") from None
+    return files
 
 
 @dataclass(frozen=True)
@@ -44,7 +70,7 @@ class Routing(Suggests):
     def engine(self) -> str:
         """The engine that made the tables, ``as programmed`` for a running fabric's, ``file`` for a
         dump's."""
-        return self._found.part.tables or self._found.part.engine
+        return self._found.part.tables
 
     @property
     def good(self) -> bool:
@@ -95,7 +121,7 @@ class Routing(Suggests):
         """What the subnet manager did to write them: MADs sent, writes, timeouts …; empty for
         tables from elsewhere."""
         up = self._found.bring_up
-        return {} if up is None else dict(up.numbers)
+        return {} if up is None else up.to_json()
 
     def path(self, a: str, b: str) -> Explanation:
         """The path of packets from node or port ``a`` to ``b``, hop by hop: egress ports, SL and
@@ -154,9 +180,8 @@ class Routing(Suggests):
         """Write into ``folder`` the GUID files with which ftree takes this fabric, for
         ``guid_files`` of :func:`route`; None where it fits without, or no choice of roots makes it
         fit. Raises :class:`InputError` where they cannot be written."""
-        from softib.analysis.labels import with_names
-        from softib.api.guid_files import write_guid_files
-        from softib.routing.remedy import remedy
+        from softib.analysis.routing import with_names
+        from softib.routing.engines.ftree import remedy
 
         found = remedy(self._found.graph, self._found.options)
         if found is None:
@@ -166,9 +191,9 @@ class Routing(Suggests):
 
     def to_json(self) -> dict[str, Any]:
         """As ``softib route --json`` prints it (docs/schemas/route.schema.json)."""
-        from softib.render.as_json import route_json
+        from softib.analysis.model import Route
 
-        return route_json(self._found.part, self.problems)
+        return Route(self._found.part, self.problems).to_json()
 
     def print(self) -> None:
         """As ``softib route`` prints it."""
@@ -180,7 +205,7 @@ class Routing(Suggests):
         """Pairs by the number of links that their packets take, as bars."""
         from softib.api.graph import Drawing
         from softib.render.charts import hop_bars
-        from softib.render.plots import styled
+        from softib.render.html import styled
 
         return Drawing(styled(hop_bars(self._found.part.hops)))
 
@@ -199,4 +224,4 @@ class Routing(Suggests):
         return f"<Routing of {self.fabric.name!r} by {self.engine}: {lost}, {proof}>"
 
     def _repr_html_(self) -> str:
-        return html_table(("", ""), [(k, v) for k, v in self._found.part.facts] or [("routing", repr(self)[1:-1])])
+        return html_table(("", ""), self._found.part.facts())

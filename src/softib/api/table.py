@@ -4,20 +4,23 @@ library."""
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, overload
 
-from softib.api.arguments import checked_methods
-from softib.api.shown import html_table
+from softib.api.arguments import Suggests, checked_methods, totals
 from softib.errors import MissingLibrary, UnknownName
 from softib.plural import counted
+from softib.result import Result, columns, html_table
 
 if TYPE_CHECKING:
     import pandas
     import polars
 
-__all__ = ["Table", "library"]
+__all__ = ["Rows", "Table", "library"]
+
+R = TypeVar("R", bound=Result)
 
 SHOWN = 10
 """Rows that the representation of a table shows."""
@@ -186,6 +189,44 @@ class Table:
 
 
 checked_methods(Table)
+
+
+class Rows(Suggests, Sequence[R], Generic[R]):
+    """Base of results that are a list of others, such as findings; a slice is of the same class."""
+
+    row: ClassVar[type[Result]]
+    """Class of its elements, whose fields are the columns of its table."""
+    by: ClassVar[str]
+    """Field whose values its representation counts."""
+    rows: list[R]
+
+    @overload
+    def __getitem__(self, index: int) -> R: ...
+    @overload
+    def __getitem__(self, index: slice) -> Self: ...
+    def __getitem__(self, index: int | slice) -> R | Self:
+        return self._with(self.rows[index]) if isinstance(index, slice) else self.rows[index]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[R]:
+        return iter(self.rows)
+
+    def _with(self, rows: list[R]) -> Self:
+        """The same of other rows."""
+        return replace(self, rows=rows)  # type: ignore[type-var]
+
+    def table(self) -> Table:
+        """A row each, a column a field."""
+        return Table(columns(self.rows, self.row))
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {totals(self.table().column(self.by)) or 'none'}>"
+
+    def _repr_html_(self) -> str:
+        table = self.table()
+        return html_table(table.columns, table.iter_rows()) if len(self) else "<p>none</p>"
 
 
 def library(name: str, extra: str) -> Any:

@@ -196,7 +196,7 @@ def _sl_of(name: str) -> Sl:
     def reported_sl(slid: int, dlid: int) -> tuple[int, str]:
         from softib.errors import PeerError
         from softib.live.instances import running
-        from softib.live.sa_client.one_path import path_sl
+        from softib.live.sa_client import path_sl
 
         instance = next((i for i in running() if i.name == name), None)
         if instance is None:

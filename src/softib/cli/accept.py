@@ -7,8 +7,9 @@ from typing import Any
 
 import click
 
-from softib.cli import completing
-from softib.cli.output import Steps, print_json, print_notice, print_problems, show_line
+from softib.cli.shared import completing
+from softib.cli.shared.options import json_option
+from softib.cli.shared.output import Steps, print_json, print_notice, print_problems, show_line
 from softib.foreign_text import shown
 
 SHOW_S = 10.0
@@ -101,7 +102,7 @@ SHOW_S = 10.0
     help="Gets each batch as it is done, so that --resume can go on.",
 )
 @click.option("--resume", is_flag=True, help="Go on with the journal: what failed or is missing is measured.")
-@click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
+@json_option
 def command(source: str, rounds: int, as_json: bool, **options: Any) -> int:
     """Measure all hosts against each other with perftest, and name slow hosts, adapters, cables and
     switches.

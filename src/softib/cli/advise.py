@@ -6,8 +6,9 @@ from typing import Any
 
 import click
 
-from softib.cli import completing
-from softib.cli.output import print_json
+from softib.cli.shared import completing
+from softib.cli.shared.options import json_option
+from softib.cli.shared.output import print_json
 
 NETWORKS = click.Choice(("ethernet", "infiniband"))
 
@@ -50,7 +51,7 @@ NETWORKS = click.Choice(("ethernet", "infiniband"))
     shell_complete=completing.files,
     help="A cost book (YAML) in place of softib's own.",
 )
-@click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
+@json_option
 def command(workload: str | None, as_json: bool, storage: str | None, existing: str | None, **options: Any) -> int:
     """Advise on the network for WORKLOAD (as softib simulate takes it) or for the facts that the options state.
 

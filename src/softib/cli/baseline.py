@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import click
 
-from softib.cli import completing
-from softib.cli.output import Steps, print_document, print_problems, show_line
+from softib.cli.shared import completing
+from softib.cli.shared.options import all_option, json_option
+from softib.cli.shared.output import Steps, print_json, print_problems, show_line
 from softib.foreign_text import shown
 from softib.plural import counted
+from softib.result import Result
+
+
+@dataclass
+class Recorded(Result):
+    """A baseline that was written."""
+
+    document = "baseline-record"
+
+    file: str
+    name: str
+    nodes: int
+    """Of the fabric; 0 where only measurements are known."""
+    pairs: dict[str, int]
+    """Test: pairs that measured."""
 
 
 @click.group()
@@ -54,7 +71,7 @@ def _made(source: str, accepted: str | None, rounds: int | None, every: float) -
 @click.argument("file", type=click.Path(dir_okay=False))
 @click.argument("source", metavar="SOURCE|RESULT", shell_complete=completing.sources)
 @_options
-@click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
+@json_option
 def record(file: str, source: str, accepted: str | None, rounds: int | None, every: float, as_json: bool) -> int:
     """Write into FILE how SOURCE is now. RESULT, of softib accept, has measurements alone.
 
@@ -63,7 +80,7 @@ def record(file: str, source: str, accepted: str | None, rounds: int | None, eve
     made = _made(source, accepted, rounds, every)
     made.save(file)
     if as_json:
-        print_document("baseline-record", file=file, **made.summary())
+        print_json(Recorded(file, **made.summary()).to_json())
         return 0
     click.echo(shown(f"{file}: {repr(made).strip('<>')}"))
     return 0
@@ -73,8 +90,8 @@ def record(file: str, source: str, accepted: str | None, rounds: int | None, eve
 @click.argument("file", type=click.Path(dir_okay=False))
 @click.argument("source", metavar="SOURCE|RESULT|FILE", shell_complete=completing.sources)
 @_options
-@click.option("--all", "every_finding", is_flag=True, help="All findings, however many.")
-@click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
+@all_option
+@json_option
 def compare(
     file: str, source: str, accepted: str | None, rounds: int | None, every: float, every_finding: bool, as_json: bool
 ) -> int:
@@ -93,9 +110,7 @@ def compare(
     after = _made(source, accepted, rounds, every)
     found, drift = before.compare(after), before.drift(after)
     if as_json:
-        print_document(
-            "baseline", before=before.name, after=after.name, tests=drift, findings=[f.to_json() for f in found]
-        )
+        print_json(before.comparison(after))
         return 0 if found.good else 1
     print_problems(found.problems)
     for d in drift:

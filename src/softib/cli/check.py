@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from softib.cli import completing
-from softib.cli.guid_files import guid_file_options
-from softib.cli.loading import Load, source_options, table_options
-from softib.cli.output import Steps, print_json, print_notice, print_problems
+from softib.cli.shared import completing
+from softib.cli.shared.options import Load, guid_file_options, plan_option, source_options, table_options
+from softib.cli.shared.output import Steps, print_json, print_notice, print_problems
 from softib.plural import counted
 
 if TYPE_CHECKING:
@@ -24,16 +23,7 @@ its words."""
 
 @click.command()
 @click.argument("source", shell_complete=completing.sources)
-@click.option(
-    "--plan",
-    "plans",
-    metavar="F",
-    type=click.Path(),
-    multiple=True,
-    help="Compare every cable with this plan (a cabling list, a fabric.yaml, or any fabric file). Several lists "
-    "(--plan A "
-    "--plan B) make one plan.",
-)
+@plan_option
 @click.option("--all", "every", is_flag=True, help="Show every finding; without it many of one kind are cut short.")
 @click.option(
     "--severity",

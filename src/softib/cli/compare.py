@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from softib.cli import completing
-from softib.cli.loading import Load, checked_engines, source_options
-from softib.cli.output import Steps, check_writable, print_json, print_notice, print_problems
+from softib.cli.shared import completing
+from softib.cli.shared.options import Load, checked_engines, json_option, seed_option, source_options
+from softib.cli.shared.output import Steps, check_writable, print_json, print_notice, print_problems
 from softib.cli.simulate import LAYERS, Progress
 
 
@@ -37,7 +37,7 @@ from softib.cli.simulate import LAYERS, Progress
     shell_complete=completing.engines,
     help="Routing engine by OpenSM's name, for a fabric without tables.",
 )
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of random draws.")
+@seed_option
 @click.option(
     "--prices",
     "prices",
@@ -47,7 +47,7 @@ from softib.cli.simulate import LAYERS, Progress
     help="A cost book (YAML) in place of softib's own.",
 )
 @click.option("--html", "html", metavar="F", type=click.Path(), help="Write a self-contained page.")
-@click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
+@json_option
 @source_options
 def command(
     source: str,

@@ -2,13 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
 import click
 
-from softib.cli import completing
-from softib.cli.loading import Load, source_options
-from softib.cli.output import print_document, print_notice, print_problems, problems_of
+from softib.cli.shared import completing
+from softib.cli.shared.options import Load, json_option, source_options
+from softib.cli.shared.output import print_json, print_notice, print_problems
 from softib.foreign_text import shown
 from softib.plural import counted
+from softib.result import Result
+
+if TYPE_CHECKING:
+    from softib import Problem
+
+
+@dataclass
+class Wrote(Result):
+    """What a file has that was written."""
+
+    switches: int
+    cas: int
+    links: int
+
+
+@dataclass
+class Converted(Result):
+    """A file that was written from another."""
+
+    document = "convert"
+
+    dest: str
+    read_as: str
+    wrote: Wrote
+    notes: Sequence[str]
+    """What was changed so that the format's readers can load it."""
+    problems: Sequence[Problem]
 
 
 @click.command()
@@ -28,7 +59,7 @@ from softib.plural import counted
         "it to DEST."
     ),
 )
-@click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
+@json_option
 @source_options
 def command(
     source: str,
@@ -56,10 +87,8 @@ def command(
     loaded = load(source)
     notes = loaded.save(dest, to)
     if as_json:
-        wrote = {"switches": loaded.switches, "cas": loaded.adapters, "links": loaded.cables}
-        print_document(
-            "convert", dest=dest, read_as=loaded.format, wrote=wrote, notes=notes, problems=problems_of(loaded.problems)
-        )
+        wrote = Wrote(loaded.switches, loaded.adapters, loaded.cables)
+        print_json(Converted(dest, loaded.format, wrote, notes, loaded.problems).to_json())
         return 0
     print_problems(loaded.problems)
     for note in notes:
@@ -82,7 +111,7 @@ def _explain(source: str, dest: str | None, as_json: bool) -> int:
     if dest is not None and read.cables:
         read.save(dest)
     if as_json:
-        print_document("convert-explain", **read.to_json())
+        print_json(read.to_json())
     else:
         print_problems(read.problems)
         click.echo(read.explain())

@@ -6,8 +6,9 @@ from typing import Any
 
 import click
 
-from softib.cli import completing
-from softib.cli.output import Compiling, Steps, print_json, print_notice, print_problems, show_line
+from softib.cli.shared import completing
+from softib.cli.shared.options import all_option
+from softib.cli.shared.output import Compiling, Steps, print_json, print_notice, print_problems, show_line
 from softib.plural import counted
 
 
@@ -53,7 +54,7 @@ from softib.plural import counted
 @click.option(
     "--ignore", "ignored", multiple=True, metavar="CODE", help="Leave findings of this code out; may be repeated."
 )
-@click.option("--all", "every_finding", is_flag=True, help="All findings, however many.")
+@all_option
 @click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout, as softib check has it.")
 def command(
     sources: tuple[str, ...], rounds: int, every: float, fabric: str | None, jobs_file: str | None, **options: Any

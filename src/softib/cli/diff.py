@@ -6,16 +6,16 @@ from collections import Counter
 
 import click
 
-from softib.cli import completing
-from softib.cli.loading import Load, source_options
-from softib.cli.output import print_json, print_problems
+from softib.cli.shared import completing
+from softib.cli.shared.options import Load, json_option, source_options
+from softib.cli.shared.output import print_json, print_problems
 from softib.foreign_text import shown
 
 
 @click.command()
 @click.argument("a", shell_complete=completing.sources)
 @click.argument("b", shell_complete=completing.sources)
-@click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
+@json_option
 @source_options
 def command(a: str, b: str, as_json: bool, load: Load) -> int:
     """What leads from fabric A to fabric B: nodes, cables, speeds, LIDs. Exit 1 when anything

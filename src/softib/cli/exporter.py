@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import click
 
-from softib.cli import completing
-from softib.cli.output import Compiling, print_document, print_line, print_notice
+from softib.cli.shared import completing
+from softib.cli.shared.output import Compiling, Listening, print_json, print_line, print_notice
+from softib.result import Result
+
+
+@dataclass
+class Forgotten(Result):
+    """What an exporter forgets."""
+
+    document = "forget"
+
+    ports: list[str]
 
 
 @click.command()
@@ -41,6 +53,12 @@ from softib.cli.output import Compiling, print_document, print_line, print_notic
     show_default=True,
     help="Of the history, and of what is down; 0: for ever.",
 )
+@click.option(
+    "--to",
+    multiple=True,
+    metavar="NAME=TARGET",
+    help="Hand every round to an installed package's exporter too; repeatable.",
+)
 @click.option("--expect", metavar="FILE", help="A plan or a discovery: its devices and cables must be there.")
 @click.option(
     "--once", is_flag=True, help="Print the metrics of one second, or of files, and leave (for a textfile collector)."
@@ -57,6 +75,7 @@ def command(
     in_flight: int,
     history: str | None,
     keep_days: float,
+    to: tuple[str, ...],
     expect: str | None,
     once: bool,
     fabric: str | None,
@@ -91,11 +110,14 @@ def command(
             raise softib.InputError("forget: name the SOURCE of the exporter: softib exporter forget SOURCE [NAME...]")
         ports = softib.Exporter.forget(*sources[1:])
         if as_json:
-            print_document("forget", ports=ports)
+            print_json(Forgotten(ports).to_json())
             return 0
         click.echo(f"forgot {', '.join(ports)}" if ports else "nothing is down")
         return 0
     if once and all(os.path.isfile(s) for s in sources):
+        of_rounds = [name for name, value in (("--history", history), ("--expect", expect), ("--to", to)) if value]
+        if of_rounds:
+            raise softib.InputError(f"{of_rounds[0]} needs rounds of a running fabric or umad:DEVICE; files have none")
         click.echo(softib.Exporter.text_of(*sources, names=names, fabric=fabric), nl=False)
         return 0
     if len(sources) > 1 or fabric is not None:
@@ -114,6 +136,7 @@ def command(
         notice=print_notice,
     )
     with exporter:
+        exporter.export_to(*to)
         if expect is not None:
             exporter.expect(expect)
         if once:
@@ -121,7 +144,7 @@ def command(
             return 0
         exporter.start()
         if as_json:
-            print_line("listening", verb="exporter", source=source, url=exporter.url, pid=os.getpid())
+            print_line(Listening("exporter", source, exporter.url, os.getpid()))
         else:
             print_notice(f"{source}: {exporter.url}")
         exporter.serve()

@@ -6,10 +6,12 @@ from typing import Any
 
 import click
 
-from softib.cli import completing
-from softib.cli.output import print_document
+from softib.cli.shared import completing
+from softib.cli.shared.options import fabric_option, json_option
+from softib.cli.shared.output import print_json
 from softib.foreign_text import shown
 from softib.plural import counted
+from softib.result import document
 
 _KINDS = (
     "link-down",
@@ -67,10 +69,8 @@ _SPANS = (("year", 3.156e7), ("day", 86_400.0), ("hour", 3600.0), ("second", 1.0
     "--overrun", is_flag=True, default=None, help="slow-port: it grants credits it lacks; its buffer overruns."
 )
 @click.option("--guid", metavar="GUID", help="sys-guid: the SystemImageGUID, in hex.")
-@click.option(
-    "--fabric", metavar="N", shell_complete=completing.fabrics, help="The running fabric (default: the only one)."
-)
-@click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
+@fabric_option
+@json_option
 def command(kind: str, locations: tuple[str, ...], fabric: str | None, as_json: bool, **options: Any) -> int:
     """Break or mend a running fabric. Both ends of a link change; switches send trap 128.
 
@@ -107,7 +107,7 @@ def command(kind: str, locations: tuple[str, ...], fabric: str | None, as_json: 
     given = {k: v for k, v in options.items() if v is not None}
     reply = softib.RunningFabric(fabric).fault(kind, where[0] if len(where) == 1 else where or None, **given)
     if as_json:
-        print_document("fault", **reply)
+        print_json(document("fault", **reply))
         return 0
     for line in _lines(kind, reply, given):
         click.echo(shown(line), err=kind != "list")

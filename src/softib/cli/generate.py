@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import CompletionItem
 
-from softib.cli.output import print_document
+from softib.cli.shared.output import print_json
+from softib.result import Result
 
 if TYPE_CHECKING:
     from softib import Kind, Parameter
+
+
+@dataclass
+class Kinds(Result):
+    """Kinds of topology that softib generates."""
+
+    document = "generate"
+
+    kinds: list[Kind]
 
 
 def _kinds(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -56,21 +67,7 @@ def command(kind: str | None, listed: bool, as_json: bool, parameters: tuple[str
 
 def _list(kinds: list[Kind], one: bool, as_json: bool) -> None:
     if as_json:
-        print_document(
-            "generate",
-            kinds=[
-                {
-                    "kind": k.name,
-                    "doc": k.doc,
-                    "source": k.source,
-                    "parameters": [
-                        {"name": p.name, "form": p.form, "default": p.default, "required": p.required, "doc": p.doc}
-                        for p in k.all_parameters
-                    ],
-                }
-                for k in kinds
-            ],
-        )
+        print_json(Kinds(kinds).to_json())
     elif one:
         click.echo(f"{kinds[0].name}: {kinds[0].doc}")
         width = max(len(p.name) for p in kinds[0].all_parameters)

@@ -68,7 +68,10 @@ GROUPS: dict[str, dict[str, str]] = {
         "completion": "shell completion of verbs, options, files, fabrics and nodes",
     },
 }
-"""Group → verb → its line in ``softib --help``. Each verb is ``softib.cli.<verb>:command``."""
+"""Group → verb → its line in ``softib --help``. A verb is ``softib.cli.<verb>:command``, or one of
+:data:`TOGETHER`."""
+TOGETHER = {"down": "up", "shell": "run", "doctor": "itself", "compile": "itself", "completion": "itself"}
+"""Small verbs → the module that has them by their names."""
 VERBS: dict[str, str] = {verb: line for verbs in GROUPS.values() for verb, line in verbs.items()}
 SYNONYMS = {
     "start": "up",
@@ -125,8 +128,8 @@ class VerbGroup(click.Group):
         """Import the verb's module."""
         if cmd_name not in VERBS:
             return None
-        module = importlib.import_module(f"softib.cli.{cmd_name}")
-        command: click.Command = module.command
+        module = importlib.import_module(f"softib.cli.{TOGETHER.get(cmd_name, cmd_name)}")
+        command: click.Command = getattr(module, cmd_name if cmd_name in TOGETHER else "command")
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -170,7 +173,7 @@ def cli() -> None:
 def main(argv: Sequence[str] | None = None) -> None:
     """Entry point: every error is one line on stderr; a bug in softib leaves its traceback in a
     file."""
-    from softib.cli.plain_text import speak_plainly
+    from softib.cli.shared.plain_text import speak_plainly
 
     _open_closed_streams()
     _end_like_ctrl_c()
@@ -244,7 +247,7 @@ def _run(argv: Sequence[str] | None) -> int:
         print(error.format_message(), file=sys.stderr)
         return 2
     except click.ClickException as error:
-        from softib.cli.usage_errors import usage_text
+        from softib.cli.shared.usage_errors import usage_text
 
         print(f"softib: {shown(usage_text(error))}", file=sys.stderr)
         return 2

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
-from softib.cli import completing
-from softib.cli.guid_files import guid_file_options
-from softib.cli.loading import Load, routing_of, source_options, table_options
-from softib.cli.output import Steps, print_document, print_problems
-from softib.foreign_text import shown
-
-if TYPE_CHECKING:
-    from softib import Explanation
+from softib.cli.shared import completing
+from softib.cli.shared.options import Load, guid_file_options, json_option, routing_of, source_options, table_options
+from softib.cli.shared.output import Steps, print_json, print_lines, print_problems
+from softib.result import document
 
 
 @click.command()
 @click.argument("source", shell_complete=completing.sources)
 @click.argument("a", shell_complete=completing.nodes)
 @click.argument("b", shell_complete=completing.nodes)
-@click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
+@json_option
 @source_options
 @guid_file_options
 @table_options
@@ -47,24 +41,8 @@ def command(
     routing = routing_of(fabric, engine, lfts, guid_files, steps)
     found = routing.path(a, b)
     if as_json:
-        print_document("path", **found.to_json())
+        print_json(document("path", found))
     else:
         print_problems(routing.problems)
-        print_path(found)
+        print_lines(found.lines())
     return 1 if found.ended else 0
-
-
-def print_path(found: Explanation) -> None:
-    """Hops, why this path, and what would change it, on stdout."""
-    lines = [
-        f"{found.a} (LID {found.slid}) to {found.b} (LID {found.dlid}); engine {found.engine}; SL {found.sl} "
-        f"({found.sl_source})"
-    ]
-    for hop in found.hops:
-        came = "" if hop.in_port is None else f"in {hop.in_port}, "
-        lines.append(f"  {hop.node}: {came}out {hop.out_port} -> {hop.to}[{hop.to_port}], VL {hop.vl}")
-    lines += [f"  {found.ended}"] if found.ended else []
-    lines += ["why", *(f"  {r}" for r in found.reasons)] if found.reasons else []
-    lines += ["what would change it", *(f"  {c}" for c in found.changes)] if found.changes else []
-    for line in lines:
-        click.echo(shown(line))

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from softib.cli import completing
-from softib.cli.loading import Load, source_options
-from softib.cli.output import Steps, check_writable, print_document, print_json, print_notice, print_problems
+from softib.cli.shared import completing
+from softib.cli.shared.options import Load, json_option, source_options
+from softib.cli.shared.output import Steps, check_writable, print_json, print_notice, print_problems
 
 if TYPE_CHECKING:
     from softib import CablePlan
@@ -81,7 +81,7 @@ def _floor(function: Callable[..., Any]) -> Callable[..., Any]:
 )
 @click.option("--name", default="design", show_default=True, help="Name of the fabric.")
 @click.option("--save", metavar="DIR", type=click.Path(), help="Write the fabric.yaml of each design into DIR.")
-@click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
+@json_option
 @_prices
 def design(save: str | None, as_json: bool, **demand: Any) -> int:
     """Compare the designs that hold --hosts or --gpus: switches, cables, bisection, price, failures, growth.
@@ -108,7 +108,7 @@ def design(save: str | None, as_json: bool, **demand: Any) -> int:
 @click.option(
     "--adapters", type=click.IntRange(1, 64), metavar="N", help="Adapters of each; default: as those of SOURCE."
 )
-@click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
+@json_option
 @source_options
 def grow(source: str, hosts: int, adapters: int | None, as_json: bool, load: Load) -> int:
     """Show where --hosts more hosts go on SOURCE, what is bought and which cables move."""
@@ -134,7 +134,7 @@ def grow(source: str, hosts: int, adapters: int | None, as_json: bool, load: Loa
     type=click.Path(),
     help="Write FILE by its suffix: .csv (point-to-point list), .ufm, .labels, .svg (elevations), .xlsx (bill).",
 )
-@click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
+@json_option
 @_floor
 @source_options
 def cables(source: str, outputs: tuple[str, ...], as_json: bool, load: Load, **options: Any) -> int:
@@ -162,7 +162,7 @@ def cables(source: str, outputs: tuple[str, ...], as_json: bool, load: Load, **o
 )
 @click.option("--workload", metavar="W", help="A training step, as softib simulate takes it: useful GPU-hours.")
 @click.option("--scale", metavar="N,N", default="", help="Numbers of GPUs of a scaling curve, besides --gpus.")
-@click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
+@json_option
 @_floor
 @source_options
 def cost(
@@ -188,7 +188,7 @@ def cost(
 @command.command("check-quote")
 @click.argument("source", shell_complete=completing.sources)
 @click.argument("quote", shell_complete=completing.files)
-@click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
+@json_option
 @_floor
 @source_options
 def check_quote(source: str, quote: str, as_json: bool, load: Load, **options: Any) -> int:
@@ -197,16 +197,15 @@ def check_quote(source: str, quote: str, as_json: bool, load: Load, **options: A
     Exit 1 where pieces are missing or not needed.
     """
     plan = _plan(source, load, options)
-    differences, notes = plan.check_quote(quote)
+    found = plan.check_quote(quote)
     if as_json:
-        rows = [{"item": d.text, "needed": d.needed, "offered": d.offered} for d in differences]
-        print_document("plan-quote", source=source, quote=quote, differences=rows, notes=notes)
+        print_json(found.to_json())
     else:
         from softib.render.planning import print_quote
         from softib.render.terminal import console
 
-        print_quote([d.line for d in differences], notes, console())
-    return 1 if differences else 0
+        print_quote(found.to_json(), console())
+    return 1 if found.differences else 0
 
 
 def _plan(source: str, load: Load, options: dict[str, Any]) -> CablePlan:

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from softib.cli import completing
-from softib.cli.guid_files import guid_file_options
-from softib.cli.loading import Load, source_options, table_options
-from softib.cli.output import Steps, check_writable, print_json, print_notice, print_problems
+from softib.cli.shared import completing
+from softib.cli.shared.options import Load, guid_file_options, json_option, plan_option, source_options, table_options
+from softib.cli.shared.output import Steps, check_writable, print_json, print_notice, print_problems
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -20,16 +19,7 @@ if TYPE_CHECKING:
 @click.option(
     "--html", "html", metavar="F", type=click.Path(), help="Write the whole report as one self-contained HTML file."
 )
-@click.option(
-    "--plan",
-    "plans",
-    metavar="F",
-    type=click.Path(),
-    multiple=True,
-    help="Compare every cable with this plan (a cabling list, a fabric.yaml, or any fabric file). Several lists "
-    "(--plan A "
-    "--plan B) make one plan.",
-)
+@plan_option
 @click.option(
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the random traffic patterns."
 )
@@ -39,7 +29,7 @@ if TYPE_CHECKING:
     type=click.Path(),
     help="Predict this traffic matrix too: lines of source,destination,bytes, or names along both sides (CSV).",
 )
-@click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
+@json_option
 @source_options
 @guid_file_options
 @table_options

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from softib.cli import completing
-from softib.cli.guid_files import guid_file_options
-from softib.cli.loading import Load, routing_of, source_options, table_options
-from softib.cli.output import Steps, print_json, print_notice, print_problems
+from softib.cli.shared import completing
+from softib.cli.shared.options import Load, guid_file_options, json_option, routing_of, source_options, table_options
+from softib.cli.shared.output import Steps, print_json, print_notice, print_problems
 
 if TYPE_CHECKING:
     from softib import Fabric, Routing
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     type=click.Path(),
     help="Write the GUID files with which ftree takes SOURCE, where it does not without, and route with them.",
 )
-@click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
+@json_option
 @source_options
 @guid_file_options
 @table_options

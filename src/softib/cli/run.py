@@ -1,17 +1,18 @@
-"""``softib run``: a program on a node of a running fabric."""
+"""``softib run`` and ``softib shell``: a program, or an interactive shell, on a node of a running fabric."""
 
 from __future__ import annotations
 
+import os
+
 import click
 
-from softib.cli import completing
-from softib.cli.output import print_notice
+from softib.cli.shared import completing
+from softib.cli.shared.options import fabric_option
+from softib.cli.shared.output import print_notice
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
-@click.option(
-    "--fabric", metavar="N", shell_complete=completing.fabrics, help="The running fabric (default: the only one)."
-)
+@fabric_option
 @click.option(
     "--node",
     metavar="NODE[,NODE...]",
@@ -102,4 +103,31 @@ def command(
     how = softib.Attachment(stock_preload, not no_tuning, exclusive, ns, every_s, more, record)
     return softib.RunningFabric(fabric).call(
         program, node=node, port=port, how=how, notice=print_notice, become=click.get_current_context().obj
+    )
+
+
+@click.command()
+@fabric_option
+@click.option(
+    "--node",
+    metavar="NODE",
+    shell_complete=completing.nodes,
+    help="Name or GUID of the node (default: the first host with a cable).",
+)
+@click.option(
+    "--no-tuning", is_flag=True, help="Do not set UCX_TLS, OMPI_MCA_pml ... that make libraries use the HCAs."
+)
+@click.option("--stock-preload", is_flag=True, help="Use libumad2sim.so of ibsim-utils instead of our own library.")
+@click.option(
+    "--port", type=click.IntRange(0, 254), metavar="P", help="Port of the node (default: its first cabled one)."
+)
+def shell(fabric: str | None, node: str | None, port: int | None, stock_preload: bool, no_tuning: bool) -> int:
+    """A shell ($SHELL) in which every program over libibumad sits on NODE; $SOFTIB_PLACE says
+    where."""
+    import softib
+
+    how = softib.Attachment(stock=stock_preload, tune=not no_tuning)
+    program = os.environ.get("SHELL") or "/bin/sh"
+    return softib.RunningFabric(fabric).call(
+        (program,), node=node, port=port, how=how, notice=print_notice, become=click.get_current_context().obj
     )

@@ -7,8 +7,8 @@ import os
 
 import click
 
-from softib.cli import completing
-from softib.cli.output import Steps, print_line, print_notice
+from softib.cli.shared import completing
+from softib.cli.shared.output import Listening, Steps, print_line, print_notice
 from softib.errors import InputError
 from softib.input_files import read_text
 
@@ -102,6 +102,6 @@ class _Ready:
 
     def __call__(self, address: str) -> None:
         if self.as_json:
-            print_line("listening", verb="serve", source=self.source, url=address, pid=os.getpid())
+            print_line(Listening("serve", self.source, address, os.getpid()))
         else:
             click.echo(f"softib: serving {self.source} at {address}", err=True)

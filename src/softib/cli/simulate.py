@@ -7,10 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from softib.cli import completing
-from softib.cli.loading import Load, source_options, table_options
-from softib.cli.output import SHOW_S, Steps, check_writable, print_json, print_notice, print_problems, show_line
-from softib.cli.sweep import swept
+from softib.cli.shared import completing
+from softib.cli.shared.options import Load, json_option, seed_option, source_options, table_options
+from softib.cli.shared.output import (
+    SHOW_S,
+    Steps,
+    check_writable,
+    given_options,
+    print_json,
+    print_notice,
+    print_problems,
+    show_line,
+)
+from softib.plural import counted, plural
 
 if TYPE_CHECKING:
     import softib
@@ -33,7 +42,7 @@ SMS = ("internal", "off")
     ),
 )
 @table_options
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of random draws.")
+@seed_option
 @click.option(
     "--what-if",
     "what_if",
@@ -82,6 +91,11 @@ SMS = ("internal", "off")
     default="infiniband",
     show_default=True,
     help="The same cables as Ethernet: roce or tcp, with options as in roce,pfc=off,gbps=100 (--layer packet).",
+)
+@click.option(
+    "--hosts",
+    metavar="COSTS",
+    help="What messages cost the hosts, such as pcie=gen4x16,program_ns=860 (default: by adapter generation).",
 )
 @click.option(
     "--fault",
@@ -144,7 +158,7 @@ SMS = ("internal", "off")
     type=click.Path(),
     help="Write a self-contained page: loads over time, latencies, causes.",
 )
-@click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
+@json_option
 @source_options
 def command(source: str, workload: str, load: Load, **given: Any) -> int:
     """Run WORKLOAD on SOURCE in virtual time.
@@ -176,6 +190,7 @@ def command(source: str, workload: str, load: Load, **given: Any) -> int:
         counters=given["counters"],
         progress=Progress(),
         queue_pairs={key: given[key] for key in OF_QUEUE_PAIRS if given[key] is not None},
+        hosts=_costs(given["hosts"]),
     )
     found = softib.simulate(
         fabric,
@@ -201,6 +216,15 @@ def command(source: str, workload: str, load: Load, **given: Any) -> int:
         for place in given["counters"]:
             click.echo(f"\n# Port counters: {place}\n{found.perfquery(place)}")
     return 0 if found.good else 1
+
+
+def _costs(text: str | None) -> dict[str, str]:
+    """``pcie=gen4x16,program_ns=860`` as keys and values."""
+    pieces = [piece.partition("=") for piece in (text or "").split(",") if piece.strip()]
+    for key, equals, _ in pieces:
+        if not equals:
+            raise click.UsageError(f"--hosts {text}: {key.strip()!r} has no value; use for example program_ns=860")
+    return {key.strip(): value.strip() for key, _, value in pieces}
 
 
 OF_QUEUE_PAIRS = ("timeout", "retry_cnt", "min_rnr_timer", "rnr_retry")
@@ -249,3 +273,60 @@ class Progress:
         left = (now - self.began) * (of - done) / max(done, 1)
         rest = f", {left:.0f} s left" if done < of else ""
         show_line(f"{done / max(of, 1):.0%} of {of:,}, virtual time {now_ps / 1e6:,.1f} us{rest}" if done < of else "")
+
+
+OF_A_SWEEP = {"sweep", "workers", "dask", "parquet", "json", "layer", "engine", "ibnl", "node_name_map"}
+
+
+def swept(source: str, workload: str, load: Load, given: dict[str, Any]) -> int:
+    """Run the sweep that the options of ``softib simulate`` ask for; the exit code."""
+    import softib
+
+    if not given["sweep"]:
+        raise click.UsageError("--workers and --dask are of a sweep; add --sweep grid.yaml")
+    for name in given_options():
+        if name not in OF_A_SWEEP:
+            raise click.UsageError(
+                f"--{name.replace('_', '-')} is of one run, not of a sweep; what changes stands in {given['sweep']}"
+            )
+    fabric = load(source, Steps())
+    found = softib.sweep(
+        fabric,
+        workload,
+        given["sweep"],
+        layer=given["layer"],
+        engine=given["engine"],
+        out=given["parquet"],
+        workers=given["workers"],
+        dask=given["dask"],
+        progress=Rows(),
+    )
+    if given["parquet"]:
+        print_notice(f"{counted(len(found.rows()), 'run')} written to {given['parquet']}")
+    if given["as_json"]:
+        print_json(found.to_json())
+    else:
+        print_problems(fabric.problems)
+        found.print()
+    return 0 if found.good else 1
+
+
+class Rows:
+    """A line on a terminal: runs that are there, and how long the rest takes at this pace; rows of
+    an earlier call count for nothing."""
+
+    def __init__(self) -> None:
+        self.began = self.shown = time.monotonic()
+        self.before: int | None = None
+
+    def __call__(self, done: int, of: int) -> None:
+        now = time.monotonic()
+        if self.before is None:
+            self.before, self.began = done, now
+            if done:
+                print_notice(f"{done:,} of {counted(of, 'run')} {plural(of, 'is', 'are')} there from before")
+        if done < of and now - self.shown < SHOW_S:
+            return
+        self.shown, new = now, done - self.before
+        left = f", {(now - self.began) * (of - done) / new:.0f} s left" if new else ""
+        show_line(f"{done:,} of {counted(of, 'run')}{left}" if done < of else "")

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from softib.cli.manager_options import given_settings, manager_options
-from softib.cli.output import Compiling, print_json, print_notice, show_line
+from softib.cli.shared.options import given_settings, manager_options
+from softib.cli.shared.output import Compiling, print_json, print_notice, show_line
 from softib.foreign_text import shown
 from softib.plural import counted
 

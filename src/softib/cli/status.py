@@ -6,16 +6,18 @@ from typing import Any
 
 import click
 
-from softib.cli import completing
-from softib.cli.output import print_document
+from softib.cli.shared import completing
+from softib.cli.shared.options import json_option
+from softib.cli.shared.output import print_json
 from softib.foreign_text import shown
 from softib.plural import counted
+from softib.result import document
 
 
 @click.command()
 @click.argument("name", required=False, shell_complete=completing.fabrics)
 @click.option("--prune", is_flag=True, help="Free the memory that killed daemons left, then show the fabrics.")
-@click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
+@json_option
 def command(name: str | None, prune: bool, as_json: bool) -> int:
     """Show the running fabric NAME, or all of them."""
     import softib
@@ -27,7 +29,7 @@ def command(name: str | None, prune: bool, as_json: bool) -> int:
     fabrics = softib.running_fabrics() if name is None else [softib.RunningFabric(name)]
     statuses = [fabric.status() for fabric in fabrics]
     if as_json:
-        print_document("status", fabrics=statuses)
+        print_json(document("status", fabrics=statuses))
         return 0
     if not statuses:
         click.echo("softib: no fabric is running; start one with 'softib up SOURCE'", err=True)

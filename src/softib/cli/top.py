@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from softib.cli import completing
-from softib.cli.output import Compiling, print_json
+from softib.cli.shared import completing
+from softib.cli.shared.output import Compiling, print_json
 from softib.errors import PeerError
 
 if TYPE_CHECKING:

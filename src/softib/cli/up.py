@@ -1,22 +1,32 @@
-"""``softib up``: start a fabric and keep it running."""
+"""``softib up`` and ``softib down``: start a fabric and keep it running, and stop it."""
 
 from __future__ import annotations
 
 import sys
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from softib.cli import completing
-from softib.cli.loading import Load, source_options
-from softib.cli.manager_options import given_settings, manager_options
-from softib.cli.output import Compiling, given_options, print_line, print_notice, print_problems, show_line
+from softib.cli.shared import completing
+from softib.cli.shared.options import Load, given_settings, json_option, manager_options, source_options
+from softib.cli.shared.output import (
+    Compiling,
+    given_options,
+    print_json,
+    print_line,
+    print_notice,
+    print_problems,
+    show_line,
+)
+from softib.errors import SoftibError
 from softib.foreign_text import shown
 from softib.plural import counted
+from softib.result import Result, document
 
 if TYPE_CHECKING:
-    from softib import Server, Starter
+    from softib import RunningFabric, Server, Starter
 
 LINE_S = 0.5
 """How often the status line changes."""
@@ -90,7 +100,7 @@ def command(
         given = given_options("detach", "name", "json")
         started = softib.up(source, name=name, notice=print_notice, progress=show_line, **given)
         if as_json:
-            print_line("status", fabrics=[started.status()])
+            print_line(document("status", fabrics=[started.status()]))
         return 0
     starter = softib.Starter()
     softib.on_compiling(Compiling(starter.announce if starter.detached else None))
@@ -149,7 +159,7 @@ class Line:
                 print_notice(fault)
             click.echo(f"softib: {shown(text)}", err=True)
             if self.as_json:
-                print_line("status", fabrics=[server.status()])
+                print_line(document("status", fabrics=[server.status()]))
             self.starter.ready()
         now = time.monotonic()
         if self.live and now >= self.next_s:
@@ -168,3 +178,58 @@ class Line:
         return f"{status['name']}: {up} · {doing} · {counted(len(status['clients']), 'client')} · {rate:.0f} MADs/s"[
             :79
         ]
+
+
+@dataclass
+class NotStopped(Result):
+    """A fabric that could not be stopped."""
+
+    name: str
+    problem: str
+    """Why."""
+
+
+@dataclass
+class Down(Result):
+    """Running fabrics that were stopped."""
+
+    document = "down"
+
+    stopped: list[str]
+    failed: list[NotStopped]
+
+
+@click.command("down")
+@click.argument("name", required=False, shell_complete=completing.fabrics)
+@click.option("--all", "every", is_flag=True, help="Stop every running fabric of this user.")
+@json_option
+def down(name: str | None, every: bool, as_json: bool) -> int:
+    """Stop the running fabric NAME (without NAME: the only one). Programs on it see their next send
+    fail."""
+    import softib
+
+    if every and name is not None:
+        raise click.UsageError(f"down --all stops every fabric; leave out {name!r}, or --all")
+    fabrics = softib.running_fabrics() if every else [softib.RunningFabric(name)]
+    if not fabrics:
+        print_notice("no fabric is running")
+    failed = {fabric.name: problem for fabric in fabrics if (problem := _stopped(fabric)) is not None}
+    if as_json:
+        stopped = [fabric.name for fabric in fabrics if fabric.name not in failed]
+        print_json(Down(stopped, [NotStopped(name, str(problem)) for name, problem in failed.items()]).to_json())
+    for problem in list(failed.values())[:-1]:
+        print_notice(str(problem))
+    if failed:
+        raise list(failed.values())[-1]
+    return 0
+
+
+def _stopped(fabric: RunningFabric) -> SoftibError | None:
+    """Stop one fabric and wait until it is down; returns what went wrong. The others of ``--all``
+    stop nevertheless."""
+    try:
+        fabric.down()
+    except SoftibError as problem:
+        return problem
+    print_notice(f"{fabric.name} is down")
+    return None

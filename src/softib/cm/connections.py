@@ -1,32 +1,126 @@
-"""What every handler works on: the endpoints by their IDs, the MADs that go out, and the timers."""
+"""The state that every handler works on: endpoints by their IDs, outgoing MADs, and timers. Time is
+an argument."""
 
 from __future__ import annotations
 
+import heapq
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from enum import IntEnum, auto
 from typing import Any, NamedTuple
 
-from softib.cm.endpoint import Endpoint, Event, QpType
-from softib.cm.path import Path
-from softib.cm.timers import TIMING, Timer, Timers, Timing
+from softib.cm.endpoint import Endpoint, Event, Path, QpType
 from softib.iba.mad_codec import Head
 
-__all__ = ["Connections", "HeldDreq", "Message", "OutgoingMad", "Unread", "nothing_unread"]
+__all__ = [
+    "MS_PS",
+    "TIMING",
+    "Connections",
+    "HeldDreq",
+    "Message",
+    "OutgoingMad",
+    "Timer",
+    "Timers",
+    "Timing",
+    "Unread",
+    "code_ms",
+    "nothing_unread",
+]
+
+
+MS_PS = 1_000_000_000
+
+
+def code_ms(code: int) -> int:
+    """4.096 us * 2^``code``, as Linux rounds it."""
+    return 1 << max(code - 8, 0)
+
+
+@dataclass(frozen=True)
+class Timing:
+    """``response``: how long an answer may take, 4.096 us * 2^n; ``retries``: how often a message
+    is sent again (CMA_CM_RESPONSE_TIMEOUT and CMA_MAX_CM_RETRIES of Linux,
+    drivers/infiniband/core/cma.c); ``service_timeout``: what an MRA asks for (CMA_CM_MRA_SETTING);
+    ``early_ms``: how long a request waits for a listener at most; ``unread_ms``: how long a DREQ
+    waits at most until its receiver's program has taken the completions that were there before it.
+    """
+
+    response: int = 20
+    retries: int = 15
+    service_timeout: int = 24
+    early_ms: int = 250
+    unread_ms: int = 100
+
+    @property
+    def response_ms(self) -> int:
+        """``response`` as Linux counts it, in ms."""
+        return code_ms(self.response)
+
+    def hold_ms(self, response: int) -> int:
+        """Return for how long to hold a request whose sender waits ``response`` (a code) for an
+        answer."""
+        return min(self.early_ms, code_ms(response) // 2)
+
+
+TIMING = Timing()
+
+
+class Timer(IntEnum):
+    """The two timers that an endpoint may have at once."""
+
+    RESPONSE = auto()  # of an answer, of TimeWait, of a held request
+    DREQ_CHECK = auto()  # of a DREQ that is held back until the program has taken its completions
+
+
+class Timers:
+    """Running timers, the first that ends in front. A timer that is started again or stopped leaves
+    a dead entry."""
+
+    def __init__(self) -> None:
+        self.now_ps = 0
+        self._heap: list[tuple[int, int, Endpoint, Timer]] = []
+        self._running: dict[tuple[Endpoint, Timer], int] = {}
+        self._serial = 0
+
+    def start(self, e: Endpoint, ms: int, timer: Timer = Timer.RESPONSE) -> None:
+        """(Re)start ``timer`` of ``e``."""
+        self._serial += 1
+        self._running[e, timer] = self._serial
+        heapq.heappush(self._heap, (self.now_ps + ms * MS_PS, self._serial, e, timer))
+
+    def stop(self, e: Endpoint, timer: Timer = Timer.RESPONSE) -> None:
+        """Nothing happens where it does not run."""
+        self._running.pop((e, timer), None)
+
+    def deadline_ps(self) -> int | None:
+        """Return when the first timer ends, None without one."""
+        while self._heap and self._running.get(self._heap[0][2:]) != self._heap[0][1]:
+            heapq.heappop(self._heap)
+        return self._heap[0][0] if self._heap else None
+
+    def pop(self) -> tuple[Endpoint, Timer] | None:
+        """A timer whose end is not later than ``now_ps``."""
+        due = self.deadline_ps()
+        if due is None or due > self.now_ps:
+            return None
+        _, _, e, timer = heapq.heappop(self._heap)
+        del self._running[e, timer]
+        return e, timer
+
 
 Unread = Callable[[int], "Callable[[], bool] | None"]
-"""Of a QPN: a function that tells whether the completions that its queues hold now are still there;
-None when they hold none."""
+"""Maps a QPN to a function that reports whether the completions that its queues hold now are still
+there; None when they hold none."""
 
 
 def nothing_unread(qpn: int) -> Callable[[], bool] | None:
-    """Where there is no data path."""
+    """For ports without a data path."""
     return None
 
 
 class OutgoingMad(NamedTuple):
-    """A MAD that leaves ``port`` for ``dlid``. ``pkey`` 0: whichever stands first in the port's
-    table."""
+    """A MAD that leaves ``port`` for ``dlid``. ``pkey`` 0: the first one of the port's table."""
 
     port: int
     dlid: int
@@ -51,8 +145,8 @@ class Message(NamedTuple):
 
 
 class HeldDreq(NamedTuple):
-    """A DREQ that waits: ``unread`` tells whether the program still has completions to take, until
-    ``until_ps``."""
+    """A DREQ that waits: ``unread`` returns whether the program still has completions to take,
+    until ``until_ps``."""
 
     unread: Callable[[], bool]
     until_ps: int
@@ -62,8 +156,8 @@ class HeldDreq(NamedTuple):
 class Connections:
     """``find_listener(port, service_id)`` finds the id that listens; ``new_child(listener)`` makes
     the id of a request; ``report(endpoint, event, status, fields)`` reports an event;
-    ``node_guid(port)`` is a port's NodeGUID; ``unread(qpn)`` tells whether completions wait for the
-    program of a queue pair."""
+    ``node_guid(port)`` is a port's NodeGUID; ``unread(qpn)`` returns whether completions wait for
+    the program of a queue pair."""
 
     find_listener: Callable[[int, int], Endpoint | None]
     new_child: Callable[[Endpoint], Endpoint]
@@ -78,7 +172,7 @@ class Connections:
     by_peer: dict[tuple[int, int], Endpoint] = field(default_factory=dict)
     """By :attr:`Endpoint.peer_guid` and the peer's comm ID (of SIDR: its request ID)."""
     early: dict[Endpoint, Message] = field(default_factory=dict)
-    """Requests that wait for a listener (:mod:`softib.cm.early_requests`)."""
+    """Requests that wait for a listener (:mod:`softib.cm.connect`)."""
     held_dreqs: dict[Endpoint, HeldDreq] = field(default_factory=dict)
     """DREQs that wait for the program (:mod:`softib.cm.release`)."""
     _last_id: int = 0
@@ -126,14 +220,16 @@ class Connections:
 
 
 def answered(e: Endpoint) -> None:
-    """The program has answered the request ``e``: it no longer counts for its listener's backlog."""
+    """The program has answered the request ``e``: it no longer counts for its listener's
+    backlog."""
     if e.listener is not None:
         e.listener.waiting -= 1
         e.listener = None
 
 
 def stray(m: Message) -> Endpoint:
-    """An endpoint that stands for the sender of ``m``, which no connection and no listener knows."""
+    """An endpoint that stands for the sender of ``m``, which no connection and no listener
+    knows."""
     req = m.fields
     if "primary_local_lid" in req:
         return Endpoint(

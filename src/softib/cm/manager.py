@@ -12,10 +12,9 @@ from collections import deque
 from collections.abc import Callable
 
 from softib.cm.connect import Request
-from softib.cm.connections import Connections, Message, OutgoingMad, stray
+from softib.cm.connections import Connections, Message, OutgoingMad, Timer, stray
 from softib.cm.endpoint import Endpoint, Param
-from softib.cm.reject import Rejection
-from softib.cm.timers import Timer
+from softib.cm.release import Rejection
 from softib.cm.transitions import Input, fire
 from softib.iba.cm import CmAttr, RejectReason
 from softib.iba.mad_codec import parse_cm
@@ -28,13 +27,13 @@ def _by_comm_id(cm: Connections, m: Message) -> Endpoint | None:
 
 
 def _of_req(cm: Connections, m: Message) -> Endpoint | None:
-    known = cm.by_peer.get((m.fields["local_ca_guid"], m.fields["local_comm_id"]))
-    return known or cm.find_listener(m.port, m.service_id)
+    e = cm.by_peer.get((m.fields["local_ca_guid"], m.fields["local_comm_id"]))
+    return e or cm.find_listener(m.port, m.service_id)
 
 
 def _of_sidr_req(cm: Connections, m: Message) -> Endpoint | None:
-    known = cm.by_peer.get((-m.slid, m.fields["request_id"]))
-    return known or cm.find_listener(m.port, m.service_id)
+    e = cm.by_peer.get((-m.slid, m.fields["request_id"]))
+    return e or cm.find_listener(m.port, m.service_id)
 
 
 def _of_rej(cm: Connections, m: Message) -> Endpoint | None:
@@ -74,11 +73,8 @@ class CommunicationManager:
 
     def __init__(self, connections: Connections):
         self.connections = connections
-
-    @property
-    def outbox(self) -> deque[OutgoingMad]:
+        self.outbox: deque[OutgoingMad] = connections.outbox
         """MADs to send, the first in front."""
-        return self.connections.outbox
 
     # -- what programs do --
 
@@ -127,11 +123,11 @@ class CommunicationManager:
         self.connections.timers.now_ps = now_ps
 
     def deadline_ps(self) -> int | None:
-        """When :meth:`tick` has something to do; None: no timer runs."""
+        """Return when :meth:`tick` has something to do; None: no timer runs."""
         return self.connections.timers.deadline_ps()
 
     def tick(self, now_ps: int) -> None:
-        """What was not answered is sent again, or given up."""
+        """Send unanswered messages again, or give them up."""
         cm = self.connections
         cm.timers.now_ps = now_ps
         while (due := cm.timers.pop()) is not None:
@@ -151,6 +147,6 @@ class CommunicationManager:
             self._dispatch(Message(port, slid, *parsed))
 
     def _dispatch(self, m: Message) -> None:
-        what, find = RECEIVERS[CmAttr(m.head.attr)]
+        trigger, find = RECEIVERS[CmAttr(m.head.attr)]
         e = find(self.connections, m)
-        fire(self.connections, stray(m) if e is None else e, what, m)
+        fire(self.connections, stray(m) if e is None else e, trigger, m)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Any
 
-from softib.cm.endpoint import Endpoint, Event, Param, QpType
-from softib.cm.path import CA_ACK_DELAY, ack_timeout
-from softib.cm.timers import Timing
+from softib.cm.connections import Timing
+from softib.cm.endpoint import CA_ACK_DELAY, Endpoint, Event, Param, QpType, ack_timeout
 from softib.iba.cm import RejectReason, Transport
 
 __all__ = ["Received", "event_fields", "qp_types_of", "rej_fields", "rep_fields", "req_fields"]
@@ -111,7 +110,7 @@ def qp_types_of(req: dict[str, Any]) -> tuple[int, ...]:
 
 
 def event_fields(event: Event, message: dict[str, Any], head: int) -> dict[str, Any]:
-    """What an event carries of a message with the fields ``message``; ``head`` bytes of its private
+    """Return the fields of an event from those of its ``message``; ``head`` bytes of its private
     data are the CMA's.
 
     Resources swap: what the peer serves, this side may have outstanding.

@@ -1,45 +1,112 @@
-"""Release of connections (IBA 12.9.9): DREQ, DREP and the time for which packets of a dead
-connection may still travel.
+"""The end of a connection or of an attempt: REJ (IBA 12.6.7: refusals, withdrawn requests, attempts
+that are given up), DREQ and DREP (IBA 12.9.9), and the time for which packets of a dead connection
+may still travel.
 
 A DREQ stays behind the data that was sent before it: as long as the program that it is for has
-completions of the connection to take, it waits (:mod:`softib.live.rdma_cm.unread_completions`), at
+completions of the connection to take, it waits (:mod:`softib.live.verbs.shared_heap`), at
 most ``Timing.unread_ms``.
 """
 
 from __future__ import annotations
 
 import errno
+from typing import NamedTuple
 
-from softib.cm.connections import Connections, HeldDreq, Message
-from softib.cm.endpoint import Endpoint, Event
-from softib.cm.path import ack_timeout
-from softib.cm.timers import MS_PS, Timer, code_ms
-from softib.iba.cm import CmAttr
+from softib.cm.connections import MS_PS, Connections, HeldDreq, Message, Timer, code_ms, stray
+from softib.cm.endpoint import Endpoint, Event, ack_timeout
+from softib.cm.messages import Received, rej_fields
+from softib.iba.cm import CmAttr, RejectReason
 from softib.iba.mad_codec import cm_mad
 
 __all__ = [
+    "Rejection",
     "answer_dreq",
     "answer_stray_dreq",
     "dreq_is_held",
     "dreq_must_wait",
+    "enter_timewait",
+    "give_up",
     "has_unread",
     "hold_dreq",
+    "refuse_service_id",
+    "refuse_transport",
+    "reject_rep",
+    "reject_req",
     "release_unanswered",
-    "resend_drep",
     "schedule_check",
+    "send_drep",
     "send_dreq",
-    "send_last_drep",
     "send_last_dreq",
-    "take_crossed_drep",
     "take_drep",
     "take_dreq",
     "take_held_dreq",
     "take_held_dreq_at_end",
+    "take_rej",
     "timewait_over",
+    "withdraw_rep",
+    "withdraw_req",
 ]
 
+
+class Rejection(NamedTuple):
+    """The reason and private data of a program's REJ; by default those that the kernel sends for a
+    program that destroys its id or dies."""
+
+    reason: int = RejectReason.CONSUMER_DEFINED
+    private_data: bytes = b""
+
+
+def _send_rej(cm: Connections, e: Endpoint, rejected: Received, rejection: Rejection) -> None:
+    fields = rej_fields(e, rejected, rejection.reason, rejection.private_data, cm.node_guid(e.port))
+    cm.post(e, cm_mad(CmAttr.REJ, e.comm_id, **fields))
+
+
+def reject_req(cm: Connections, e: Endpoint, rejection: Rejection | None) -> None:
+    """The program refuses a request, or its id is destroyed."""
+    _send_rej(cm, e, Received.REQ, rejection or Rejection())
+
+
+def reject_rep(cm: Connections, e: Endpoint, rejection: Rejection | None) -> None:
+    """The program refuses the answer to its request, or its id is destroyed."""
+    _send_rej(cm, e, Received.REP, rejection or Rejection())
+
+
+def withdraw_rep(cm: Connections, e: Endpoint, rejection: Rejection | None) -> None:
+    """The program takes back what it sent, before the peer answered."""
+    _send_rej(cm, e, Received.NONE, rejection or Rejection())
+
+
+def withdraw_req(cm: Connections, e: Endpoint, rejection: Rejection | None) -> None:
+    """As :func:`withdraw_rep`; where the id is destroyed, with the reason "timeout" and the
+    NodeGUID: the peer has not sent its comm ID yet."""
+    _send_rej(cm, e, Received.NONE, rejection or Rejection(RejectReason.TIMEOUT))
+
+
+def give_up(cm: Connections, e: Endpoint, _: object) -> None:
+    """No answer after all retries (IBA 12.9.8: REJ, reason "timeout")."""
+    _send_rej(cm, e, Received.NONE, Rejection(RejectReason.TIMEOUT))
+    cm.report(e, Event.UNREACHABLE, -errno.ETIMEDOUT, {})
+
+
+def refuse_service_id(cm: Connections, e: Endpoint, m: Message) -> None:
+    """No listener."""
+    _send_rej(cm, stray(m), Received.REQ, Rejection(RejectReason.INVALID_SERVICE_ID))
+
+
+def refuse_transport(cm: Connections, listener: Endpoint, m: Message) -> None:
+    """Another type of QP listens."""
+    _send_rej(cm, stray(m), Received.REQ, Rejection(RejectReason.INVALID_TRANSPORT))
+
+
+def take_rej(cm: Connections, e: Endpoint, m: Message) -> None:
+    """The peer refused, withdrew or gave up. A request that its program has not accepted ends
+    silently."""
+    if e.events_enabled:
+        cm.report(e, Event.REJECTED, m.fields["reason"], m.fields)
+
+
 CHECK_MS = 1
-"""How often it is checked whether the program has taken its completions."""
+"""Interval of the checks whether the program has taken its completions."""
 
 
 def _dreq(e: Endpoint) -> bytes:
@@ -47,11 +114,8 @@ def _dreq(e: Endpoint) -> bytes:
     return cm_mad(CmAttr.DREQ, e.comm_id, **ids, remote_qpn=e.peer_qpn)
 
 
-def _drep(e: Endpoint) -> bytes:
-    return cm_mad(CmAttr.DREP, e.comm_id, local_comm_id=e.comm_id, remote_comm_id=e.peer_comm_id)
-
-
-def _enter_timewait(cm: Connections, e: Endpoint) -> None:
+def enter_timewait(cm: Connections, e: Endpoint, _: object) -> None:
+    """Wait until no packet of the connection can travel any more."""
     assert e.path is not None
     e.retries_left = 0
     cm.timers.start(e, code_ms(ack_timeout(e.path.life_time)))
@@ -67,8 +131,8 @@ def send_dreq(cm: Connections, e: Endpoint, _: None) -> None:
 
 def answer_dreq(cm: Connections, e: Endpoint, _: None) -> None:
     """The program answers the peer that ended the connection."""
-    cm.post(e, _drep(e))
-    _enter_timewait(cm, e)
+    send_drep(cm, e, None)
+    enter_timewait(cm, e, None)
 
 
 def take_held_dreq_at_end(cm: Connections, e: Endpoint, _: None) -> None:
@@ -81,11 +145,6 @@ def take_held_dreq_at_end(cm: Connections, e: Endpoint, _: None) -> None:
 def send_last_dreq(cm: Connections, e: Endpoint, _: None) -> None:
     """The id is destroyed: the peer hears it once."""
     cm.post(e, _dreq(e))
-
-
-def send_last_drep(cm: Connections, e: Endpoint, _: None) -> None:
-    """The id is destroyed, and the peer has ended the connection."""
-    cm.post(e, _drep(e))
 
 
 # -- a DREQ --
@@ -132,9 +191,10 @@ def take_held_dreq(cm: Connections, e: Endpoint, _: None) -> None:
     take_dreq(cm, e, None)
 
 
-def resend_drep(cm: Connections, e: Endpoint, m: Message) -> None:
-    """The peer repeats its DREQ: the DREP was lost."""
-    cm.post(e, _drep(e))
+def send_drep(cm: Connections, e: Endpoint, _: object) -> None:
+    """The peer repeats its DREQ because the DREP was lost, or the id of an ended connection is
+    destroyed."""
+    cm.post(e, cm_mad(CmAttr.DREP, e.comm_id, local_comm_id=e.comm_id, remote_comm_id=e.peer_comm_id))
 
 
 def answer_stray_dreq(cm: Connections, e: Endpoint, m: Message) -> None:
@@ -148,18 +208,13 @@ def answer_stray_dreq(cm: Connections, e: Endpoint, m: Message) -> None:
 
 def take_drep(cm: Connections, e: Endpoint, m: Message) -> None:
     """The peer has answered."""
-    _enter_timewait(cm, e)
+    enter_timewait(cm, e, None)
     cm.report(e, Event.DISCONNECTED, 0, {})
-
-
-def take_crossed_drep(cm: Connections, e: Endpoint, m: Message) -> None:
-    """Both sides ended the connection, and the program knows that already."""
-    _enter_timewait(cm, e)
 
 
 def release_unanswered(cm: Connections, e: Endpoint, _: object) -> None:
     """No DREP after all retries."""
-    _enter_timewait(cm, e)
+    enter_timewait(cm, e, None)
     cm.report(e, Event.DISCONNECTED, -errno.ETIMEDOUT, {})
 
 

@@ -7,9 +7,8 @@ import errno
 
 from softib.cm.connect import Request
 from softib.cm.connections import Connections, Message, answered
-from softib.cm.endpoint import Endpoint, Event, Param
-from softib.cm.port_space import qkey_of
-from softib.cm.reject import Rejection
+from softib.cm.endpoint import Endpoint, Event, Param, qkey_of
+from softib.cm.release import Rejection
 from softib.iba.cm import CmAttr, SidrStatus
 from softib.iba.mad_codec import cm_mad
 
@@ -82,7 +81,7 @@ def resend_sidr_rep(cm: Connections, e: Endpoint, m: Message) -> None:
 
 
 def refuse_unserved(cm: Connections, e: Endpoint, m: Message) -> None:
-    """Nobody serves the ID."""
+    """The ID is not served."""
     fields = {"request_id": m.fields["request_id"], "service_id": m.service_id}
     mad = cm_mad(CmAttr.SIDR_REP, m.head.tid, status=SidrStatus.INVALID_SERVICE_ID, **fields)
     cm.post_pathless(m.port, m.slid, mad)

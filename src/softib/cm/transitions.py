@@ -2,7 +2,7 @@
 
 A row: in this state, on this input, where its guard holds, the action runs and the endpoint is in
 the next state. Of rows with the same state and input the first whose guard holds counts. What no
-row names changes nothing and is answered by nobody: a program's command in the wrong state, and a
+row names changes nothing and gets no answer: a program's command in the wrong state, and a
 message that is not expected there, which IBA 12.9.8 drops (LAP and APR always: there are no
 alternate paths here).
 
@@ -17,7 +17,7 @@ from collections.abc import Callable
 from enum import IntEnum, auto
 from typing import Any, NamedTuple
 
-from softib.cm import accept, connect, early_requests, reject, release, retransmission, sidr
+from softib.cm import connect, release, sidr
 from softib.cm.connections import Connections
 from softib.cm.endpoint import Endpoint, State
 
@@ -25,7 +25,7 @@ __all__ = ["ROWS", "TRANSITIONS", "Input", "Transition", "fire"]
 
 
 class Input(IntEnum):
-    """What can happen to an endpoint: a message, a command of its program, the end of a time."""
+    """Events of an endpoint: a message, a command of its program, the end of a time."""
 
     REQ = auto()
     MRA = auto()
@@ -73,70 +73,70 @@ def nothing(cm: Connections, e: Endpoint, _: object) -> None:
 
 
 S, I = State, Input  # noqa: E741
-DATA_FIRST, EARLY = "softib.cm.release", "softib.cm.early_requests"
-"""Where this CM does otherwise than Linux, and why."""
+DATA_FIRST, EARLY = "softib.cm.release", "softib.cm.connect"
+"""Modules with the reasons for which softib's CM differs from Linux."""
 ROWS: tuple[Transition, ...] = tuple(
     Transition(state, what, action, then, when, rule)  # type: ignore[arg-type]
     for state, what, when, action, then, rule in (
         # what listens
         (S.IDLE, I.LISTEN, None, nothing, S.LISTEN, "IBA 12.9.7"),
-        (S.LISTEN, I.REQ, accept.other_transport, reject.refuse_transport, S.LISTEN, "IBA 12.6.7.2, reason 9"),
-        (S.LISTEN, I.REQ, accept.backlog_is_full, nothing, S.LISTEN, "cma.c: the peer repeats its REQ"),
-        (S.LISTEN, I.REQ, None, accept.spawn_child, S.LISTEN, "IBA 12.9.7"),
+        (S.LISTEN, I.REQ, connect.other_transport, release.refuse_transport, S.LISTEN, "IBA 12.6.7.2, reason 9"),
+        (S.LISTEN, I.REQ, connect.backlog_is_full, nothing, S.LISTEN, "cma.c: the peer repeats its REQ"),
+        (S.LISTEN, I.REQ, None, connect.spawn_child, S.LISTEN, "IBA 12.9.7"),
         (S.LISTEN, I.SIDR_REQ, sidr.listener_connects, sidr.refuse_unserved, S.LISTEN, "IBA 12.11.2, status 1"),
-        (S.LISTEN, I.SIDR_REQ, accept.backlog_is_full, nothing, S.LISTEN, "cma.c: the peer repeats its SIDR_REQ"),
-        (S.LISTEN, I.SIDR_REQ, None, accept.spawn_child, S.LISTEN, "IBA 12.11"),
+        (S.LISTEN, I.SIDR_REQ, connect.backlog_is_full, nothing, S.LISTEN, "cma.c: the peer repeats its SIDR_REQ"),
+        (S.LISTEN, I.SIDR_REQ, None, connect.spawn_child, S.LISTEN, "IBA 12.11"),
         # a first message
-        (S.IDLE, I.REQ, accept.is_child, accept.take_req, S.REQ_RCVD, "IBA 12.9.7"),
-        (S.IDLE, I.REQ, early_requests.may_wait, early_requests.hold_request, S.HELD, EARLY),
-        (S.IDLE, I.REQ, None, reject.refuse_service_id, S.IDLE, "IBA 12.6.7.2, reason 8"),
-        (S.IDLE, I.SIDR_REQ, accept.is_child, sidr.take_sidr_req, S.SIDR_REQ_RCVD, "IBA 12.11"),
-        (S.IDLE, I.SIDR_REQ, early_requests.may_wait, early_requests.hold_request, S.HELD, EARLY),
+        (S.IDLE, I.REQ, connect.is_child, connect.take_req, S.REQ_RCVD, "IBA 12.9.7"),
+        (S.IDLE, I.REQ, connect.may_wait, connect.hold_request, S.HELD, EARLY),
+        (S.IDLE, I.REQ, None, release.refuse_service_id, S.IDLE, "IBA 12.6.7.2, reason 8"),
+        (S.IDLE, I.SIDR_REQ, connect.is_child, sidr.take_sidr_req, S.SIDR_REQ_RCVD, "IBA 12.11"),
+        (S.IDLE, I.SIDR_REQ, connect.may_wait, connect.hold_request, S.HELD, EARLY),
         (S.IDLE, I.SIDR_REQ, None, sidr.refuse_unserved, S.IDLE, "IBA 12.11.2, status 1"),
         (S.IDLE, I.DREQ, None, release.answer_stray_dreq, S.IDLE, "cm_issue_drep"),
         # a request that waits for its listener
         (S.HELD, I.LISTENER_CAME, None, nothing, S.IDLE, EARLY),
-        (S.HELD, I.EXPIRED, early_requests.is_sidr, sidr.refuse_unserved, S.IDLE, "IBA 12.11.2, status 1"),
-        (S.HELD, I.EXPIRED, None, reject.refuse_service_id, S.IDLE, "IBA 12.6.7.2, reason 8"),
-        (S.HELD, I.REJ, None, reject.take_rej, S.IDLE, "IBA 12.9.7: the peer takes it back"),
+        (S.HELD, I.EXPIRED, connect.is_sidr, sidr.refuse_unserved, S.IDLE, "IBA 12.11.2, status 1"),
+        (S.HELD, I.EXPIRED, None, release.refuse_service_id, S.IDLE, "IBA 12.6.7.2, reason 8"),
+        (S.HELD, I.REJ, None, release.take_rej, S.IDLE, "IBA 12.9.7: the peer takes it back"),
         # the active side
         (S.IDLE, I.CONNECT, None, connect.send_req, S.REQ_SENT, "IBA 12.9.7"),
         (S.REQ_SENT, I.REP, None, connect.take_rep, S.REP_RCVD, "IBA 12.9.7"),
-        (S.REQ_SENT, I.MRA, None, retransmission.extend_timeout, S.REQ_SENT, "IBA 12.6.6"),
-        (S.REQ_SENT, I.REJ, None, reject.take_rej, S.IDLE, "IBA 12.9.7"),
-        (S.REQ_SENT, I.TIMEOUT, None, retransmission.resend, S.REQ_SENT, "IBA 12.9.8"),
-        (S.REQ_SENT, I.EXPIRED, None, reject.give_up, S.IDLE, "IBA 12.9.8"),
-        (S.REQ_SENT, I.REJECT, None, reject.withdraw_req, S.IDLE, "ib_send_cm_rej"),
-        (S.REQ_SENT, I.DESTROY, None, reject.withdraw_req, S.IDLE, "cm_destroy_id: reason 4"),
+        (S.REQ_SENT, I.MRA, None, connect.extend_timeout, S.REQ_SENT, "IBA 12.6.6"),
+        (S.REQ_SENT, I.REJ, None, release.take_rej, S.IDLE, "IBA 12.9.7"),
+        (S.REQ_SENT, I.TIMEOUT, None, connect.resend, S.REQ_SENT, "IBA 12.9.8"),
+        (S.REQ_SENT, I.EXPIRED, None, release.give_up, S.IDLE, "IBA 12.9.8"),
+        (S.REQ_SENT, I.REJECT, None, release.withdraw_req, S.IDLE, "ib_send_cm_rej"),
+        (S.REQ_SENT, I.DESTROY, None, release.withdraw_req, S.IDLE, "cm_destroy_id: reason 4"),
         (S.REP_RCVD, I.READY, None, connect.send_rtu, S.ESTABLISHED, "IBA 12.9.7"),
-        (S.REP_RCVD, I.REP, None, retransmission.send_mra_for_rep, S.REP_RCVD, "cm_dup_rep_handler"),
-        (S.REP_RCVD, I.REJ, None, reject.take_rej, S.IDLE, "IBA 12.9.7"),
-        (S.REP_RCVD, I.REJECT, None, reject.reject_rep, S.IDLE, "IBA 12.9.7"),
-        (S.REP_RCVD, I.DESTROY, None, reject.reject_rep, S.IDLE, "cm_destroy_id: reason 28"),
+        (S.REP_RCVD, I.REP, None, connect.send_mra_for_rep, S.REP_RCVD, "cm_dup_rep_handler"),
+        (S.REP_RCVD, I.REJ, None, release.take_rej, S.IDLE, "IBA 12.9.7"),
+        (S.REP_RCVD, I.REJECT, None, release.reject_rep, S.IDLE, "IBA 12.9.7"),
+        (S.REP_RCVD, I.DESTROY, None, release.reject_rep, S.IDLE, "cm_destroy_id: reason 28"),
         # the passive side
-        (S.REQ_RCVD, I.REQ, None, retransmission.send_mra_for_req, S.REQ_RCVD, "cm_dup_req_handler"),
-        (S.REQ_RCVD, I.ACCEPT, None, accept.send_rep, S.REP_SENT, "IBA 12.9.7"),
-        (S.REQ_RCVD, I.REJ, None, reject.take_rej, S.IDLE, "IBA 12.9.7: the peer takes it back"),
-        (S.REQ_RCVD, I.REJECT, None, reject.reject_req, S.IDLE, "IBA 12.9.7"),
-        (S.REQ_RCVD, I.DESTROY, None, reject.reject_req, S.IDLE, "cm_destroy_id: reason 28"),
-        (S.REP_SENT, I.REQ, None, accept.resend_rep, S.REP_SENT, "cm_dup_req_handler"),
-        (S.REP_SENT, I.RTU, None, accept.establish, S.ESTABLISHED, "IBA 12.9.7"),
-        (S.REP_SENT, I.NOTIFY, None, accept.establish, S.ESTABLISHED, "IBA 12.9.7; cm_establish"),
-        (S.REP_SENT, I.MRA, None, retransmission.extend_timeout, S.REP_SENT, "IBA 12.6.6"),
-        (S.REP_SENT, I.REJ, None, reject.take_rej, S.IDLE, "IBA 12.9.7"),
+        (S.REQ_RCVD, I.REQ, None, connect.send_mra_for_req, S.REQ_RCVD, "cm_dup_req_handler"),
+        (S.REQ_RCVD, I.ACCEPT, None, connect.send_rep, S.REP_SENT, "IBA 12.9.7"),
+        (S.REQ_RCVD, I.REJ, None, release.take_rej, S.IDLE, "IBA 12.9.7: the peer takes it back"),
+        (S.REQ_RCVD, I.REJECT, None, release.reject_req, S.IDLE, "IBA 12.9.7"),
+        (S.REQ_RCVD, I.DESTROY, None, release.reject_req, S.IDLE, "cm_destroy_id: reason 28"),
+        (S.REP_SENT, I.REQ, None, connect.repeat_answer, S.REP_SENT, "cm_dup_req_handler"),
+        (S.REP_SENT, I.RTU, None, connect.establish, S.ESTABLISHED, "IBA 12.9.7"),
+        (S.REP_SENT, I.NOTIFY, None, connect.establish, S.ESTABLISHED, "IBA 12.9.7; cm_establish"),
+        (S.REP_SENT, I.MRA, None, connect.extend_timeout, S.REP_SENT, "IBA 12.6.6"),
+        (S.REP_SENT, I.REJ, None, release.take_rej, S.IDLE, "IBA 12.9.7"),
         (S.REP_SENT, I.DREQ, release.dreq_is_held, nothing, S.REP_SENT, "the peer repeats its DREQ"),
         (S.REP_SENT, I.DREQ, release.has_unread, release.hold_dreq, S.REP_SENT, DATA_FIRST),
         (S.REP_SENT, I.DREQ, None, release.take_dreq, S.DREQ_RCVD, "cm_dreq_handler: the RTU was lost"),
         (S.REP_SENT, I.DREQ_CHECK, release.dreq_must_wait, release.schedule_check, S.REP_SENT, DATA_FIRST),
         (S.REP_SENT, I.DREQ_CHECK, None, release.take_held_dreq, S.DREQ_RCVD, DATA_FIRST),
         (S.REP_SENT, I.DISCONNECT, release.dreq_is_held, release.take_held_dreq_at_end, S.TIMEWAIT, DATA_FIRST),
-        (S.REP_SENT, I.TIMEOUT, None, retransmission.resend, S.REP_SENT, "IBA 12.9.8"),
-        (S.REP_SENT, I.EXPIRED, None, reject.give_up, S.IDLE, "IBA 12.9.8"),
-        (S.REP_SENT, I.REJECT, None, reject.withdraw_rep, S.IDLE, "ib_send_cm_rej"),
-        (S.REP_SENT, I.DESTROY, None, reject.withdraw_rep, S.IDLE, "cm_destroy_id: reason 28"),
+        (S.REP_SENT, I.TIMEOUT, None, connect.resend, S.REP_SENT, "IBA 12.9.8"),
+        (S.REP_SENT, I.EXPIRED, None, release.give_up, S.IDLE, "IBA 12.9.8"),
+        (S.REP_SENT, I.REJECT, None, release.withdraw_rep, S.IDLE, "ib_send_cm_rej"),
+        (S.REP_SENT, I.DESTROY, None, release.withdraw_rep, S.IDLE, "cm_destroy_id: reason 28"),
         # a connection, and its end
-        (S.ESTABLISHED, I.REP, connect.has_rtu, connect.resend_rtu, S.ESTABLISHED, "cm_dup_rep_handler"),
-        (S.ESTABLISHED, I.REJ, None, reject.take_rej, S.IDLE, "cm_rej_handler"),
+        (S.ESTABLISHED, I.REP, connect.has_rtu, connect.repeat_answer, S.ESTABLISHED, "cm_dup_rep_handler"),
+        (S.ESTABLISHED, I.REJ, None, release.take_rej, S.IDLE, "cm_rej_handler"),
         (S.ESTABLISHED, I.DREQ, release.dreq_is_held, nothing, S.ESTABLISHED, "the peer repeats its DREQ"),
         (S.ESTABLISHED, I.DREQ, release.has_unread, release.hold_dreq, S.ESTABLISHED, DATA_FIRST),
         (S.ESTABLISHED, I.DREQ, None, release.take_dreq, S.DREQ_RCVD, "IBA 12.9.9"),
@@ -144,30 +144,30 @@ ROWS: tuple[Transition, ...] = tuple(
         (S.ESTABLISHED, I.DREQ_CHECK, None, release.take_held_dreq, S.DREQ_RCVD, DATA_FIRST),
         (S.ESTABLISHED, I.DISCONNECT, release.dreq_is_held, release.take_held_dreq_at_end, S.TIMEWAIT, DATA_FIRST),
         (S.ESTABLISHED, I.DISCONNECT, None, release.send_dreq, S.DREQ_SENT, "IBA 12.9.9"),
-        (S.ESTABLISHED, I.DESTROY, release.dreq_is_held, release.send_last_drep, S.IDLE, "cm_destroy_id"),
+        (S.ESTABLISHED, I.DESTROY, release.dreq_is_held, release.send_drep, S.IDLE, "cm_destroy_id"),
         (S.ESTABLISHED, I.DESTROY, None, release.send_last_dreq, S.IDLE, "cm_destroy_id"),
         (S.DREQ_SENT, I.DREP, None, release.take_drep, S.TIMEWAIT, "IBA 12.9.9"),
         (S.DREQ_SENT, I.DREQ, None, release.take_dreq, S.DREQ_RCVD, "cm_dreq_handler: both sides end it"),
-        (S.DREQ_SENT, I.REJ, None, reject.take_rej, S.IDLE, "cm_rej_handler"),
-        (S.DREQ_SENT, I.TIMEOUT, None, retransmission.resend, S.DREQ_SENT, "IBA 12.9.8"),
+        (S.DREQ_SENT, I.REJ, None, release.take_rej, S.IDLE, "cm_rej_handler"),
+        (S.DREQ_SENT, I.TIMEOUT, None, connect.resend, S.DREQ_SENT, "IBA 12.9.8"),
         (S.DREQ_SENT, I.EXPIRED, None, release.release_unanswered, S.TIMEWAIT, "IBA 12.9.9"),
         (S.DREQ_RCVD, I.DISCONNECT, None, release.answer_dreq, S.TIMEWAIT, "IBA 12.9.9"),
-        (S.DREQ_RCVD, I.DREP, None, release.take_crossed_drep, S.TIMEWAIT, "cm_drep_handler: both sides end it"),
-        (S.DREQ_RCVD, I.REJ, None, reject.take_rej, S.IDLE, "cm_rej_handler"),
-        (S.DREQ_RCVD, I.DESTROY, None, release.send_last_drep, S.IDLE, "cm_destroy_id"),
-        (S.TIMEWAIT, I.DREQ, None, release.resend_drep, S.TIMEWAIT, "IBA 12.9.9"),
+        (S.DREQ_RCVD, I.DREP, None, release.enter_timewait, S.TIMEWAIT, "cm_drep_handler: both sides end it"),
+        (S.DREQ_RCVD, I.REJ, None, release.take_rej, S.IDLE, "cm_rej_handler"),
+        (S.DREQ_RCVD, I.DESTROY, None, release.send_drep, S.IDLE, "cm_destroy_id"),
+        (S.TIMEWAIT, I.DREQ, None, release.send_drep, S.TIMEWAIT, "IBA 12.9.9"),
         (S.TIMEWAIT, I.EXPIRED, None, release.timewait_over, S.IDLE, "IBA 12.9.9"),
         # resolution of service IDs
         (S.IDLE, I.RESOLVE, None, sidr.send_sidr_req, S.SIDR_REQ_SENT, "IBA 12.11"),
         (S.SIDR_REQ_SENT, I.SIDR_REP, None, sidr.take_sidr_rep, S.SIDR_DONE, "IBA 12.11"),
-        (S.SIDR_REQ_SENT, I.REJ, None, reject.take_rej, S.IDLE, "cm_rej_handler"),
-        (S.SIDR_REQ_SENT, I.TIMEOUT, None, retransmission.resend, S.SIDR_REQ_SENT, "IBA 12.11"),
+        (S.SIDR_REQ_SENT, I.REJ, None, release.take_rej, S.IDLE, "cm_rej_handler"),
+        (S.SIDR_REQ_SENT, I.TIMEOUT, None, connect.resend, S.SIDR_REQ_SENT, "IBA 12.11"),
         (S.SIDR_REQ_SENT, I.EXPIRED, None, sidr.sidr_unanswered, S.IDLE, "IBA 12.11"),
         (S.SIDR_REQ_RCVD, I.ACCEPT, None, sidr.send_sidr_rep, S.SIDR_DONE, "IBA 12.11"),
         (S.SIDR_REQ_RCVD, I.REJECT, None, sidr.reject_sidr_req, S.SIDR_DONE, "IBA 12.11.2, status 2"),
         (S.SIDR_REQ_RCVD, I.DESTROY, None, sidr.reject_sidr_req, S.IDLE, "cm_destroy_id: status 2"),
         (S.SIDR_DONE, I.SIDR_REQ, None, sidr.resend_sidr_rep, S.SIDR_DONE, "IBA 12.11"),
-        # an id that nobody waits for
+        # an id that no peer waits for
         *(
             (s, I.DESTROY, None, nothing, S.IDLE, "cm_destroy_id")
             for s in (S.IDLE, S.LISTEN, S.DREQ_SENT, S.TIMEWAIT, S.SIDR_REQ_SENT, S.SIDR_DONE)
@@ -182,9 +182,9 @@ TRANSITIONS: dict[tuple[State, Input], tuple[Transition, ...]] = {
 """Rows by (state, input)."""
 
 
-def fire(cm: Connections, e: Endpoint, what: Input, arg: Any = None) -> None:
-    """``what`` happens to ``e``. ``arg`` is the message, what the program passes, or None."""
-    for row in TRANSITIONS.get((e.state, what), ()):
+def fire(cm: Connections, e: Endpoint, trigger: Input, arg: Any = None) -> None:
+    """``trigger`` happens to ``e``. ``arg`` is the message, what the program passes, or None."""
+    for row in TRANSITIONS.get((e.state, trigger), ()):
         if row.when is None or row.when(cm, e, arg):
             break
     else:
@@ -194,4 +194,4 @@ def fire(cm: Connections, e: Endpoint, what: Input, arg: Any = None) -> None:
     e.state = row.next
     child = row.action(cm, e, arg)
     if child is not None:
-        fire(cm, child, what, arg)
+        fire(cm, child, trigger, arg)

@@ -2,38 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
 
-# Importing a family registers its checks, in the order in which they run.
-# isort: off
-from softib.diags.structure import absent_checks as _absent_checks  # noqa: F401
-from softib.diags.cables import bit_error_ratios as _bit_error_ratios, counters as _counters  # noqa: F401
-from softib.diags import identity as _identity  # noqa: F401
-from softib.diags.structure import subnets as _subnets  # noqa: F401
-from softib.diags.cables import links as _links, modules as _modules  # noqa: F401
-from softib.diags.managers import routing_checks as _routing_checks, sl_checks as _sl_checks, sm_checks as _sm_checks  # noqa: F401
-from softib.diags import source_reports as _source_reports  # noqa: F401
-from softib.diags.structure import structure_checks as _structure_checks  # noqa: F401
-from softib.diags.hosts import swapped_host_checks as _swapped_host_checks  # noqa: F401
-# isort: on
-
-from softib.diags.acceptance import codes as _acceptance_codes  # noqa: F401
-from softib.diags.cable_rules import judge as _rules_over_time  # noqa: F401  (declares their codes)
+from softib.diags.cables.counters import error_counters, stated_bit_errors
+from softib.diags.cables.links import inactive_links, slow_links
+from softib.diags.cables.modules import fec_modes, module_readings
 from softib.diags.cabling_plan.compare import compare
-from softib.diags.cabling_plan.result import PlanComparison
-from softib.diags.finding import Finding, Severity
-from softib.diags.managers import manager_health as _manager_health  # noqa: F401  (declares its codes)
-from softib.diags.registry import CHECKS, CODES, Context, check_function, code, finding
+from softib.diags.cabling_plan.plan_on_fabric import PlanComparison
+from softib.diags.context import Context
+from softib.diags.finding import CODES, Code, Finding, Severity, code, finding
+from softib.diags.hosts.swapped_host_checks import hosts_out_of_order, leaves_out_of_order, rail_mismatches
+from softib.diags.identity import (
+    cable_records,
+    duplicate_descriptions,
+    duplicate_guids,
+    isolated_parts,
+    lid_faults,
+    unlinked_hca_ports,
+)
+from softib.diags.managers.routing_checks import (
+    credit_loops,
+    uneven_load,
+    unfit_for_ftree,
+    unreachable_ends,
+    unreachable_from_switches,
+)
+from softib.diags.managers.sm_checks import subnet_managers
+from softib.diags.source_reports import source_reports
+from softib.diags.structure.absent_checks import absent_nodes
 from softib.diags.structure.one_fault import one_each
 from softib.diags.structure.recognise import Structure
+from softib.diags.structure.structure_checks import (
+    exchanged_between_tiers,
+    missing_cables,
+    pattern_breaks,
+    same_tier_cables,
+    uneven_tiers,
+)
+from softib.diags.structure.subnets import subnets_apart
 from softib.diags.view import FabricView
+from softib.errors import InputError
+from softib.extensions import Extension, blamed_on, extensions
 from softib.fabric.formats.base import alike
 from softib.fabric.formats.cabling.plan import CablingPlan
 from softib.fabric.model import Fabric
 from softib.plural import counted
 
-__all__ = ["CHECKS", "CODES", "check", "check_structure"]
+# What is found elsewhere than by CHECKS declares its codes when it is imported.
+from softib.diags.acceptance import codes as _acceptance_codes  # noqa: F401  isort: skip
+from softib.diags.cable_rules import job_traffic as _job_traffic, judge as _rules_over_time  # noqa: F401  isort: skip
+from softib.diags.managers import manager_health as _manager_health  # noqa: F401  isort: skip
+
+__all__ = ["CHECKS", "CODES", "check", "check_structure", "finding_codes"]
 
 UNREADABLE_RECORDS = code(
     "unreadable-records",
@@ -43,7 +65,6 @@ UNREADABLE_RECORDS = code(
 )
 
 
-@check_function
 def unreadable_records(c: Context) -> Iterator[Finding]:
     """One finding for each file with problems of which no other check makes a finding; each of them
     is listed in addition to the findings."""
@@ -67,6 +88,71 @@ def unreadable_records(c: Context) -> Iterator[Finding]:
                 "kinds": [{"first": str(g[0]), "lines": [p.line for p in g]} for g in groups],
             },
         )
+
+
+CHECKS = (
+    absent_nodes,
+    stated_bit_errors,
+    error_counters,
+    duplicate_guids,
+    duplicate_descriptions,
+    lid_faults,
+    cable_records,
+    isolated_parts,
+    unlinked_hca_ports,
+    subnets_apart,
+    inactive_links,
+    slow_links,
+    module_readings,
+    fec_modes,
+    unreachable_ends,
+    unreachable_from_switches,
+    credit_loops,
+    uneven_load,
+    unfit_for_ftree,
+    subnet_managers,
+    source_reports,
+    pattern_breaks,
+    missing_cables,
+    exchanged_between_tiers,
+    same_tier_cables,
+    uneven_tiers,
+    hosts_out_of_order,
+    leaves_out_of_order,
+    rail_mismatches,
+    unreadable_records,
+)
+"""Functions from a :class:`~softib.diags.context.Context` to findings, in the order in which they
+run: later ones pass over the cables that earlier ones have accused. Those of packages follow."""
+
+
+@cache
+def foreign_checks() -> Mapping[str, Extension]:
+    """The checks of installed packages by name: entry points of the group ``softib.checks``, each a
+    function as those of :data:`CHECKS` that declares its codes with
+    :func:`softib.diags.finding.code` when it is imported. Warns about those that cannot be used."""
+
+    def function(name: str, value: Any) -> None:
+        if not callable(value) or isinstance(value, type):
+            raise InputError("it is not a function from a softib.diags.context.Context to findings")
+
+    return extensions("softib.checks", {check.__name__ for check in CHECKS}, function)
+
+
+def finding_codes() -> Mapping[str, Code]:
+    """All finding codes by name, those of installed packages too."""
+    foreign_checks()
+    return CODES
+
+
+def _foreign_findings(context: Context) -> Iterator[Finding]:
+    """What the checks of packages find. Raises :class:`InputError` for one that fails."""
+    for one in foreign_checks().values():
+        with blamed_on(one.package, f"check {one.name}"):
+            for each in one.value(context):
+                if not isinstance(each, Finding) or each.code not in CODES:
+                    raise TypeError(f"it gave {each!r}, not a finding of a declared code")
+                yield each
 
 
 def check(
@@ -96,7 +182,8 @@ def check(
     context = _context(
         fabric, records, structure, problems=problems, proof=proof, quality=quality, graph=graph, sms=sms, remedy=remedy
     )
-    found = [f for function in CHECKS.values() for f in function(context)]
+    found = [f for function in CHECKS for f in function(context)]
+    found += _foreign_findings(context)
     compared = compare(fabric, plan) if isinstance(plan, CablingPlan) else plan
     return one_each(found, compared)
 

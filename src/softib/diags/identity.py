@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from softib.diags.finding import Finding, Location, Severity
-from softib.diags.registry import MANY, Context, Each, check_function, code, each_or_one, few, finding
+from softib.diags.context import Context
+from softib.diags.finding import MANY, Each, Finding, Location, Severity, code, each_or_one, few, finding
 from softib.diags.view import FabricView
 from softib.iba.constants import LID_PERMISSIVE, LID_UCAST_MAX
 from softib.plural import counted, plural
@@ -123,7 +123,6 @@ def _neighbours(view: FabricView, nodes: list[int]) -> list[list[str]]:
     return [[str(view.location(p)) for p in ports] for ports in peers]
 
 
-@check_function
 def duplicate_guids(c: Context) -> Iterator[Finding]:
     """NodeGUIDs of several nodes, PortGUIDs of ports of several nodes."""
     view, f = c.view, c.view.fabric
@@ -155,7 +154,6 @@ def duplicate_guids(c: Context) -> Iterator[Finding]:
             )
 
 
-@check_function
 def duplicate_descriptions(c: Context) -> Iterator[Finding]:
     """Equal NodeDescriptions of nodes of different systems; a maker's default shared by many is one
     finding."""
@@ -192,8 +190,7 @@ def duplicate_descriptions(c: Context) -> Iterator[Finding]:
             )
 
 
-@check_function
-def lids(c: Context) -> Iterator[Finding]:
+def lid_faults(c: Context) -> Iterator[Finding]:
     """LIDs owned twice, LID 0, LIDs that are not unicast LIDs."""
     view, f = c.view, c.view.fabric
     if "lids" not in view.records:
@@ -256,8 +253,7 @@ def _owned_by_several(view: FabricView, ends: np.ndarray, low: np.ndarray, high:
     return finding(DUPLICATE_LID, where, text, {"lid": first, "ports": len(where), "lids": lids})
 
 
-@check_function
-def records(c: Context) -> Iterator[Finding]:
+def cable_records(c: Context) -> Iterator[Finding]:
     """Cables that one end only lists, whose peer is unknown, or that lead back to their own node."""
     view, f = c.view, c.view.fabric
     ends = f.cable_port
@@ -336,7 +332,6 @@ def _dangling(c: Context, ports: list[int]) -> Iterator[Finding]:
     )
 
 
-@check_function
 def isolated_parts(c: Context) -> Iterator[Finding]:
     """Connected parts but the largest: their switches and hosts named."""
     view, f = c.view, c.view.fabric
@@ -390,7 +385,6 @@ def _isolated(view: FabricView, part: np.ndarray, main: int) -> Each:
     return [view.node_location(n) for n in first.tolist()], text, evidence
 
 
-@check_function
 def unlinked_hca_ports(c: Context) -> Iterator[Finding]:
     """Adapter ports without a link where most ports of that number on that kind of adapter have
     one."""

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from softib.diags.finding import Finding, Location, Severity
-from softib.diags.registry import Context, check_function, code, finding
+from softib.diags.context import Context
+from softib.diags.finding import Finding, Location, Severity, code, finding
 
 SOURCE_REPORTED = code(
     "source-reported",
@@ -17,7 +17,6 @@ SOURCE_REPORTED = code(
 )
 
 
-@check_function
 def source_reports(c: Context) -> Iterator[Finding]:
     """One finding for each kind of complaint, in the order of the file."""
     groups: dict[tuple[str, str, str], list[Any]] = {}

@@ -7,21 +7,70 @@ hardware.
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from softib.diags.finding import Location
-from softib.diags.hosts.host_descriptions import HostDescription, host_descriptions
-from softib.fabric.distinct_names import distinct_names
 from softib.fabric.model import Fabric
+from softib.fabric.node_names import distinct_names
 from softib.fabric.power_up import active_speed_codes
 from softib.iba.devices import is_aggregation_node
 from softib.iba.rates import LANES_BY_BIT, SPEED_BY_CODE, data_gbps
 from softib.iba.smp import PortInfo
-from softib.routing.parts import components
+from softib.routing.graph import components
 
-__all__ = ["FabricView", "adapter_of", "components"]
+__all__ = [
+    "MIN_HOSTS",
+    "SAME",
+    "FabricView",
+    "HostDescription",
+    "adapter_of",
+    "components",
+    "gbps_text",
+    "host_descriptions",
+]
+
+
+SAME = 0.9
+"""Share of the hosts of a kind that must have one number of adapters."""
+MIN_HOSTS = 5
+_NUMBER = re.compile(r"\d+")
+
+
+@dataclass(frozen=True)
+class HostDescription:
+    """A description of ``form`` (``node-#``) that ``carriers`` adapters carry, where hosts of this
+    form have ``usual``."""
+
+    form: str
+    usual: int
+    carriers: int
+
+    @property
+    def is_one_host(self) -> bool:
+        """False where more adapters carry it than a host has: then two hosts have one name."""
+        return self.carriers <= self.usual
+
+
+def host_descriptions(adapters: Iterable[str]) -> dict[str, HostDescription]:
+    """The descriptions in ``adapters`` (one of each channel adapter) that are names of hosts, not
+    of single adapters."""
+    carriers = Counter(adapters)
+    forms: dict[str, list[str]] = {}
+    for name in carriers:
+        if (form := _NUMBER.sub("#", name)) != name:
+            forms.setdefault(form, []).append(name)
+    most = {form: Counter(carriers[n] for n in names).most_common(1)[0] for form, names in forms.items()}
+    alike = {form for form, (usual, agree) in most.items() if usual >= 2 and agree >= SAME * len(forms[form])}
+    sure = [most[form][0] for form in alike if most[form][1] >= MIN_HOSTS]
+    # Where a site names its hosts so, a few hosts of another form (two logins) are believed as well.
+    kept = [form for form in forms if form in alike and most[form][0] <= max(sure, default=0)]
+    return {n: HostDescription(form, most[form][0], carriers[n]) for form in kept for n in forms[form]}
+
 
 _FAMILY = r"(?:hca|nic|rail|mlx\d*|mthca|hfi\d*|qib|ipath|ibdev|cx\d*)"
 _HCA_NAME = re.compile(
@@ -156,3 +205,8 @@ def speed_text(code: int, lanes: int = 4) -> str:
     """``EDR``, or ``1x EDR`` where the width is not 4x."""
     name = SPEED_BY_CODE[int(code)].name if int(code) in SPEED_BY_CODE else "an unknown speed"
     return name if lanes == 4 else f"{lanes}x {name}"
+
+
+def gbps_text(value: float) -> str:
+    """``400 Gb/s``, ``51.2 Tb/s``."""
+    return f"{value / 1000:,.1f} Tb/s" if value >= 10_000 else f"{value:,.0f} Gb/s"

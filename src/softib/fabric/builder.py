@@ -19,14 +19,14 @@ import numpy as np
 
 from softib.errors import LimitError, TopologyError
 from softib.fabric.columns import CableMedium, Sizes
-from softib.fabric.fec import ADVERTISED_FROM, advertise_fec
 from softib.fabric.identity import GUID_BASE, complete, generated_guids
 from softib.fabric.model import Fabric
-from softib.fabric.power_up import port_info_image, speed_codes, switch_info_image
+from softib.fabric.power_cycle import power_on
+from softib.fabric.power_up import ADVERTISED_FROM, advertise_fec, port_info_image, speed_codes, switch_info_image
 from softib.iba.catalogue import Switch
 from softib.iba.constants import MAX_SWITCH_PORTS, NodeType
 from softib.iba.devices import DEVICES, MELLANOX, is_aggregation_node
-from softib.iba.sharp import OTHER_TREES
+from softib.iba.vendor.sharp import OTHER_TREES
 from softib.plural import counted
 
 __all__ = ["GUID_BASE", "FabricBuilder", "LinkColumns", "NodeColumns"]
@@ -193,7 +193,7 @@ class FabricBuilder:
         _plug_cables(f, link)
         _aggregation_nodes(f)
         _write_images(f, node["speed"], node["lanes"], link)
-        f.power_on()
+        power_on(f)
         return f
 
     def _sizes(

@@ -29,17 +29,16 @@ numbered from 1; the QP of a tree's edge says in ``sharp_qp`` which LID is at th
 
 from __future__ import annotations
 
-from collections import namedtuple
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from softib.fabric.counters import COUNTERS, DETAIL_COUNTERS, LANE_COUNTERS, SL_COUNTERS, VL_COUNTERS
-from softib.iba.ar import AR_GROUPS
-from softib.iba.mlnx_registers import BINS
-from softib.iba.sharp import SHARP_CHILDREN, SHARP_QPS, SHARP_TREES
-from softib.iba.vports import VPORT_GUIDS, VPORT_PKEYS
+from softib.iba.vendor.ar import AR_GROUPS
+from softib.iba.vendor.mlnx import BINS
+from softib.iba.vendor.sharp import SHARP_CHILDREN, SHARP_QPS, SHARP_TREES
+from softib.iba.vendor.vports import VPORT_GUIDS, VPORT_PKEYS
 
 CCT_ENTRIES = 128
 """Entries of a CA port's congestion control table: two blocks of 64, what OpenSM can fill."""
@@ -314,9 +313,6 @@ LAZY_COLUMNS = frozenset(
 )
 """Columns that most fabrics never write; copying or clearing a fabric should not allocate their
 pages."""
-
-Arrays = namedtuple("Arrays", [c.name for c in COLUMNS])  # type: ignore[misc]
-"""All columns as one value that a kernel takes: ``f.port_peer``, ``f.lft`` …"""
 
 
 class CableMedium:

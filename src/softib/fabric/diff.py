@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -26,6 +25,7 @@ from softib.fabric.power_up import active_speed_codes
 from softib.iba.constants import NodeType
 from softib.iba.rates import LANES_BY_BIT, SPEED_BY_CODE
 from softib.iba.smp import PortInfo
+from softib.result import Result
 
 __all__ = ["KINDS", "Change", "diff", "named_alike"]
 
@@ -47,28 +47,20 @@ KINDS = (
 
 
 @dataclass(frozen=True)
-class Change:
-    """One thing that differs. ``where`` are ports (``leaf-3[40]``) or nodes; ``before`` and
-    ``after`` the two values."""
+class Change(Result):
+    """One thing that differs between two fabrics."""
 
     kind: str
+    """One of :data:`KINDS`."""
     where: tuple[str, ...]
+    """Ports (``leaf-3[40]``) or nodes."""
     before: str
     after: str
     message: str
+    """A line for people."""
 
     def __str__(self) -> str:
         return self.message
-
-    def to_json(self) -> dict[str, Any]:
-        """As ``softib diff --json`` prints it."""
-        return {
-            "kind": self.kind,
-            "where": list(self.where),
-            "before": self.before,
-            "after": self.after,
-            "message": self.message,
-        }
 
 
 def diff(a: Fabric, b: Fabric) -> list[Change]:

@@ -3,21 +3,58 @@ the data rates of ports."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-if TYPE_CHECKING:
-    from softib.fabric.model import Fabric
+from softib.fabric.model import Fabric
+from softib.iba.constants import PortState
+from softib.iba.lids import may_stand
+from softib.iba.smp import SwitchInfo
 
-__all__ = ["end_ports", "port_gbps"]
+__all__ = ["common_lmc", "end_ports", "port_gbps", "unmanaged_ends", "valid_lids"]
+
+
+def valid_lids(fabric: Fabric) -> tuple[np.ndarray, np.ndarray]:
+    """``(ports, which)``: the rows of all end ports, and bool[ports] of those whose LIDs are
+    unicast, aligned to their LMC and nobody else's (of several owners of one LID the first keeps
+    it)."""
+    ports = fabric.end_ports()
+    return ports, may_stand(fabric.lid[ports], fabric.lmc[ports])
+
+
+def common_lmc(fabric: Fabric) -> int:
+    """The LMC that most CA ports with a LID have, 0 where none has one: what the subnet was given
+    before."""
+    ports = fabric.end_ports()
+    ports = ports[~fabric.is_switch[fabric.port_node[ports]] & (fabric.lid[ports] > 0)]
+    return int(np.bincount(fabric.lmc[ports], minlength=1).argmax()) if len(ports) else 0
+
+
+def unmanaged_ends(fabric: Fabric) -> np.ndarray:
+    """bool[ports]: end ports at switches that no manager has programmed while it has programmed
+    others.
+
+    The switch's LinearFDBTop is 0, and none of its links got beyond INIT: no path led there from
+    the manager's port. What LIDs such ports hold are those of another time.
+    """
+    f = fabric
+    bare = SwitchInfo.linear_fdb_top.get(f.switch_info) == 0
+    out = np.zeros(f.sizes.ports, bool)
+    if bare.all() or not bare.any():
+        return out
+    up = np.flatnonzero((f.port_state > PortState.INIT) & (f.port_num > 0) & f.is_switch[f.port_node])
+    bare[f.switch_of_node[f.port_node[up]]] = False
+    on_bare = np.zeros(f.sizes.nodes, bool)
+    on_bare[f.switch_node[bare]] = True
+    ends = f.end_ports()
+    peer = np.where(f.is_switch[f.port_node[ends]], ends, np.maximum(f.port_peer[ends], 0))
+    out[ends] = on_bare[f.port_node[peer]]
+    return out
 
 
 def end_ports(fabric: Fabric) -> np.ndarray:
     """Ports (int32) that traffic begins and ends at: CA and router ports with a link and a LID,
     ascending by LID, then port 0 of each switch with a LID, ascending by LID. A row of this is what
     ``Messages.src`` and ``dst`` mean."""
-    from softib.fabric.lids import unmanaged_ends, valid_lids
 
     ports, good = valid_lids(fabric)
     ports = ports[good & ~unmanaged_ends(fabric)[ports]]

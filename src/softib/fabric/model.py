@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from softib.fabric.columns import COLUMNS, LAZY_COLUMNS, Arrays, Sizes
+from softib.fabric.columns import COLUMNS, LAZY_COLUMNS, Sizes
 from softib.foreign_text import NAME, shown
 from softib.iba.constants import NodeType
 from softib.iba.devices import is_host
@@ -169,11 +169,6 @@ class Fabric:
 
     # -- addressing --
 
-    @property
-    def arrays(self) -> Arrays:
-        """All columns as the named tuple that kernels take."""
-        return Arrays(*(getattr(self, c.name) for c in COLUMNS))
-
     def port(self, node: Any, portnum: Any) -> Any:
         """Row of port ``portnum`` of ``node`` (scalars or columns)."""
         return self.node_base[node] + portnum
@@ -208,14 +203,6 @@ class Fabric:
         """:meth:`node_name` of every node."""
         return [self.node_name(i) for i in range(self.sizes.nodes)]
 
-    def find_node(self, name: str) -> int:
-        """The node that ``name`` means (:class:`softib.fabric.node_finder.NodeFinder`, which
-        answers many names quicker). Raises :class:`UnknownName` and :class:`InputError` with the
-        candidates."""
-        from softib.fabric.node_finder import NodeFinder
-
-        return NodeFinder(self).node(name)
-
     def port_name(self, port: int) -> str:
         """``leaf-3[40]`` as messages and fabric files write it."""
         return f"{self.node_name(int(self.port_node[port]))}[{int(self.port_num[port])}]"
@@ -246,21 +233,6 @@ class Fabric:
         """Ports that own LIDs: every linked CA port, and port 0 of every switch (ascending)."""
         is_sw = self.is_switch[self.port_node]
         return np.flatnonzero((is_sw & (self.port_num == 0)) | (~is_sw & self.linked))
-
-    # -- life --
-
-    def power_on(self, keep_lids: bool = False) -> None:
-        """Put every configuration that MADs write to its power-up default; cabled ports train to
-        INIT.
-
-        LIDs 0, no routes, the default partition alone, LinkUp/Init where a cable with both ends is
-        (:mod:`softib.fabric.power_cycle`). With ``keep_lids`` ports hold the LIDs and LMCs that
-        they have, as those do whose subnet manager restarts, where these are valid and nobody
-        else's; the next manager lets them stand (IBA 14.4.3).
-        """
-        from softib.fabric.power_cycle import reset
-
-        reset(self, keep_lids)
 
     def copy(self) -> Fabric:
         """A fabric with its own arrays."""

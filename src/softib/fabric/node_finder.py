@@ -10,16 +10,116 @@ must not mean ``leaf-10`` where it is misspelt.
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 
 from softib.errors import InputError, UnknownName
-from softib.fabric.default_port import default_port, port_on
-from softib.fabric.hosts import host_of
 from softib.fabric.model import Fabric
 from softib.plural import counted
 
-__all__ = ["NodeFinder", "port_named", "split_port"]
+__all__ = [
+    "STATES",
+    "NodeFinder",
+    "default_port",
+    "device_name",
+    "find_node",
+    "host_of",
+    "master_of",
+    "port_named",
+    "port_on",
+    "split_port",
+    "state_of",
+]
+
+
+STATES = ("not active", "discovering", "standby", "master")
+"""SMInfo:SMState by number (IBA 14.2.5.13)."""
+
+
+def state_of(sm: dict[str, Any]) -> str:
+    """State of a listed manager in words, from a number or from what tools print
+    (``SMINFO_MASTER``); "unknown" for others."""
+    state = sm.get("state")
+    if isinstance(state, int):
+        return STATES[state] if 0 <= state < len(STATES) else "unknown"
+    return str(state or "unknown").lower().removeprefix("sminfo_").replace("_", " ")
+
+
+def master_of(fabric: Fabric) -> int | None:
+    """Row of the node that the source's one master sits on; None where it lists none, several, or
+    one at an unknown node."""
+    nodes = {sm.get("node") for sm in fabric.source.sms if state_of(sm) == "master"}
+    node = nodes.pop() if len(nodes) == 1 else None
+    return node if isinstance(node, int) and 0 <= node < fabric.sizes.nodes else None
+
+
+DEVICE = re.compile(r"(?:mlx\d+|mthca|qib|hfi1|ib[ps]\w*|ibdev)_?\d+[\w.-]*")
+
+
+def device_name(fabric: Fabric, node: int) -> str:
+    """The adapter's name on its host, the second of the two parts of its description (``node-001
+    mlx5_3``); empty where it has none."""
+    parts = fabric.node_name(node).split(" ")
+    return parts[1] if len(parts) == 2 and DEVICE.fullmatch(parts[1]) else ""
+
+
+def host_of(fabric: Fabric, node: int) -> list[int]:
+    """The CAs of the host that ``node`` is in: those whose description begins with the same host
+    name, or that have its SystemImageGUID. A switch, a router and a SHARP aggregation node are
+    alone."""
+    f = fabric
+    hosts = f.is_host
+    if not hosts[node]:
+        return [node]
+    same = np.flatnonzero((f.sys_guid == f.sys_guid[node]) & hosts).tolist() if f.sys_guid[node] else [node]
+    if device_name(f, node):
+        prefix = np.frombuffer(f"{f.node_name(node).split(' ')[0]} ".encode(), np.uint8)
+        named = np.flatnonzero((f.node_desc[:, : len(prefix)] == prefix).all(axis=1) & hosts).tolist()
+        same = sorted({*same, *(n for n in named if device_name(f, n))})
+    return [int(n) for n in same]
+
+
+def default_port(fabric: Fabric) -> int:
+    """Row of the port that is taken where no node is named: the first cabled port of a host.
+
+    Where no host has a cable it is port 0 of the first cabled switch, then the first cabled port,
+    then the first adapter or node. Raises :class:`InputError` on a fabric without nodes.
+    """
+    if not fabric.sizes.nodes:
+        raise InputError("the fabric has no node that a program or a subnet manager could sit on")
+    owner = fabric.port_node
+    cabled = np.flatnonzero(fabric.linked)
+    hosts = cabled[fabric.is_host[owner[cabled]]]
+    if len(hosts):
+        return int(hosts[0])
+    if len(cabled):
+        switches = cabled[fabric.is_switch[owner[cabled]]]
+        return port_on(fabric, int(owner[(switches if len(switches) else cabled)[0]]))
+    return port_on(fabric, int(fabric.cas[0]) if len(fabric.cas) else 0)
+
+
+def port_on(fabric: Fabric, node: int, portnum: int | None = None) -> int:
+    """Row of the port of ``node`` that has a QP0: port 0 of a switch, ``portnum`` of a CA (None:
+    its first cabled one).
+
+    Raises :class:`InputError` for a node or port that there is none of.
+    """
+    if not 0 <= node < fabric.sizes.nodes:
+        raise InputError(f"no node {node}; this fabric has nodes 0 to {fabric.sizes.nodes - 1}")
+    name, last = fabric.node_name(node), int(fabric.node_nports[node])
+    if fabric.is_switch[node]:
+        if portnum:
+            raise InputError(f"{name}[{portnum}]: programs on a switch sit on port 0, its management port")
+        return int(fabric.node_base[node])
+    if portnum is None:
+        ports = np.array(fabric.ports_of(node))
+        cabled = ports[fabric.linked[ports]]
+        return int(cabled[0] if len(cabled) else ports[0])
+    if not 1 <= portnum <= last:
+        raise InputError(f"{name} has no port {portnum}; it has ports 1 to {last}")
+    return int(fabric.node_base[node]) + portnum
+
 
 GUID = re.compile(r"(?:[HSR]-|0x)?([0-9a-f]{1,16})", re.IGNORECASE)
 _PORT = re.compile(r"(.+?)(?:\[(\d{1,3})\]|[:/](\d{1,3}))", re.ASCII | re.DOTALL)
@@ -123,7 +223,7 @@ class NodeFinder:
         return self.port_on(node)
 
     def port_on(self, node: int, portnum: int | None = None) -> int:
-        """As :func:`softib.fabric.default_port.port_on`."""
+        """As :func:`softib.fabric.node_finder.port_on`."""
         return port_on(self.fabric, node, portnum)
 
 
@@ -131,3 +231,9 @@ def port_named(fabric: Fabric, node: str | None) -> int:
     """Row of the port of the node called ``node``; of the default host where nobody names one
     (None). Raises as :meth:`NodeFinder.adapter`."""
     return default_port(fabric) if node is None else port_on(fabric, NodeFinder(fabric).adapter(node))
+
+
+def find_node(fabric: Fabric, name: str) -> int:
+    """The node that ``name`` means. Raises as :meth:`NodeFinder.node`. A finder that is kept
+    answers many names quicker."""
+    return NodeFinder(fabric).node(name)

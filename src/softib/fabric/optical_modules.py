@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import math
 from statistics import NormalDist
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from softib.fabric.columns import CableMedium
-from softib.iba.mlnx_registers import (
+from softib.fabric.model import Fabric
+from softib.iba.vendor.mlnx import (
     MEASURES_RX_POWER,
     MEASURES_TEMPERATURE,
     MEASURES_TX_BIAS,
@@ -25,9 +25,6 @@ from softib.iba.mlnx_registers import (
     MODULE_LANES,
     ModuleInfo,
 )
-
-if TYPE_CHECKING:
-    from softib.fabric.model import Fabric
 
 __all__ = ["bit_errors", "dbm", "fibre_loss_db", "fit_modules", "microwatts"]
 

@@ -8,30 +8,59 @@ cables carry (active width and speed) and what devices are called stays: neither
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from softib.errors import InputError
 from softib.fabric.columns import COLUMN_BY_NAME, LAZY_COLUMNS
-from softib.fabric.lids import valid_lids
+from softib.fabric.end_ports import valid_lids
+from softib.fabric.model import Fabric
 from softib.fabric.power_up import EXTERNAL_HOQ_LIFE, MTU_4096, PHY_ERRORS, SUBNET_TIMEOUT
-from softib.iba.constants import DEFAULT_GID_PREFIX, DEFAULT_PKEY, CapMask, PhysState, PortState
+from softib.iba.constants import CODE_OF_DATA_VLS, DEFAULT_GID_PREFIX, DEFAULT_PKEY, CapMask, PhysState, PortState
 from softib.iba.smp import PortInfo, PortInfoExtended, SwitchInfo
 
-if TYPE_CHECKING:
-    from softib.fabric.model import Fabric
+__all__ = ["POWER_UP_SL2VL", "forget", "power_on", "set_data_vls"]
 
-__all__ = ["POWER_UP_SL2VL", "forget", "reset"]
+
+FEWEST_ENTRIES = 8
+"""Of each arbitration table, whatever the VLs: what NVIDIA's ports report."""
+
+
+def set_data_vls(fabric: Fabric, count: int) -> None:
+    """Give every port that has VLs ``count`` data VLs, in place: before a manager configures the
+    fabric, as if built so.
+
+    A port arbitrates among its VLs by tables that have an entry for each at least (IBA 7.6.9: a
+    table is as long as it says). A port 0 keeps what it has: it queues nothing. Raises
+    :class:`InputError` for a count that no code of VLCap means.
+    """
+    code = CODE_OF_DATA_VLS.get(count)
+    if code is None:
+        raise InputError(f"{count} data VLs: a port has 1, 2, 4, 8 or 15")
+    P, info = PortInfo, fabric.port_info
+    ports = np.flatnonzero(~(fabric.is_switch[fabric.port_node] & (fabric.port_num == 0)))
+    image = info[ports]
+    P.vl_cap.set(image, code)
+    P.operational_vls.set(image, code)
+    for cap in (P.vl_arb_high_cap, P.vl_arb_low_cap):
+        cap.set(image, max(FEWEST_ENTRIES, count) if count > 1 else 0)
+    info[ports] = image
+    power_on(fabric)
+
 
 POWER_UP_SL2VL = np.array([0x01, 0x23, 0x45, 0x67, 0x01, 0x23, 0x45, 0x67], np.uint8)
 """SL n on VL n mod 8: every SL has a VL that the port has."""
 LIFE_TIME = 16
 
 
-def reset(f: Fabric, keep_lids: bool = False) -> None:
-    """Put every configuration that MADs write to its power-up value, valid LIDs aside if they are
-    kept; cabled ports train to INIT (IBA 7.2.7)."""
+def power_on(f: Fabric, keep_lids: bool = False) -> None:
+    """Put every configuration that MADs write to its power-up value; cabled ports train to INIT
+    (IBA 7.2.7).
+
+    LIDs 0, no routes, the default partition alone, LinkUp/Init where a cable with both ends is.
+    With ``keep_lids`` ports hold the LIDs and LMCs that they have, as those do whose subnet manager
+    restarts, where these are valid and nobody else's; the next manager lets them stand (IBA
+    14.4.3).
+    """
     everywhere = np.arange(f.sizes.ports)
     ports, valid = valid_lids(f)
     kept = ports[valid & keep_lids]

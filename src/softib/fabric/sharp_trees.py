@@ -4,14 +4,11 @@ other end."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from softib.iba.sharp import ENABLED, STREAMING, QPCConfig, QuotaConfig, TreeConfig
-
-if TYPE_CHECKING:
-    from softib.fabric.model import Fabric
+from softib.fabric.model import Fabric
+from softib.iba.vendor.sharp import ENABLED, STREAMING, QPCConfig, QuotaConfig, TreeConfig
 
 __all__ = ["ABSENT", "ROOT", "SharpTree", "inside_switches", "sharp_trees"]
 

@@ -2,7 +2,7 @@
 itself.
 
 Virtual port 0 is the physical function: its GUID is the PortGUID and its LID the port's. Each of
-the others has a virtual HCA of its own, with one port. Attributes are in :mod:`softib.iba.vports`;
+the others has a virtual HCA of its own, with one port. Attributes are in :mod:`softib.iba.vendor.vports`;
 agents answer them (``agents/kernels/vports``).
 """
 
@@ -17,7 +17,7 @@ from softib.errors import InputError
 from softib.fabric.model import Fabric
 from softib.iba.constants import DEFAULT_PKEY, CapMask2, PortState
 from softib.iba.smp import PortInfo
-from softib.iba.vports import VPORT_GUIDS, VPORT_PKEYS, VirtualizationInfo, VNodeInfo, VPortInfo
+from softib.iba.vendor.vports import VPORT_GUIDS, VPORT_PKEYS, VirtualizationInfo, VNodeInfo, VPortInfo
 
 __all__ = ["MOST_FUNCTIONS", "give_virtual_ports", "plan_virtual_ports", "power_up_vports", "vport_count"]
 

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import zlib
 
-import numpy as np
-
-from softib.iba.crc_kernels import vcrcs
 from softib.iba.headers import BTH, GRH, LNH, LRH
 
-__all__ = ["ICRC_SIZE", "VCRC_SIZE", "icrc", "vcrc"]
+__all__ = ["ICRC_SIZE", "VCRC_SIZE", "icrc"]
+
 
 ICRC_SIZE, VCRC_SIZE = 4, 2
 BECN_BYTE = BTH.fecn.byte
@@ -43,10 +41,3 @@ def icrc(packet: bytes) -> bytes:
         raise ValueError(f"LNH {lnh}: a raw packet has no invariant CRC")
     masked[bth + BECN_BYTE] = 0xFF
     return zlib.crc32(masked).to_bytes(ICRC_SIZE, "little")
-
-
-def vcrc(packet: bytes) -> bytes:
-    """The two bytes of the VCRC behind ``packet`` (LRH up to and with the ICRC; IBA 7.8.2)."""
-    out = np.empty((1, VCRC_SIZE), np.uint8)
-    vcrcs(np.frombuffer(bytearray(packet), np.uint8).reshape(1, -1), out)
-    return out.tobytes()

@@ -3,8 +3,8 @@ PortCounters.
 
 All attributes of the class begin at octet 64 of the MAD. Data counters are in 4-octet words, wait
 and congestion times in ticks, everything else in events. Counter names are the specification's. The
-optional attributes: :mod:`softib.iba.perf_optional`, :mod:`softib.iba.perf_extended_speeds`,
-:mod:`softib.iba.perf_congestion`.
+optional attributes: :mod:`softib.iba.perf_optional`, :mod:`softib.iba.perf_optional`,
+:mod:`softib.iba.perf_optional`.
 """
 
 from __future__ import annotations

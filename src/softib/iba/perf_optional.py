@@ -11,15 +11,118 @@ from softib.iba.structure import Structure, array, field, reserved
 
 __all__ = [
     "PortCountersExtended",
+    "PortExtendedSpeedsCounters",
     "PortFlowCtlCounters",
     "PortOpRcvCounters",
+    "PortRcvConCtrl",
+    "PortRcvDataSL",
     "PortRcvErrorDetails",
+    "PortSLRcvBECN",
+    "PortSLRcvFECN",
     "PortVLOpData",
     "PortVLOpPackets",
     "PortVLXmitFlowCtlUpdateErrors",
+    "PortVLXmitTimeCong",
     "PortVLXmitWaitCounters",
+    "PortXmitConCtrl",
+    "PortXmitDataSL",
     "PortXmitDiscardDetails",
+    "SwPortVLCongestion",
 ]
+
+
+class PortExtendedSpeedsCounters(Structure, size=152, attr=0x1F, section="16.1.4"):
+    """Errors of 64b/66b lanes (FDR and EDR), and of RS-FEC.
+
+    CounterSelect counts the counters in this order. With RS-FEC active,
+    ``fec_correctable_block_ctr`` counts corrected symbols of each lane.
+    """
+
+    _reserved0 = reserved(8)
+    port_select = field(8, "portnum, 255 = all")
+    _reserved1 = reserved(48)
+    counter_select = field(64, "counters that a Set writes")
+    sync_header_error_counter = field(16, "blocks with a bad sync header")
+    unknown_block_counter = field(16, "blocks of unknown type")
+    error_detection_counter = array(12, 16, "by lane")
+    fec_correctable_block_ctr = array(12, 32, "by lane")
+    fec_uncorrectable_block_ctr = array(12, 32, "by lane")
+    port_fec_correctable_block_ctr = field(32, "RS-FEC: blocks that it mended")
+    port_fec_uncorrectable_block_ctr = field(32, "RS-FEC: blocks that it could not mend")
+    port_fec_corrected_symbol_ctr = field(32, "RS-FEC: symbols that it mended")
+
+
+class SwPortVLCongestion(Structure, size=36, attr=0x30, section="A10"):
+    """Packets that left a congested switch port, by VL."""
+
+    _reserved0 = reserved(8)
+    port_select = field(8, "portnum")
+    counter_select = field(16, "counters that a Set writes")
+    sw_port_vl_congestion = array(16, 16, "by VL")
+
+
+class PortRcvConCtrl(Structure, size=12, attr=0x31, section="A10"):
+    """Congestion notices received."""
+
+    _reserved0 = reserved(8)
+    port_select = field(8, "portnum")
+    counter_select = field(16, "counters that a Set writes")
+    port_pkt_rcv_fecn = field(32, "packets with FECN")
+    port_pkt_rcv_becn = field(32, "packets with BECN")
+
+
+class PortSLRcvFECN(Structure, size=68, attr=0x32, section="A10"):
+    """Packets with FECN by SL."""
+
+    _reserved0 = reserved(8)
+    port_select = field(8, "portnum")
+    counter_select = field(16, "counters that a Set writes")
+    port_sl_rcv_fecn = array(16, 32, "by SL")
+
+
+class PortSLRcvBECN(Structure, size=68, attr=0x33, section="A10"):
+    """Packets with BECN by SL."""
+
+    _reserved0 = reserved(8)
+    port_select = field(8, "portnum")
+    counter_select = field(16, "counters that a Set writes")
+    port_sl_rcv_becn = array(16, 32, "by SL")
+
+
+class PortXmitConCtrl(Structure, size=8, attr=0x34, section="A10"):
+    """Time in congestion."""
+
+    _reserved0 = reserved(8)
+    port_select = field(8, "portnum")
+    counter_select = field(16, "counters that a Set writes")
+    port_xmit_time_cong = field(32, "ticks")
+
+
+class PortVLXmitTimeCong(Structure, size=64, attr=0x35, section="A10"):
+    """Time in congestion by VL."""
+
+    _reserved0 = reserved(8)
+    port_select = field(8, "portnum")
+    counter_select = field(16, "counters that a Set writes")
+    port_vl_xmit_time_cong = array(15, 32, "ticks by VL 0 to 14")
+
+
+class PortXmitDataSL(Structure, size=68, attr=0x36, section="A10"):
+    """Words sent by SL."""
+
+    _reserved0 = reserved(8)
+    port_select = field(8, "portnum")
+    counter_select = field(16, "counters that a Set writes")
+    xmit_data_sl = array(16, 32, "4-octet words by SL")
+
+
+class PortRcvDataSL(Structure, size=68, attr=0x37, section="A10"):
+    """Words received by SL."""
+
+    _reserved0 = reserved(8)
+    port_select = field(8, "portnum")
+    counter_select = field(16, "counters that a Set writes")
+    rcv_data_sl = array(16, 32, "4-octet words by SL")
 
 
 class PortCountersExtended(Structure, size=184, attr=0x1D, section="16.1.4.11"):

@@ -10,7 +10,7 @@ where the component is reserved. The numbers are those that clients use (rdma-co
 from __future__ import annotations
 
 from softib.iba import smp
-from softib.iba.class_port_info import ClassPortInfo
+from softib.iba.notice import ClassPortInfo
 from softib.iba.sa_enums import (
     RMPP_HEADER,
     SA_DATA,

@@ -22,14 +22,15 @@ import types
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from softib.jit.callees import clone
 from softib.jit.identity import reached, reached_from, store_prefix
+from softib.jit.specialise import clone
 from softib.jit.store import STORE
 
 if TYPE_CHECKING:
     import numpy as np
 
     from softib.jit.functions import Kernel
+
 
 __all__ = ["ALWAYS_COMPILE", "is_small", "run", "small_work_in_python"]
 

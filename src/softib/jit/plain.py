@@ -14,8 +14,8 @@ import threading
 import numba
 
 from softib.jit import interrupts, progress
-from softib.jit.callees import clone, declared
 from softib.jit.identity import identity, reached, reached_from, title
+from softib.jit.specialise import clone, declared
 from softib.jit.store import FOLDER, STORE, cache_dir, closed, is_trusted
 
 __all__ = ["entry"]

@@ -7,14 +7,28 @@ is not slowed by them and does not compile them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import types
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from softib.jit.callees import clone
-from softib.jit.functions import Kernel
+from softib.jit.functions import External, Kernel
 from softib.jit.identity import frozen_of, reached, title
 
-__all__ = ["specialised"]
+__all__ = ["clone", "declared", "specialised"]
+
+
+def clone(function: Callable[..., Any]) -> types.FunctionType:
+    """``function`` with globals of its own, in which kernels can be replaced."""
+    copy = types.FunctionType(
+        function.__code__, dict(function.__globals__), function.__name__, function.__defaults__, function.__closure__
+    )
+    copy.__qualname__, copy.__module__, copy.__doc__ = function.__qualname__, function.__module__, function.__doc__
+    return copy
+
+
+def declared(k: Kernel) -> dict[str, Any]:
+    """Numba's declarations of the C functions that ``k`` names, by the name that each has there."""
+    return {name: value.declaration() for name, value in frozen_of(k).items() if isinstance(value, External)}
 
 
 def specialised(

@@ -28,9 +28,9 @@ from numba.core.types import unliteral
 from numba.core.types.functions import BaseFunction
 
 from softib.jit import interrupts, progress
-from softib.jit.callees import clone, declared
 from softib.jit.functions import UnitError
 from softib.jit.identity import reached, reached_from, store_prefix, title
+from softib.jit.specialise import clone, declared
 from softib.jit.store import STORE
 
 __all__ = ["entry"]

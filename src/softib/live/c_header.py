@@ -92,8 +92,8 @@ class Layout:
         code += f"{dtype.itemsize - at}x" if dtype.itemsize > at else ""
         self.struct = struct.Struct(code)
         self.size = self.struct.size
-        made: Any = namedtuple(name, names)  # type: ignore[misc]
-        self._make = made._make
+        row_type: Any = namedtuple(name, names)  # type: ignore[misc]
+        self._make = row_type._make
         self._defaults = defaults
         self._at = {n: i for i, n in enumerate(names)}
 

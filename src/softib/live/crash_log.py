@@ -1,4 +1,4 @@
-"""Our own bugs in a running fabric: one line to people, the traceback to the log, and the fabric
+"""Bugs of softib in a running fabric: one line to people, the traceback to the log, and the fabric
 goes on."""
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def say(text: str) -> None:
 
 
 def raised(doing: str) -> None:
-    """The mishap of those who keep no log: the exception goes on."""
+    """Report a bug where there is no log: the exception goes on."""
     raise
 
 

@@ -1,5 +1,9 @@
 """A running fabric: its arrays in shared memory, agents, servers and perhaps a subnet manager,
-driven by one event loop."""
+driven by one event loop in one thread.
+
+A peer of the loop registers its sockets in the selector with a function of the ready events as
+data, and says how long it can wait without them. No peer blocks, so none delays another.
+"""
 
 from __future__ import annotations
 
@@ -11,33 +15,65 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from softib.agents.plane import AgentPlane
 from softib.errors import InputError, SoftibError
 from softib.fabric.model import Fabric
 from softib.fabric.node_finder import port_named
+from softib.fabric.power_cycle import power_on
 from softib.live.clock import clock_ps
-from softib.live.control.server import ControlServer
+from softib.live.control import ControlServer
 from softib.live.crash_log import CrashLog, say
-from softib.live.event_loop import EventLoop, Peer
 from softib.live.faults.controller import FaultController
 from softib.live.ibsim.server import IbsimServer
 from softib.live.ibsim.sockets import UdpSockets, UnixSockets, drawn_name
 from softib.live.instances import Instance
 from softib.live.internal_sm.manager import InternalManager
-from softib.live.launch.ranks import Ranks
 from softib.live.mad_capture import MadCapture
 from softib.live.mad_router import MadRouter
-from softib.live.operations import Operations
+from softib.live.operations import Operations, Ranks
 from softib.live.rdma_cm.server import RdmaCmServer
-from softib.live.rdma_cm.unread_completions import UnreadCompletions
 from softib.live.shared_fabric import SharedFabric
 from softib.live.umad.server import UmadServer
 from softib.live.verbs.server import VerbsServer
+from softib.live.verbs.shared_heap import UnreadCompletions
 from softib.live.verbs.traffic import Traffic
 from softib.sm.config import SmConfig
 
-__all__ = ["Daemon", "Settings"]
+__all__ = ["Daemon", "EventLoop", "Peer", "Settings"]
+
+
+class Peer(Protocol):
+    """Something that the loop drives besides its sockets."""
+
+    def wait_s(self, now_ps: int) -> float:
+        """Seconds until :meth:`tick` has something to do (infinite: it waits for its sockets
+        alone)."""
+
+    def tick(self, now_ps: int) -> None:
+        """Do what is due. Called after each wait, early ones too."""
+
+
+class EventLoop:
+    """Waits for the sockets in ``selector`` and drives ``peers``, in their order. ``on_ready`` is
+    told how many sockets are ready before they are handled."""
+
+    def __init__(
+        self, selector: selectors.BaseSelector, *peers: Peer, on_ready: Callable[[int], None] = lambda sockets: None
+    ):
+        self.selector, self.peers, self.on_ready = selector, list(peers), on_ready
+
+    def step(self, timeout_s: float) -> None:
+        """Wait for at most ``timeout_s`` and handle everything that is there."""
+        now_ps = clock_ps()
+        ready = self.selector.select(min(timeout_s, *(peer.wait_s(now_ps) for peer in self.peers)))
+        self.on_ready(len(ready))
+        for key, events in ready:
+            key.data(events)
+        for peer in self.peers:
+            peer.tick(clock_ps())
+
 
 PAUSE_S = 0.05
 DESCRIPTORS = 1 << 16
@@ -62,7 +98,7 @@ def _raise_descriptor_limit() -> None:
 class Settings:
     """The options of ``softib up``. ``sm``: internal, external (a stock one will attach) or none.
     ``node``: the one that the internal manager sits on (None:
-    :func:`~softib.fabric.default_port.default_port`). ``udp``: serve on this UDP port of the
+    :func:`~softib.fabric.node_finder.default_port`). ``udp``: serve on this UDP port of the
     loopback instead of abstract Unix sockets. ``config``: of the internal manager, ``reread`` gives
     it as its files say now. ``pcap``: capture MADs into this file. ``pace``: what programs send
     takes the wire's time."""
@@ -86,7 +122,7 @@ class Daemon:
         self.began = time.monotonic() if began is None else began
         self.instance, self.settings = instance, settings
         fabric.name = instance.name
-        fabric.power_on(keep_lids=True)  # before: in shared memory a look at a page that nobody wrote costs it
+        power_on(fabric, keep_lids=True)  # before: in shared memory a look at a page that nobody wrote costs it
         self.shared = SharedFabric.create(instance.shared_fabric, fabric)
         self.fabric = self.shared.fabric
         plane = AgentPlane(self.fabric)
@@ -145,7 +181,7 @@ class Daemon:
             self.close()
 
     def step(self) -> None:
-        """The internal manager works, then programs are served once. A bug of ours in it is logged,
+        """The internal manager works, then programs are served once. An exception in it is logged,
         and the fabric goes on."""
         self._publish()  # before a sweep, which takes its time: whose cable was pulled learns it now
         if self.reload:  # SIGHUP, as OpenSM takes it

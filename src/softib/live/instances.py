@@ -150,7 +150,7 @@ def _taken(name: str) -> InputError:
 
 
 def free(name: str) -> Instance:
-    """The instance of ``name``, which nobody holds now. Raises :class:`InputError` where somebody
+    """The instance of ``name``, which no daemon holds now. Raises :class:`InputError` where one
     does."""
     instance = Instance(check_name(name), root() / name)
     if instance.held():
@@ -164,7 +164,7 @@ def claim(name: str) -> Instance:
     instance = Instance(check_name(name), root() / name)
     instance.folder.mkdir(mode=0o700, exist_ok=True)
     fd = os.open(instance.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    until = time.monotonic() + CLAIM_S  # somebody who only looks holds it for a moment
+    until = time.monotonic() + CLAIM_S  # a process that only looks holds it for a moment
     while True:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

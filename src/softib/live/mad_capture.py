@@ -1,7 +1,7 @@
 """Every MAD of a running fabric in a capture file that Wireshark reads: ``softib up --pcap FILE``.
 
-A MAD is one packet, as it leaves its sender; the answer of a device is one, as it reaches who
-asked; an RMPP message is its segments and their acknowledgements (:mod:`softib.mad.rmpp`). Off,
+A MAD is one packet, as it leaves its sender; the answer of a device is one, as it reaches its
+requester; an RMPP message is its segments and their acknowledgements (:mod:`softib.mad.rmpp`). Off,
 this costs the daemon one look at an attribute a batch; on, programs' requests come by Python one
 batch at a time. The format is that of :mod:`softib.iba.pcap`.
 """
@@ -19,11 +19,10 @@ import numpy as np
 from softib.errors import InputError
 from softib.fabric.model import Fabric
 from softib.iba.constants import LID_PERMISSIVE, MAD_SIZE, RESPONSE_BIT, MgmtClass
-from softib.iba.mad_offsets import CLASS_AT, METHOD_AT
 from softib.iba.mad_packets import mad_packets
 from softib.iba.pcap import PcapFile
 from softib.iba.sa import RMPP_HEADER, RmppHeader
-from softib.iba.smp import PortInfo
+from softib.iba.smp import CLASS_AT, METHOD_AT, PortInfo
 from softib.mad.batch import MadBatch, SendStatus
 from softib.mad.rmpp import RMPP_END, conversation, is_whole
 
@@ -39,7 +38,7 @@ class MadCapture:
         self.path, self.fabric, self.clock = Path(path), fabric, clock
         self.packets = 0
         self.whole: Callable[[np.ndarray], bool] = lambda mad: True
-        """Is this response (uint8[256]) for somebody who takes RMPP messages whole, and
+        """Is this response (uint8[256]) for an agent that takes RMPP messages whole, and
         acknowledges their segments?"""
         self.message: Callable[[], bytes | None] = lambda: None
         """All of the RMPP message of a batch whose first octets are the datagram."""

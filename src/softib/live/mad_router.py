@@ -14,20 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from softib.agents.kernels.app_cells import HIGH
+from softib.agents.kernels.app_drops import HIGH
 from softib.agents.kernels.app_traffic import fold_cells
 from softib.agents.plane import AgentPlane, Delivery
 from softib.agents.rmpp_segments import RmppSegments
 from softib.agents.trap_queue import TrapQueue
 from softib.iba.constants import LID_PERMISSIVE, Method, MgmtClass
-from softib.iba.mad_offsets import CLASS_AT, METHOD_AT, TID_AT
-from softib.iba.smp import PortInfo
-from softib.live.answer_kernels import LAST, RECEIVED, REPLIES, answer
+from softib.iba.smp import CLASS_AT, METHOD_AT, TID_AT, PortInfo
 from softib.live.clock import clock_ps
 from softib.live.crash_log import ReportBug, raised
-from softib.live.exchange import BATCH, exchange_of, replies_of
-from softib.live.forwarded import Forwarded, ForwardedRequests
-from softib.live.station import Station, Stations, is_response
+from softib.live.exchange_kernels import BATCH, LAST, RECEIVED, REPLIES, answer, exchange_of, replies_of
+from softib.live.station import Forwarded, ForwardedRequests, Station, Stations, is_response
 from softib.live.verbs.traffic import no_cells
 from softib.mad.batch import MadBatch, SendStatus, batch_of
 
@@ -48,7 +45,7 @@ class MadRouter:
     configuration.
 
     A server puts what a program sent into ``requests`` (:data:`~softib.mad.batch.MadColumns`) and
-    calls :meth:`handle`, or a kernel of its own around :func:`softib.live.answer_kernels.answer`,
+    calls :meth:`handle`, or a kernel of its own around :func:`softib.live.exchange_kernels.answer`,
     and :meth:`finish` after it.
     """
 
@@ -58,12 +55,12 @@ class MadRouter:
         self.plane, self.fabric = plane, plane.fabric
         self.cells = no_cells() if cells is None else cells
         self.report_bug: ReportBug = raised
-        """Called where our own code fails; requests that were under way are given back."""
+        """Called where softib's code fails; requests that were under way are given back."""
         self.stations = Stations()
         self.epoch = 0
         self.answered = self.bounced = self.forwarded = 0
         self.alone = False
-        """Nobody but one program wants something: the server may wait for it in the kernel."""
+        """Only one socket is ready: the server may wait for its program in the kernel."""
         self.waiting = ForwardedRequests()
         self.trap_queue = TrapQueue(plane)
         self.segments = RmppSegments(plane)
@@ -81,7 +78,7 @@ class MadRouter:
             self.plane.tables, self.cells, self.requests, self.answers, self.exchange, port, number, now_ps, n, classes
         )
 
-    # -- who is there --
+    # -- stations --
 
     def join(self, station: Station) -> None:
         """From now on ``station`` gets what is for it."""
@@ -113,8 +110,8 @@ class MadRouter:
             self.finish(sender, now_ps)
 
     def answer(self, sender: Station, n: int, now_ps: int) -> bool:
-        """What :meth:`handle` does before :meth:`finish`; False where a mistake of ours was in the
-        way."""
+        """What :meth:`handle` does before :meth:`finish`; False where an exception was raised, which is
+        reported."""
         self.counts[:] = 0
         try:
             self._answer(sender.port, sender.number, now_ps, n, sender.classes)
@@ -139,23 +136,21 @@ class MadRouter:
         Python."""
         self.pumps, self.tap, self.plane.tap = False, writer.exchange, writer.batch
 
-    def pumped(self, sender: Station, pump: Callable[[int], None], now_ps: int) -> int:
-        """Let ``pump`` receive, answer and send again and again in one compiled call, and finish;
-        it is given for how many batches. Returns how many MADs ``sender`` sent."""
+    def pumped(self, sender: Station, pump: Callable[[int], None], now_ps: int) -> None:
+        """Let ``pump`` receive, answer and send again and again in one compiled call, for at most
+        the number of batches that it is called with, and finish."""
         self.counts[:] = 0
         try:
             pump(PUMP_ROUNDS if len(self.stations) > 1 else PUMP_ROUNDS_ALONE)
         except Exception:
             self.report_bug("answering requests")
             self.give_back(sender, range(int(self.counts[LAST])))  # the batch before it was answered
-            return int(self.counts[RECEIVED])
-        received = int(self.counts[RECEIVED])
-        self.finish(sender, now_ps)
-        return received
+        else:
+            self.finish(sender, now_ps)
 
     def give_back(self, sender: Station, rows: Iterable[int]) -> None:
-        """The requests among ``rows`` of ``requests`` go back as timed out: nobody waits for what
-        failed."""
+        """The requests among ``rows`` of ``requests`` go back as timed out, so that their senders
+        do not wait for what failed."""
         for row in rows:
             back = self._sent[row : row + 1].copy()
             if not is_response(back.mad[0]):
@@ -210,7 +205,7 @@ class MadRouter:
             self.waiting.keep(request, sender, target.number, clock_ps())
 
     def _give_back_all(self, requests: Iterable[Forwarded]) -> None:
-        """Nobody answered these."""
+        """Give unanswered requests back to their senders."""
         for forwarded in requests:
             forwarded.request.status[:] = SendStatus.TIMEOUT
             self.bounced += 1
@@ -234,7 +229,7 @@ class MadRouter:
         return answers
 
     def deliver(self, delivery: Delivery) -> list[int]:
-        """Hand over what reached the ports of programs. Returns the rows that nobody takes.
+        """Hand over what reached the ports of programs. Returns the rows that no station takes.
 
         A message longer than a MAD goes whole to a station that takes such; others get its first
         256 octets.
@@ -262,15 +257,15 @@ class MadRouter:
         return untaken
 
     def traps(self, now_ps: int) -> None:
-        """Send the traps that devices raised and those that nobody repressed yet, as far as their
+        """Send the traps that devices raised and those that are not repressed yet, as far as their
         time has come, each to the manager that its port knows. :meth:`tick` sends the rest."""
         self.trap_queue.collect(now_ps)
         for _ in range(TRAPS_A_STEP):
             try:
-                made = self.trap_queue.take(now_ps)
-                if made is None:
+                trap = self.trap_queue.take(now_ps)
+                if trap is None:
                     return
-                _, delivery = self.plane.exchange(*made, now_ps)
+                _, delivery = self.plane.exchange(*trap, now_ps)
                 if delivery is not None:
                     self.deliver(delivery)
             except Exception:

@@ -1,27 +1,78 @@
-"""What the control socket offers on a running fabric: ``status``, ``attach``, ``fault``, ``sweep``,
-``down`` and their kin."""
+"""Operations of the control socket on a running fabric: ``status``, ``attach``, ``fault``, ``sweep``,
+``down`` and others; and the hosts on which a parallel job's ranks sit: ``mpirun -np 2 softib run --
+./program`` puts each on one of its own."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from softib import __version__
-from softib.errors import InputError
-from softib.fabric.default_port import default_port
-from softib.iba.constants import PortState
-from softib.jit import in_use
-from softib.live.clock import clock_ps
-from softib.live.internal_sm.jobs import job_of
+from softib.errors import InputError, UnknownName
+from softib.fabric.node_finder import NodeFinder, default_port, host_of
+from softib.live.internal_sm.manager import job_of
+from softib.live.status import status_of
 
 if TYPE_CHECKING:
     from softib.live.daemon import Daemon
 
-__all__ = ["Operations"]
+
+__all__ = ["Operations", "Ranks"]
+
+
+class Ranks:
+    """Which node a rank sits on."""
+
+    def __init__(self, finder: NodeFinder):
+        self.finder = finder
+        self._hosts: list[int] = []
+        self._more = self._each_host()
+
+    def of(self, node: str, rank: int | None) -> tuple[str, int | None]:
+        """``--node`` for this rank, and the row of the host instead where none was named.
+
+        ``node`` is one name for all ranks, or several with commas: rank r has the r-th, and begins
+        again behind the last. Without a name it is the r-th host. Raises :class:`InputError`:
+        several names and no rank, or no host.
+        """
+        if node:
+            names = [node] if "," not in node or self._known(node) else [n.strip() for n in node.split(",")]
+            if not all(names):
+                raise InputError(f"--node {node}: an empty name between commas")
+            if len(names) > 1 and rank is None:
+                raise InputError(
+                    f"--node {node}: several nodes are for ranks, and no launcher (mpirun, srun, torchrun) says "
+                    f"which one "
+                    "this is; name one node, or start 'mpirun -np N softib run --node A,B -- CMD'"
+                )
+            return names[(rank or 0) % len(names)], None
+        return "", None if rank is None else self._host(rank)
+
+    def _known(self, name: str) -> bool:
+        try:
+            self.finder.rows(name)
+        except UnknownName:
+            return False
+        return True
+
+    def _host(self, rank: int) -> int | None:
+        """Row of a CA of the rank's host; None on a fabric without linked CAs."""
+        while len(self._hosts) <= rank and (row := next(self._more, None)) is not None:
+            self._hosts.append(row)
+        return self._hosts[rank % len(self._hosts)] if self._hosts else None
+
+    def _each_host(self) -> Iterator[int]:
+        """The first linked CA of each host, in the order of the file."""
+        f = self.finder.fabric
+        linked = np.unique(f.port_node[np.flatnonzero(f.linked)])
+        seen: set[int] = set()
+        for node in linked[f.is_host[linked]].tolist():
+            if node not in seen:
+                seen.update(host_of(f, node))
+                yield node
+
 
 MOST_NAMES = 1000
 """A shell's completion shows no more."""
@@ -72,14 +123,14 @@ class Operations:
 
     def _job(self, request: dict[str, Any]) -> dict[str, Any]:
         """An aggregation tree for ``hosts`` (names): see
-        :func:`~softib.live.internal_sm.jobs.job_of`."""
+        :func:`~softib.live.internal_sm.manager.job_of`."""
         if self.daemon.manager is None or self.daemon.manager_failed:
             raise InputError(f"{self.daemon.instance.name} has no internal subnet manager, which gives jobs trees")
         hosts = request.get("hosts")
         if not isinstance(hosts, list) or not hosts:
             raise InputError("job wants hosts, a list of names")
         guids = [int(self.daemon.fabric.node_guid[self.daemon.server.finder.adapter(str(name))]) for name in hosts]
-        return job_of(self.daemon.manager.sm, guids, bool(request.get("streaming")))
+        return job_of(self.daemon.manager.sm, guids, bool(request.get("streaming"))).to_json()
 
     def attach(self, request: dict[str, Any]) -> dict[str, Any]:
         """Environment for a program on ``node`` (and ``port``), for ``rank`` of a job of several:
@@ -125,70 +176,4 @@ class Operations:
 
     def status(self) -> dict[str, Any]:
         """Everything that ``softib status --json`` says."""
-        f, router = self.daemon.fabric, self.daemon.router
-        states = np.bincount(f.port_state[f.linked], minlength=5)
-        clients = [
-            {
-                "client": c.number,
-                "pid": c.pid,
-                "node": c.name,
-                "portnum": int(f.port_num[c.port]),
-                "sm": c.issm,
-                "waiting": len(c.queue),
-            }
-            for c in (*self.daemon.server.clients.values(), *self.daemon.umads.files.values())
-        ]
-        return {
-            "name": self.daemon.instance.name,
-            "pid": int(self.daemon.shared.header["pid"]),
-            "source": self.daemon.settings.source,
-            "ready": self.daemon.ready,
-            "ready_s": self.daemon.ready_s,
-            "uptime_s": round(time.monotonic() - self.daemon.began, 3),
-            "nodes": f.sizes.nodes,
-            "switches": f.sizes.switches,
-            "cas": len(f.cas),
-            "links": f.sizes.cables,
-            "port_states": {s.name.lower(): int(states[s]) for s in PortState if s},
-            "sm": self._manager_status(),
-            "pace": self.daemon.settings.pace,
-            "clients": clients,
-            "verbs": self.daemon.verbs.memory.usage(),
-            "mads": {"answered": router.answered, "forwarded": router.forwarded, "timed_out": router.bounced},
-            "traps": {**router.trap_queue.stats(), **router.trap_queue.by_number()},
-            "kernels": in_use(),
-            "bugs": self.daemon.crash_log.count,
-            "log": str(self.daemon.instance.log),
-            "epoch": router.epoch,
-            "shared_fabric": str(self.daemon.instance.shared_fabric),
-            "sockname": self.daemon.server.sockets.environment.get("IBSIM_SOCKNAME", ""),
-            "version": __version__,
-        }
-
-    def _manager_status(self) -> dict[str, Any]:
-        if self.daemon.manager is None:
-            return {"kind": self.daemon.settings.sm}
-        sm = self.daemon.manager.sm
-        return {
-            "kind": "internal",
-            "engine": sm.config.engine,
-            "state": "FAILED" if self.daemon.manager_failed else sm.state.name,
-            "phase": sm.phase,
-            "sweeps": sm.sweeps,
-            "node": self.daemon.fabric.port_name(self.daemon.manager.port),
-            "engine_used": "" if sm.routing is None else sm.routing.engine,
-            "problems": [str(p) for p in sm.report.problems[:20]],
-            "sa": {
-                "requests": sm.sa_manager.requests,
-                "busy": sm.sa_manager.refused,
-                "waiting": len(sm.sa_manager.queue) + len(sm.sa_manager.waiting),
-                "wait": self.daemon.manager.sa_wait.status(clock_ps()),
-            },
-            "report": {
-                **sm.report.as_dict(),
-                "sent": sm.report.sent,
-                "sets": sm.report.sets,
-                "refused": sm.report.refused,
-                "not_active": len(sm.report.not_active),
-            },
-        }
+        return status_of(self.daemon).to_json()

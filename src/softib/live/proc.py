@@ -1,14 +1,21 @@
-"""What /proc tells of processes (proc(5)): the one reader of it."""
+"""Processes of this machine (proc(5)): the one reader of /proc, and the processes of jobs with their
+environment."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
 import os
+import re
 from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 __all__ = [
+    "JobProcess",
+    "JobProcesses",
     "command_name",
     "descendants",
     "descriptor_path",
@@ -64,11 +71,11 @@ def has_ended(pid: int) -> bool:
 
 def parents() -> dict[int, int]:
     """Process → parent, of every process that may be looked at."""
-    found = {}
+    parent_of = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit() and (fields := _stat(int(entry))):
-            found[int(entry)] = int(fields[PARENT])
-    return found
+            parent_of[int(entry)] = int(fields[PARENT])
+    return parent_of
 
 
 def processes() -> list[int]:
@@ -91,11 +98,11 @@ def descendants(pid: int) -> list[int]:
     children = defaultdict(list)
     for child, parent in parents().items():
         children[parent].append(child)
-    found, at = [pid], 0
-    while at < len(found):
-        found += children[found[at]]
+    family, at = [pid], 0
+    while at < len(family):
+        family += children[family[at]]
         at += 1
-    return found[:0:-1]
+    return family[:0:-1]
 
 
 def working_directory(pid: int) -> str | None:
@@ -143,3 +150,55 @@ def _holder_of(link: str) -> int:
         except OSError:
             continue
     return 0
+
+
+NUMBER = re.compile(r"\((\d+)\)$")
+"""The ID that a job of Slurm has in its name here."""
+
+
+@dataclass(frozen=True)
+class JobProcess:
+    """``environment`` is that with which it began; ``host`` as the job has it."""
+
+    host: str
+    pid: int
+    command: str
+    environment: dict[str, str]
+
+
+class JobProcesses:
+    """Those that this user may look at (proc(5): ``environ`` needs the same user, or root), read
+    once when first asked for.
+
+    ``folder``: of a running fabric, whose programs know their node (``SOFTIB_PLACE``). Without, a
+    process is on the host that this machine is called.
+    """
+
+    def __init__(self, folder: Path | None = None):
+        self.folder = folder
+
+    def of(self, job: str, hosts: Sequence[str]) -> Iterator[JobProcess]:
+        """Processes on the job's hosts, less those that Slurm started for another one."""
+        number = NUMBER.search(job)
+        for host in hosts:
+            for p in self._by_host.get(host.partition(".")[0], ()):
+                if number is None or p.environment.get("SLURM_JOB_ID", number[1]) == number[1]:
+                    yield JobProcess(host, p.pid, p.command, p.environment)
+
+    @cached_property
+    def _by_host(self) -> dict[str, list[JobProcess]]:
+        by_host: dict[str, list[JobProcess]] = {}
+        for pid in processes():
+            environment = read_environment(pid)
+            host = self._host(environment).partition(".")[0]
+            if host:
+                command = command_name(pid).decode("utf-8", "replace")
+                by_host.setdefault(host, []).append(JobProcess(host, pid, command, environment))
+        return by_host
+
+    def _host(self, environment: dict[str, str]) -> str:
+        place = environment.get("SOFTIB_PLACE", "")
+        if self.folder is None:
+            return "" if place or not environment else os.uname().nodename
+        on_it = self.folder in Path(environment.get("SOFTIB_VIEW", "/")).parents
+        return place.partition("[")[0].split(" ")[0] if on_it else ""

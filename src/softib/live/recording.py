@@ -27,8 +27,8 @@ def threads_in(folder: Path) -> list[RecordedThread]:
     file was cut, or had no room."""
     heads = [(path, head) for path in sorted(folder.glob("*.events")) if (head := _head(path)) is not None]
     rate = _ns_of_a_tick([head for _, head in heads])
-    found = [one for path, head in heads if (one := _thread(path, head, rate)) is not None]
-    return sorted(found, key=lambda t: (int(t.ns[0]) if len(t.ns) else 0, t.pid, t.tid))
+    threads = [one for path, head in heads if (one := _thread(path, head, rate)) is not None]
+    return sorted(threads, key=lambda t: (int(t.ns[0]) if len(t.ns) else 0, t.pid, t.tid))
 
 
 def _head(path: Path) -> np.void | None:
@@ -80,10 +80,11 @@ def collective_names() -> tuple[str, ...]:
     """By the number of ``collectives.h``: ``MPI_Allreduce``, ``torch all_reduce``. Number 0 is
     none."""
     text = COLLECTIVES.path.read_text(encoding="ascii")
-    found = {
+    numbered = {
         int(n): (lib, rest) for lib, rest, n in re.findall(r"^#define SOFTIB_(MPI|TORCH)_(\w+) (\d+)$", text, re.M)
     }
     names = {
-        n: f"MPI_{rest.capitalize()}" if lib == "MPI" else f"torch {rest.lower()}" for n, (lib, rest) in found.items()
+        n: f"MPI_{rest.capitalize()}" if lib == "MPI" else f"torch {rest.lower()}"
+        for n, (lib, rest) in numbered.items()
     }
     return tuple(names.get(n, "") for n in range(max(names) + 1))

@@ -237,7 +237,7 @@ def _lazy(path: Path, header: np.ndarray, take: Callable[[int, int], Octets]) ->
 
 
 def asks_for_files() -> bytes:
-    """A greeting of who is no program: it gets the descriptors of the fabric's files."""
+    """The greeting of a reader, which gets the descriptors of the fabric's files and joins nothing."""
     return b"".join(SERVER.constant(name).to_bytes(4, "little") for name in ("SERVER_MAGIC", "SERVER_VERSION"))
 
 

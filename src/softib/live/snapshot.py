@@ -17,10 +17,9 @@ from softib.fabric.model import Fabric, Source
 from softib.fabric.plugging import delete_cables
 from softib.iba.constants import CapMask, PhysState
 from softib.iba.smp import PortInfo
-from softib.live.control.client import ask
+from softib.live.control import ask
 from softib.live.instances import Instance
-from softib.live.sa_client.pair_sls import pair_sls
-from softib.live.sa_client.path_sls import path_sls
+from softib.live.sa_client import pair_sls, path_sls
 from softib.live.shared_fabric import SharedFabric
 
 __all__ = ["FORMAT", "read"]
@@ -35,8 +34,8 @@ def read(instance: Instance) -> ReadResult:
     """A private copy of the fabric of ``instance``: tables, states and counters as they stand.
 
     ``extra["path_sls"]`` asks its subnet administration for the SLs of all paths between the ends
-    of a graph (:func:`softib.live.sa_client.path_sls.path_sls`), ``extra["pair_sls"]`` for those of
-    some pairs (:func:`softib.live.sa_client.pair_sls.pair_sls`). Raises :class:`PeerError` where
+    of a graph (:func:`softib.live.sa_client.path_sls`), ``extra["pair_sls"]`` for those of
+    some pairs (:func:`softib.live.sa_client.pair_sls`). Raises :class:`PeerError` where
     its configuration never stands still, or its daemon has ended.
     """
     fabric = _still(instance)

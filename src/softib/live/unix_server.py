@@ -70,11 +70,11 @@ def ancillary_of(fds: Sequence[int]) -> list[tuple[int, int, array.array[int]]]:
 
 def descriptors(ancillary: Iterable[tuple[int, int, bytes]]) -> list[int]:
     """The descriptors that came beside a message. The caller closes them."""
-    found = array.array("i")
+    fds = array.array("i")
     for level, kind, data in ancillary:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
-            found.frombytes(data[: len(data) // INT * INT])
-    return found.tolist()
+            fds.frombytes(data[: len(data) // INT * INT])
+    return fds.tolist()
 
 
 def receive(sock: socket.socket, size: int) -> bytes | None:
@@ -103,12 +103,20 @@ class SendQueue:
     """Messages to one program, in their order. What its socket, which is registered in
     ``selector``, does not take now waits until the selector reports room (:meth:`flush`). ``limit``
     messages wait at most: beyond them the newest is lost, or with ``keep_newest`` the oldest;
-    ``lost`` counts them. ``broken``: nobody reads any more."""
+    ``lost`` counts them. While ``pause_at`` messages wait the selector reports nothing to read: the
+    program's own queue fills, and its writes block. ``broken``: the program does not exist any
+    more."""
 
     def __init__(
-        self, sock: socket.socket, selector: selectors.BaseSelector, limit: int | None = None, keep_newest: bool = False
+        self,
+        sock: socket.socket,
+        selector: selectors.BaseSelector,
+        limit: int | None = None,
+        keep_newest: bool = False,
+        pause_at: int | None = None,
     ):
         self.sock, self.selector, self.limit, self.keep_newest = sock, selector, limit, keep_newest
+        self.pause_at = pause_at
         self.lost, self.broken = 0, False
         self._waiting: deque[tuple[bytes, int | None]] = deque()
 
@@ -143,11 +151,10 @@ class SendQueue:
 
     def flush(self) -> None:
         """Send what waits, as far as there is room."""
-        while self._waiting and not self.broken:
-            if not self._transmit(*self._waiting[0]):
-                return
+        while self._waiting and not self.broken and self._transmit(*self._waiting[0]):
             self._drop_first()
-        self.clear()
+        if self.broken:
+            self.clear()
         self._watch()
 
     def clear(self) -> None:
@@ -161,8 +168,9 @@ class SendQueue:
             os.close(fd)
 
     def _watch(self) -> None:
-        """The selector watches for room as long as something waits."""
-        wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._waiting else 0)
+        """The selector watches for room while messages wait, and for messages unless paused."""
+        paused = self.pause_at is not None and len(self._waiting) >= self.pause_at
+        wanted = (0 if paused else selectors.EVENT_READ) | (selectors.EVENT_WRITE if self._waiting else 0)
         key = self.selector.get_key(self.sock)
         if key.events != wanted:
             self.selector.modify(self.sock, wanted, key.data)

@@ -22,7 +22,7 @@ __all__ = ["COLUMNS", "MadBatch", "MadColumns", "SendStatus", "batch_of", "mad_c
 
 
 class SendStatus(IntEnum):
-    """What became of a MAD that was sent (column ``status``); 110 is ETIMEDOUT, as umad reports it."""
+    """The fate of a MAD that was sent (column ``status``); 110 is ETIMEDOUT, as umad reports it."""
 
     OK = 0
     TIMEOUT = 110

@@ -9,15 +9,14 @@ from typing import Any
 import numpy as np
 
 from softib.iba.constants import GSI_QP, MgmtClass
-from softib.iba.mad_offsets import DATA_AT
-from softib.iba.smp import MadHeader
+from softib.iba.smp import DATA_AT, MadHeader
 from softib.mad.batch import MadBatch
 
 __all__ = ["GMP_DATA", "GmpRequests", "kind_of"]
 
 GMP_DATA = 192
 KEY_AT = 24
-"""Where congestion control and aggregation management have their key."""
+"""Offset of the key of congestion control and aggregation management."""
 
 
 def kind_of(mgmt_class: int, attr: int) -> int:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from softib.iba.constants import LID_PERMISSIVE, MgmtClass
-from softib.iba.mad_offsets import (
+from softib.iba.smp import (
     ATTR_AT,
     BASE_VERSION_AT,
     CLASS_AT,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from softib.iba.constants import RESPONSE_BIT, MadStatus
-from softib.iba.mad_offsets import METHOD_AT, STATUS_AT, TID_AT
+from softib.iba.smp import METHOD_AT, STATUS_AT, TID_AT
 from softib.mad.batch import MadBatch
 
 __all__ = ["DONE", "ON_WIRE", "OVERDUE", "RETRY", "WAITING", "Outstanding"]
@@ -65,8 +65,7 @@ class Outstanding:
 
     def rows_of(self, tids: np.ndarray) -> np.ndarray:
         """Rows of TIDs that are in the table."""
-        rows: np.ndarray = tids - self.first
-        return rows
+        return tids - self.first
 
     def in_state(self, tids: np.ndarray, state: int) -> np.ndarray:
         """Those of ``tids`` whose request is in ``state`` (TIDs below the table's are finished)."""
@@ -98,7 +97,8 @@ class Outstanding:
         return rows
 
     def requests(self, rows: np.ndarray) -> MadBatch:
-        """The requests of ``rows``, as they were submitted (views where they are one whole chunk)."""
+        """The requests of ``rows``, as they were submitted (views where they are one whole
+        chunk)."""
         chunks = self.chunk[rows]
         parts = []
         for c in dict.fromkeys(chunks.tolist() if chunks[0] != chunks[-1] else [int(chunks[0])]):
@@ -122,7 +122,8 @@ class Outstanding:
         self.live = 0
 
     def _drop_finished(self) -> None:
-        """Forget the finished requests before the first live one, and octets that nobody needs."""
+        """Forget the finished requests before the first live one, and octets that are no longer
+        needed."""
         alive = np.flatnonzero(self.state[: self.n] != DONE)
         cut = int(alive[0]) if len(alive) else self.n
         kept = self.n - cut
@@ -147,8 +148,7 @@ def _keys(mad: np.ndarray) -> np.ndarray:
     if mad.flags.c_contiguous and len(mad):
         dwords = mad.view(np.uint32)
         # Octets 0-3 are version, class, class version, method; octets 16-19 the attribute and two reserved ones.
-        keys: np.ndarray = (dwords[:, 0] & _CLASS_MASK) | ((dwords[:, 4] & _ATTR_MASK) << np.uint32(16))
-        return keys
+        return (dwords[:, 0] & _CLASS_MASK) | ((dwords[:, 4] & _ATTR_MASK) << np.uint32(16))
     return _keys(np.ascontiguousarray(mad)) if len(mad) else np.zeros(0, np.uint32)
 
 

@@ -1,8 +1,8 @@
 """A message longer than a MAD as the segments and acknowledgements that cables carry (IBA 13.6).
 
-Between our own programs a message travels in one piece, so a capture has to cut it as the drivers
-of both ends would: one segment, its acknowledgement with the first window, then a window at a time;
-nothing is lost on the way.
+Between softib's programs a message travels in one piece, so a capture has to cut it as the drivers
+of both ends would: one segment, its acknowledgement with the first window, then a window at a time,
+without losses.
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from softib.iba.constants import MAD_SIZE, RESPONSE_BIT, VENDOR2_CLASSES, MgmtClass
-from softib.iba.mad_offsets import CLASS_AT, METHOD_AT
 from softib.iba.sa import RMPP_HEADER, RmppFlag, RmppHeader, RmppType
-from softib.iba.smp import MadHeader
+from softib.iba.smp import CLASS_AT, METHOD_AT, MadHeader
 
 __all__ = ["RMPP_END", "RRESP_NONE", "SA_CLASS_HEADER", "WINDOW", "class_header_of", "conversation", "is_whole"]
 
@@ -21,18 +20,18 @@ RMPP_END = RMPP_HEADER + R.size
 WINDOW = 64
 """Segments that a receiver lets a sender have under way, as ib_mad's driver does."""
 RRESP_NONE = 31
-"""RRespTime of who sends no response time (IBA 13.6.2.1)."""
+"""RRespTime of a sender without a response time (IBA 13.6.2.1)."""
 SA_CLASS_HEADER = 20
 """SM_Key, AttributeOffset and ComponentMask (IBA 15.2.1.1)."""
 OUI_HEADER = 4
 """Vendor classes of range 2: a reserved octet and the OUI (IBA 16.5.1)."""
 DEVICE_HEADER = 28
-"""Device management and what is built like it: 64 octets of headers (IBA 16.3.1)."""
+"""Device management and classes of the same layout: 64 octets of headers (IBA 16.3.1)."""
 _WHOLE = int(RmppFlag.ACTIVE | RmppFlag.FIRST | RmppFlag.LAST)
 
 
 def class_header_of(mgmt_class: int) -> int:
-    """Octets behind the RMPP header that every segment repeats."""
+    """Return how many octets after the RMPP header every segment repeats."""
     if mgmt_class == MgmtClass.SUBN_ADM:
         return SA_CLASS_HEADER
     return OUI_HEADER if mgmt_class in VENDOR2_CLASSES else DEVICE_HEADER
@@ -45,8 +44,7 @@ def is_whole(mad: np.ndarray) -> np.ndarray:
     )
     data = R.type.get(mad[:, RMPP_HEADER:RMPP_END]) == RmppType.DATA
     flags = R.flags.get(mad[:, RMPP_HEADER:RMPP_END])
-    whole: np.ndarray = rmpp & data & (mad[:, METHOD_AT] >= RESPONSE_BIT) & (flags & _WHOLE == _WHOLE)
-    return whole
+    return rmpp & data & (mad[:, METHOD_AT] >= RESPONSE_BIT) & (flags & _WHOLE == _WHOLE)
 
 
 def conversation(message: bytes, acknowledged: bool = True) -> tuple[np.ndarray, np.ndarray]:
@@ -78,38 +76,22 @@ def conversation(message: bytes, acknowledged: bool = True) -> tuple[np.ndarray,
 def _number(mads: np.ndarray, last: int, class_header: int) -> None:
     """Write the RMPP headers of all segments; ``last`` octets of data are in the last one."""
     n, room = len(mads), MAD_SIZE - RMPP_END - class_header
-    heads = np.zeros((n, R.size), np.uint8)
     flags, length = np.full(n, int(RmppFlag.ACTIVE)), np.zeros(n, np.int64)
     length[-1] = last + class_header
     length[0] = (n - 1) * room + last + n * class_header
     flags[0] |= int(RmppFlag.FIRST)
     flags[-1] |= int(RmppFlag.LAST)
-    for field, value in (
-        (R.version, 1),
-        (R.type, int(RmppType.DATA)),
-        (R.resp_time, RRESP_NONE),
-        (R.flags, flags),
-        (R.segment, np.arange(1, n + 1)),
-        (R.length, length),
-    ):
-        field.set(heads, value)
-    mads[:, RMPP_HEADER:RMPP_END] = heads
+    mads[:, RMPP_HEADER:RMPP_END] = _heads(RmppType.DATA, flags, np.arange(1, n + 1), length)
 
 
 def _acks(first: np.ndarray, segments: np.ndarray) -> np.ndarray:
-    """Acknowledgements of ``segments``: same method and TransactionID as the message (IBA
-    13.6.2.2), no data."""
+    """Return the acknowledgements of ``segments``: same method and TransactionID as the message
+    (IBA 13.6.2.2), no data."""
     mads = np.zeros((len(segments), MAD_SIZE), np.uint8)
     mads[:, : MadHeader.size] = first[: MadHeader.size]
-    heads = np.zeros((len(segments), R.size), np.uint8)
-    for field, value in (
-        (R.version, 1),
-        (R.type, int(RmppType.ACK)),
-        (R.resp_time, RRESP_NONE),
-        (R.flags, int(RmppFlag.ACTIVE)),
-        (R.segment, segments),
-        (R.length, segments + WINDOW),
-    ):
-        field.set(heads, value)
-    mads[:, RMPP_HEADER:RMPP_END] = heads
+    mads[:, RMPP_HEADER:RMPP_END] = _heads(RmppType.ACK, int(RmppFlag.ACTIVE), segments, segments + WINDOW)
     return mads
+
+
+def _heads(kind: RmppType, flags: np.ndarray | int, segment: np.ndarray, length: np.ndarray) -> np.ndarray:
+    return R.pack(version=1, type=int(kind), resp_time=RRESP_NONE, flags=flags, segment=segment, length=length)

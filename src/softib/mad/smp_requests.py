@@ -66,7 +66,7 @@ class Routes:
         return self._mkey[: self.n]
 
     def set_mkey(self, rows: np.ndarray, keys: np.ndarray) -> None:
-        """What ``rows`` lead to holds ``keys`` (uint64)."""
+        """Set the M_Keys (uint64) of the ports that ``rows`` lead to."""
         self._mkey[rows] = keys
         self.keyed |= bool(np.any(keys))
 
@@ -77,10 +77,10 @@ class Routes:
     def extend(self, route: np.ndarray, out_port: np.ndarray) -> np.ndarray:
         """New routes: ``route`` and one hop through ``out_port`` (0 = none). Returns their rows."""
         rows = self._grow(len(route))
-        more = out_port > 0
+        beyond = out_port > 0
         self._path[rows] = self._path[route]
-        self._hops[rows] = self._hops[route] + more
-        self._path[rows[more], self._hops[rows[more]]] = out_port[more]
+        self._hops[rows] = self._hops[route] + beyond
+        self._path[rows[beyond], self._hops[rows[beyond]]] = out_port[beyond]
         return rows
 
     def subset(self, rows: np.ndarray) -> Routes:
@@ -103,8 +103,8 @@ class Routes:
             self._columns = _smp_columns(max(n, 2 * len(self._columns.route)))
         return self._columns
 
-    def _grow(self, more: int) -> np.ndarray:
-        first, self.n = self.n, self.n + more
+    def _grow(self, count: int) -> np.ndarray:
+        first, self.n = self.n, self.n + count
         if self.n > len(self._hops):
             size = max(2 * len(self._hops), self.n)
             path, hops = np.zeros((size, PATH_SIZE), np.uint8), np.zeros(size, np.uint8)
@@ -170,13 +170,13 @@ def build(requests: SmpRequests, routes: Routes, mkey: int = 0, rows: slice = sl
 
 def _fill_keys(out: np.ndarray, requests: SmpRequests, routes: Routes, mkey: int, rows: slice) -> None:
     out[:] = mkey
-    known = None
+    keys = None
     if requests.out_port is not None:
-        known = None if requests.mkey is None else requests.mkey[rows]
+        keys = None if requests.mkey is None else requests.mkey[rows]
     elif routes.keyed:
-        known = routes.mkey[requests.route[rows]]
-    if known is not None:
-        np.copyto(out, known, where=known != 0)
+        keys = routes.mkey[requests.route[rows]]
+    if keys is not None:
+        np.copyto(out, keys, where=keys != 0)
 
 
 def _smp_columns(n: int) -> Any:

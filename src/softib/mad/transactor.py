@@ -11,7 +11,7 @@ a clock.
 Defaults are OpenSM's: 4 SMPs on the wire, 200 ms, 3 retries (``max_wire_smps``,
 ``transaction_timeout``, ``transaction_retries``). A MAD that is not answered within a tenth of its
 timeout no longer holds a place in the window, and repetitions hold a quarter of the window at most:
-a silent node costs its own requests and nobody else's.
+a silent node costs its own requests alone.
 
 TransactionIDs are dense and stay below 2^32: umad and its relatives put an agent's number into the
 upper half, so responses are matched by the lower one. What matches no outstanding request (a late
@@ -32,7 +32,7 @@ from softib.mad.outstanding import ON_WIRE, OVERDUE, RETRY, Outstanding
 __all__ = ["NEVER_PS", "Completed", "Transactor"]
 
 NEVER_PS = 1 << 62
-"""Deadline of somebody who waits for nothing."""
+"""Deadline of a caller that waits for nothing."""
 PS_PER_MS = 1_000_000_000
 TIMEOUT_PS = 200 * PS_PER_MS
 RETRIES = 3
@@ -51,7 +51,7 @@ class Completed:
 
     @property
     def timed_out(self) -> bool:
-        """True for a group of requests that nobody answered (a group is never mixed)."""
+        """True for a group of requests without an answer (a group is never mixed)."""
         return len(self.batch) > 0 and int(self.batch.status[0]) == SendStatus.TIMEOUT
 
 
@@ -75,7 +75,7 @@ class Transactor:
         self._retry_window = max(1, window // RETRY_PART)
         self._backlog = 0
         self._completed: list[Completed] = []
-        self._nothing = MadBatch.zeros(0)  # eight arrays, for who asks at each turn of a loop
+        self._nothing = MadBatch.zeros(0)  # eight arrays, for callers that ask at each turn of a loop
 
     @property
     def busy(self) -> bool:
@@ -99,8 +99,8 @@ class Transactor:
 
     @property
     def room(self) -> int:
-        """How many more requests could leave at once (repetitions have their own share and take no
-        room)."""
+        """Return how many further requests could leave at once (repetitions have their own share
+        and take no room)."""
         return max(0, self.window - self._on_wire - self._backlog)
 
     def submit(self, batch: MadBatch, tags: np.ndarray) -> None:
@@ -123,21 +123,22 @@ class Transactor:
         self._on_wire = self._retries_on_wire = self._backlog = 0
 
     def step(self, now_ps: int, inbox: MadBatch | None = None) -> tuple[MadBatch, int]:
-        """Take what arrived, give what shall leave now, and say when to call again at the latest."""
+        """Take what arrived, give what shall leave now, and say when to call again at the
+        latest."""
         self.receive(now_ps, inbox)
         return self.send(now_ps)
 
     def postpone(self, by_ps: int) -> None:
-        """The caller did not listen for ``by_ps``: it computed. That is not counted against whoever
-        was asked, whose answers lie unread meanwhile; a Set that is repeated for it finds what the
-        first one wrote (an M_Key: a violation, IBA 14.2.4)."""
+        """The caller computed for ``by_ps`` and did not listen. That time does not count for the
+        devices asked, whose answers are unread meanwhile; a Set that is repeated because of it
+        would meet the effect of the first one (an M_Key: a violation, IBA 14.2.4)."""
         if by_ps * GRACE_PART > self.grace_ps:
             for sent in (self._in_grace, self._in_timeout):
                 for i, (when_ps, tids) in enumerate(sent):
                     sent[i] = when_ps + by_ps, tids
 
     def completed(self) -> list[Completed]:
-        """What was finished since the last call, in the order of arrival."""
+        """Return the requests that ended since the last call, in the order of arrival."""
         done, self._completed = self._completed, []
         return done
 

@@ -10,12 +10,11 @@ from pathlib import Path
 
 import numpy as np
 
-from softib.fabric.formats.base import Problems
+from softib.fabric.formats.base import Problems, read_lines
 from softib.fabric.formats.ibdiagnet import db_csv_columns as names
 from softib.fabric.formats.ibdiagnet.csv_sections import Section, read_sections
-from softib.fabric.formats.text import read_lines
 from softib.iba import perf, perf_optional
-from softib.iba.perf_extended_speeds import PortExtendedSpeedsCounters
+from softib.iba.perf_optional import PortExtendedSpeedsCounters
 from softib.monitor.reading import BELOW_ZERO, Reading
 
 __all__ = ["put_counter", "read_db_csv"]
@@ -100,9 +99,9 @@ def _rows_in(
     quiet = Problems("")
     guid, number = s.column(guid_column, quiet, np.uint64), s.column(port_column, quiet)
     row = {(g, p): i for i, (g, p) in enumerate(zip(reading.guid.tolist(), reading.portnum.tolist(), strict=True))}
-    found = np.array([row.get(key, -1) for key in zip(guid.tolist(), number.tolist(), strict=True)], np.int64)
-    at = np.flatnonzero(found >= 0)
-    return at, found[at]
+    place = np.array([row.get(key, -1) for key in zip(guid.tolist(), number.tolist(), strict=True)], np.int64)
+    at = np.flatnonzero(place >= 0)
+    return at, place[at]
 
 
 def _extended_speeds(pm: Section, reading: Reading, at: np.ndarray, rows: np.ndarray) -> None:

@@ -1,5 +1,5 @@
 """The ports of a fabric that a file describes, as
-:class:`~softib.diags.observations.ObservedPorts`, and what it tells of modules and optics."""
+:class:`~softib.diags.observations.ObservedPorts`, and its levels of modules and optics."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def optics(f: Fabric, rows: np.ndarray) -> dict[str, np.ndarray]:
 
     info = f.port_info[rows]
     lanes, lane_gbps = lanes_of(info)
-    found = {
+    levels = {
         "temperature_c": degrees(f.node_temperature[node]),
         "module_temperature_c": degrees(f.module_temperature[rows]),
         "state": PortInfo.port_state.get(info).astype(np.float64),
@@ -112,5 +112,5 @@ def optics(f: Fabric, rows: np.ndarray) -> dict[str, np.ndarray]:
     }
     if f.module_info[rows].any():
         measured = module_levels(f.module_info[rows])
-        found |= {name: values for name, values in measured.items() if name != "module_temperature_c"}
-    return {name: values for name, values in found.items() if not np.isnan(values).all()}
+        levels |= {name: values for name, values in measured.items() if name != "module_temperature_c"}
+    return {name: values for name, values in levels.items() if not np.isnan(values).all()}

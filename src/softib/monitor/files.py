@@ -3,11 +3,19 @@ perfquery, ibqueryerrors and ibdiagnet's .pm print of a fabric that another file
 
 Two files of different times make one interval. Their times are those that a .db_csv states
 (RUN_INFO, Date), else those of the files.
+
+ibqueryerrors prints only what is above its thresholds: a port or counter that it leaves out is at
+most its threshold, not unknown. The tool ends with what it looked at::
+
+    ##          32 ports checked, 0 ports have errors beyond threshold
+    ## Thresholds: [SymbolErrorCounter = 20][LinkDownedCounter = 3]       none: 0
+    ## Suppressed: PortXmitWait PortXmitDiscards                          these are unknown
 """
 
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,23 +25,55 @@ from pathlib import Path
 
 import numpy as np
 
+from softib.diags.cables.counters import SHORT
 from softib.diags.observations import Observations, ObservedPorts
 from softib.errors import InputError, UnknownFormat, UnreadableFile
 from softib.fabric.counters import COUNTER_NAMES, DETAIL_COUNTERS
-from softib.fabric.formats.base import Problem, ReadResult
+from softib.fabric.formats.base import Problem, Problems, ReadResult, read_lines
 from softib.fabric.formats.counters_text import read_counters
 from softib.fabric.model import Fabric
 from softib.monitor.db_csv_readings import put_counter, read_db_csv
 from softib.monitor.fabric_ports import optics, ports_of, rows_of
-from softib.monitor.increase import Interval, between
-from softib.monitor.left_out import LeftOut, left_out
+from softib.monitor.intervals import Interval, between, merged_ports, observations_of
 from softib.monitor.reading import Reading
-from softib.monitor.series import merged_ports, observations_of
 from softib.monitor.ufm_telemetry import is_telemetry, read_telemetry
 from softib.plural import counted, plural
 from softib.source import load
 
-__all__ = ["Snapshot", "checked_pair", "observations_of_files", "read_snapshot", "snapshot_of"]
+__all__ = ["LeftOut", "Snapshot", "checked_pair", "left_out", "observations_of_files", "read_snapshot", "snapshot_of"]
+
+
+_CHECKED = re.compile(r"##\s+(\d{1,9}) ports checked\b")
+_THRESHOLDS = re.compile(r"## Thresholds:(.*)")
+_SUPPRESSED = re.compile(r"## Suppressed:(.*)")
+_ONE = re.compile(r"\[(\w{1,60}) = (\d{1,20})\]")
+_COUNTERS = {name.lower(): counter for counter, name in SHORT.items()}
+"""Names as the tool prints them → counters."""
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """``checked`` ports were read; ``most``: the largest value of each counter that the tool does
+    not print."""
+
+    checked: int
+    most: dict[str, int]
+
+
+def left_out(file: str) -> LeftOut | None:
+    """What the end of an output of ibqueryerrors says; None for any other file."""
+    checked, thresholds, suppressed = -1, {}, set()
+    for line in read_lines(Path(file), Problems("")):
+        if m := _CHECKED.match(line):
+            checked = int(m[1])
+        elif m := _THRESHOLDS.match(line):
+            thresholds = {name.lower(): int(value) for name, value in _ONE.findall(m[1])}
+        elif m := _SUPPRESSED.match(line):
+            suppressed = {word.lower() for word in re.findall(r"\w+", m[1])}
+    if checked < 0:
+        return None
+    return LeftOut(checked, {c: thresholds.get(n, 0) for n, c in _COUNTERS.items() if n not in suppressed})
+
 
 UNREAD = np.uint64(2**64 - 1)
 """Stands in a fabric's counters where a file said nothing."""
@@ -102,7 +142,7 @@ def _when(time_ns: int) -> str:
 
 
 def read_snapshot(file: str, fabric: str | None = None, time_ns: int | None = None) -> Snapshot:
-    """The counters of one file. Raises :class:`InputError` and its kin for a file without any."""
+    """The counters of one file. Raises :class:`InputError` or a subclass for a file without any."""
     if is_telemetry(file):
         return _telemetry(file, fabric, time_ns)
     if fabric is None:

@@ -25,8 +25,7 @@ from softib.diags.managers.manager_health import ManagerRound
 from softib.diags.observations import Observations, ObservedPorts
 from softib.errors import InputError, MissingLibrary, UnreadableFile
 from softib.monitor.history_tables import interval_of, manager_schema, ports_of_table, table_of, table_of_ports
-from softib.monitor.increase import Interval
-from softib.monitor.series import merged_ports, observations_of
+from softib.monitor.intervals import Interval, merged_ports, observations_of
 
 if TYPE_CHECKING:
     import duckdb
@@ -107,7 +106,7 @@ class History:
 
     def append_manager(self, one: ManagerRound) -> None:
         """Keep what a round showed of the subnet manager, in ``manager/``, a file a day (written
-        anew: it is small). Raises :class:`InputError` where it cannot be written."""
+        whole: it is small). Raises :class:`InputError` where it cannot be written."""
         import pyarrow
         import pyarrow.parquet as parquet
 
@@ -249,7 +248,7 @@ class History:
     def last_rounds(self, rows: int, since_ns: int = 0, until_ns: int = 2**63 - 1) -> tuple[int, int, int]:
         """(clock time from which on the last rounds between two times have no more than ``rows``
         ports together, how many rounds those are, how many there are). At least one round."""
-        found = (
+        columns = (
             self.connect()
             .execute(
                 "select round_ns, count(*) n from intervals where round_ns >= ? and round_ns <= ? group by round_ns "
@@ -258,7 +257,7 @@ class History:
             )
             .fetchnumpy()
         )
-        times, n = np.asarray(found["round_ns"], np.int64), np.asarray(found["n"], np.int64)
+        times, n = np.asarray(columns["round_ns"], np.int64), np.asarray(columns["n"], np.int64)
         if not len(times):
             raise UnreadableFile(f"{self.folder}: no round of that time in it")
         fit = max(1, int((np.cumsum(n[::-1]) <= rows).sum()))
@@ -286,7 +285,7 @@ class History:
 
     def topologies(self) -> np.ndarray:
         """Clock times from which each kept state of the ports and cables held, oldest first
-        (int64[k] in nanoseconds): it is kept anew when it changed."""
+        (int64[k] in nanoseconds): a new one is kept when it changed."""
         return np.array(sorted(int(p.stem) for p in (self.folder / "ports").glob("*.parquet")), np.int64)
 
     def ports_of(self, since_ns: int) -> ObservedPorts:

@@ -9,7 +9,7 @@ import numpy as np
 
 from softib.diags.managers.manager_health import ManagerRound
 from softib.diags.observations import ObservedPorts
-from softib.monitor.increase import Interval
+from softib.monitor.intervals import Interval
 
 if TYPE_CHECKING:
     import pyarrow

@@ -19,19 +19,18 @@ import numpy as np
 from softib.diags.managers.manager_health import ManagerRound
 from softib.errors import SoftibError
 from softib.iba.constants import CapMask, SmpAttr
-from softib.iba.mad_offsets import DATA_AT
-from softib.iba.smp import PortInfo, SMInfo
+from softib.iba.smp import DATA_AT, PortInfo, SMInfo
 from softib.monitor.opening import Opened
 from softib.monitor.poller import Poller
 from softib.monitor.requests import sa_gets, smp_gets
-from softib.sm.state import SmState
+from softib.sm.ha.election import SmState
 
 __all__ = ["Manager", "ManagerWatch"]
 
 CLASS_PORT_INFO = 0x01
 """The one attribute that every class has (IBA 13.4.8.1)."""
 STALLED_S = 30.0
-"""A master whose ActCount stood still for so long while its port answered works no longer (three of
+"""A master whose ActCount stood still this long while its port answered works no longer (three of
 OpenSM's light sweeps of 10 s)."""
 KEPT = 120
 """Rounds that are remembered."""
@@ -108,7 +107,8 @@ class ManagerWatch:
         self.rounds.append(self._round())
 
     def _master(self) -> tuple[int, int, str]:
-        """(PortGUID, LID, node) of the master: who says so, else whom the ports' PortInfo names."""
+        """(PortGUID, LID, node) of the master: the manager that says so, else the one that the ports'
+        PortInfo names."""
         masters = [m for m in self.managers.values() if m.state == "MASTER" and m.answers]
         lid = masters[0].lid if masters else self.poller.master_lid
         ports = self.poller.targets.ports
@@ -200,8 +200,8 @@ class ManagerWatch:
         known = poller.manager_lids
         lids.update(dict.fromkeys(known.values()))
         by_lid = {lid: guid for guid, lid in known.items()}
-        found = [lid for lid in lids if lid]
-        return [by_lid.get(lid, lid) for lid in found], np.array(found, np.uint16)
+        lids_there = [lid for lid in lids if lid]
+        return [by_lid.get(lid, lid) for lid in lids_there], np.array(lids_there, np.uint16)
 
     def _take(self, guid: int, lid: int, info: np.ndarray, now: float) -> None:
         guid = int(SMInfo.guid.get(info)) or guid

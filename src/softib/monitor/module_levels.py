@@ -1,13 +1,13 @@
 """What modules measure, as levels of observations, and what they are, as texts: from the register
-image that devices answer and files fill (:class:`~softib.iba.mlnx_registers.ModuleInfo`)."""
+image that devices answer and files fill (:class:`~softib.iba.vendor.mlnx.ModuleInfo`)."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from softib.foreign_text import NAME, shown
-from softib.iba import mlnx_registers as r
-from softib.iba.mlnx_registers import ModuleInfo
+from softib.iba.vendor import mlnx as r
+from softib.iba.vendor.mlnx import ModuleInfo
 
 __all__ = ["MODULE_LEVELS", "module_levels", "module_texts"]
 

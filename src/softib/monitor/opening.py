@@ -23,7 +23,7 @@ PREFIX = "umad:"
 @dataclass
 class Opened:
     """An open wire into a subnet; ``status`` asks the daemon of a running fabric how it is (None:
-    nobody to ask). ``memory``: where its exporter keeps what it saw (None: nowhere)."""
+    there is no daemon). ``memory``: where its exporter keeps what it saw (None: nowhere)."""
 
     wire: MadWire
     name: str
@@ -60,7 +60,7 @@ def is_live(source: str) -> bool:
 def open_source(source: str) -> Opened:
     """Open ``umad:DEVICE`` or the running fabric ``source``. Raises :class:`InputError` for what is
     neither, :class:`PeerError` where the daemon does not answer."""
-    from softib.live.umad_client.registrations import ASKS
+    from softib.live.umad_client.abi import ASKS
 
     classes = {**ASKS, **dict.fromkeys((int(MgmtClass.PERF), int(MgmtClass.VENDOR_MLNX), int(MgmtClass.SUBN_ADM)), 0)}
     if source.startswith(PREFIX):
@@ -72,7 +72,7 @@ def open_source(source: str) -> Opened:
     memory = memory_of(source)
     instance = _instance(source)
     assert instance is not None
-    from softib.live.control.client import ask
+    from softib.live.control import ask
     from softib.live.umad_client.fabric_port import FabricPort
 
     fabric_port = FabricPort(instance, None, classes)

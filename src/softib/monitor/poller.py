@@ -1,4 +1,4 @@
-"""Rounds of Gets over a fabric: counters, who answered, states; on a wire, without a clock of its
+"""Rounds of Gets over a fabric: counters, devices that answered, states; on a wire, without a clock of its
 own but that of the readings.
 
 A round asks every port for PortCountersExtended and, where these lack the error counters,
@@ -21,24 +21,58 @@ import numpy as np
 from softib.errors import MadTimeout
 from softib.iba import perf
 from softib.iba.constants import PhysState, SmpAttr
-from softib.iba.mad_offsets import DATA_AT
-from softib.iba.smp import NodeInfo, PortInfo
-from softib.live.subnet_reader.gets import read_nodes
+from softib.iba.smp import DATA_AT, NodeInfo, PortInfo
+from softib.live.clock import SteadyClock
+from softib.live.subnet_reader import read_nodes
 from softib.live.umad_sm.wire import MadWire
 from softib.mad.batch import MadBatch
-from softib.monitor.counters import DETAILS, FEC, Attribute
-from softib.monitor.firmware import with_firmware
-from softib.monitor.performance_agents import read_performance_agents, read_ticks
-from softib.monitor.port_counters import PortCounters
-from softib.monitor.reading import Reading
-from softib.monitor.registers import Registers
+from softib.monitor.port_counters import PortCounters, read_performance_agents, read_ticks
+from softib.monitor.reading import DETAILS, FEC, Attribute, Reading
+from softib.monitor.registers import Registers, with_firmware
 from softib.monitor.requests import PacedGets, port_gets, smp_gets
-from softib.monitor.silent_devices import SilentDevices
-from softib.monitor.steady_clock import SteadyClock
 from softib.monitor.targets import Targets, best_gbps, lanes_of, rate_gbps, targets_of
 from softib.sm.config import SmConfig
 
-__all__ = ["SMALL", "Pace", "Poller", "Round"]
+__all__ = ["MOST_SKIPPED", "SMALL", "Pace", "Poller", "Round", "SilentDevices"]
+
+
+MOST_SKIPPED = 64
+"""Rounds that a device which never answers is left alone at most; it begins with 1 and doubles."""
+
+
+class SilentDevices:
+    """Which devices (by NodeGUID) missed how many rounds in a row, and until which round each is
+    left alone."""
+
+    def __init__(self) -> None:
+        self._missed: dict[int, int] = {}
+        self._skip_until: dict[int, int] = {}
+
+    def skipped(self, guids: np.ndarray, round_: int) -> np.ndarray:
+        """Those of ``guids`` that are left alone in this round. bool[d]"""
+        away = [g for g, until in self._skip_until.items() if until > round_]
+        return np.isin(guids, np.array(away, np.uint64))
+
+    def missed(self, guid: int, round_: int) -> None:
+        """It did not answer in this round."""
+        missed = self._missed[guid] = self._missed.get(guid, 0) + 1
+        self._skip_until[guid] = round_ + 1 + min(MOST_SKIPPED, 1 << (missed - 1))
+
+    def ask_soon(self, guid: int) -> None:
+        """It gave a sign of life: ask it in the next round."""
+        self._skip_until.pop(guid, None)
+
+    def settle(self, silent: np.ndarray, well: np.ndarray, round_: int) -> bool:
+        """What a round showed: GUIDs that were silent, and that answered. True when one of the
+        second had been silent before."""
+        for guid in silent.tolist():
+            self.missed(guid, round_)
+        back = [g for g in well.tolist() if g in self._missed] if self._missed else []
+        for guid in back:
+            del self._missed[guid]
+            self._skip_until.pop(guid, None)
+        return bool(back)
+
 
 SMALL = 10_000
 """Ports up to which a round reads everything."""
@@ -110,7 +144,7 @@ class Poller:
         return int(np.bincount(lids).argmax()) if len(lids) else 0
 
     def discover(self) -> None:
-        """Look at the whole subnet anew: devices, LIDs, cables, what each agent can. Raises
+        """Discover the whole subnet again: devices, LIDs, cables, what each agent can. Raises
         :class:`MadTimeout` where the own port does not answer."""
         subnet = read_nodes(self.wire, SmConfig(timeout_ps=self.pace.timeout_ps, retries=self.pace.retries))
         if subnet.db.sm_port < 0:
@@ -147,8 +181,8 @@ class Poller:
     # -- rounds --
 
     def round(self) -> Round:
-        """Read everything once. What nobody answered is not there; nothing of an earlier round
-        stands in for it."""
+        """Read everything once. Counters without an answer are absent; no value of an earlier round
+        takes their place."""
         every_s = min(HURRIED_S, self.pace.rediscover_s) if self.hurried else self.pace.rediscover_s
         if self._stale or self.now_ns() - self._discovered_ns > every_s * 1e9:
             self.discover()
@@ -171,7 +205,7 @@ class Poller:
 
     def _who(self, r: Reading, away: np.ndarray) -> np.ndarray:
         """Is each LID still the device that it was? Ports of one that is not are not read, and the
-        subnet is looked at anew before the next round."""
+        subnet is discovered again before the next round."""
         t = self.targets
         right = np.zeros(len(t.end_lid), bool)
         wanted = np.arange(len(t.end_lid))

@@ -3,27 +3,173 @@ by its HTTP API.
 
 Samples are floats there: counters of bytes above 2^53 have lost their last digits. The label
 ``guid`` of an HCA is its PortGUID; with a fabric beside, ports have their NodeGUID again.
+
+Two exporters of one fabric (a pair, in case one fails) tell of the same port at different times,
+and each of its own last round; what the second told may be older than what the first did before. So
+the counters of a port are those of one exporter (labels ``job`` and ``instance``), and increases
+are between its own scrapes. Exporters that tell of different ports (one of switches, one of HCAs)
+are put side by side: each scrape belongs to that of the first one that is nearest in time.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
 from softib.diags.observations import Observations, ObservedPorts
-from softib.errors import InputError
+from softib.errors import InputError, PeerError
 from softib.monitor.exporter.names import PORT_COUNTERS, SOFTIB_COUNTERS
+from softib.monitor.intervals import Interval, between, observations_of
 from softib.monitor.prometheus_answers import Series, answer_of
 from softib.monitor.ranking import ERRORS
-from softib.monitor.scrapes import Key, Scrapes, target_of
-from softib.monitor.series import observations_of
+from softib.monitor.reading import Reading
 from softib.plain_values import whole_number
 from softib.source import load
 
-__all__ = ["ask", "ask_range", "error_metrics", "key_of", "observations_of_server", "ports_at"]
+__all__ = [
+    "Key",
+    "Scrapes",
+    "Target",
+    "ask",
+    "ask_range",
+    "error_metrics",
+    "key_of",
+    "observations_of_server",
+    "ports_at",
+    "target_of",
+]
+
+
+Key = tuple[int, int]
+"""(GUID as labelled, portnum)."""
+Target = tuple[str, str]
+"""An exporter: labels ``job`` and ``instance``, which Prometheus gives each series that it scrapes.
+"""
+
+
+MOST_READINGS, MOST_TARGETS = 4_000_000, 1000
+"""Times of an exporter times its ports, in all; exporters."""
+
+
+def target_of(labels: Mapping[str, str]) -> Target:
+    """Whose series it is."""
+    return labels.get("job", ""), labels.get("instance", "")
+
+
+class Scrapes:
+    """Values by exporter, time, counter and port."""
+
+    def __init__(self) -> None:
+        self._found: dict[Target, dict[int, dict[str, dict[Key, int]]]] = {}
+        self._samples: dict[Target, int] = {}
+        self._keys: dict[Target, set[Key]] = {}
+
+    def add(self, target: Target, field: str, key: Key, values: Iterable[tuple[float, float]], factor: int) -> None:
+        """A series: (clock time in seconds, value) of a counter of a port, ``factor`` of which make
+        one of PerfMgt's units."""
+        times = self._found.setdefault(target, {})
+        self._keys.setdefault(target, set()).add(key)
+        for at_s, value in values:
+            if not 0 <= value < 2**64:
+                continue  # no counter reads that
+            times.setdefault(round(at_s * 1e9), {}).setdefault(field, {})[key] = int(value) // factor
+            self._samples[target] = self._samples.get(target, 0) + 1
+
+    def refuse_too_many(self, url: str) -> None:
+        """Raises :class:`PeerError` where the scrapes cannot be those of exporters: each reads its
+        ports at few times."""
+        readings = sum(len(times) * len(self._keys[target]) for target, times in self._found.items())
+        if readings > MOST_READINGS or len(self._found) > MOST_TARGETS:
+            raise PeerError(
+                f"{url}: {len(self._found):,} exporters with {readings:,} readings of ports; ask for less time, or "
+                f"fewer exporters"
+            )
+
+    @property
+    def keys(self) -> list[Key]:
+        """Every port, sorted."""
+        return sorted({key for of in self._keys.values() for key in of})
+
+    @property
+    def most(self) -> int:
+        """Scrapes of the exporter that has the most."""
+        return max(map(len, self._found.values()), default=0)
+
+    @property
+    def last_s(self) -> float:
+        """Clock time of the last one."""
+        return max((t for times in self._found.values() for t in times), default=0) / 1e9
+
+    def intervals(self) -> list[Interval]:
+        """What rose between scrapes, oldest first."""
+        owned = self._owned()
+        if not owned:
+            return []
+        base = np.array(sorted(self._found[next(iter(owned))]), np.int64)
+        middle = base[:-1] + np.diff(base) // 2
+        parts: dict[int, list[Interval]] = {}
+        for target, keys in owned.items():
+            times = np.array(sorted(self._found[target]), np.int64)
+            place = np.searchsorted(middle, times, side="left")
+            last = np.flatnonzero(np.r_[place[1:] != place[:-1], True])
+            readings = [(int(place[i]), self._reading(target, keys, int(times[i]))) for i in last.tolist()]
+            for (_, before), (at, after) in pairwise(readings):
+                parts.setdefault(at, []).append(between(before, after))
+        return [_joined(parts[at]) for at in sorted(parts)]
+
+    def _owned(self) -> dict[Target, list[Key]]:
+        """The ports that each exporter tells of: a port is that of the first that has it; the
+        one with most samples comes first."""
+        left = {key for of in self._keys.values() for key in of}
+        owned: dict[Target, list[Key]] = {}
+        for target in sorted(self._samples, key=lambda t: (-self._samples[t], t)):
+            keys = sorted(left & self._keys[target])
+            if keys:
+                owned[target] = keys
+                left.difference_update(keys)
+        return owned
+
+    def _reading(self, target: Target, keys: list[Key], time_ns: int) -> Reading:
+        r = Reading.empty(np.array([g for g, _ in keys], np.uint64), np.array([p for _, p in keys], np.int32))
+        row = {key: i for i, key in enumerate(keys)}
+        for name, values in self._found[target][time_ns].items():
+            pairs = [(row[key], value) for key, value in values.items() if key in row]
+            rows = np.array([i for i, _ in pairs], np.int64)
+            r.put(name, rows, np.array([v for _, v in pairs], np.uint64), 2**64 - 1)
+            r.answered[rows] = True
+        r.time_ns[r.answered] = time_ns
+        return r
+
+
+def _joined(parts: list[Interval]) -> Interval:
+    """Intervals of different ports as one."""
+    if len(parts) == 1:
+        return parts[0]
+
+    def column(of: str, name: str, missing: Any) -> np.ndarray:
+        return np.concatenate([getattr(p, of).get(name, np.full(len(p.guid), missing)) for p in parts])
+
+    def names(of: str) -> list[str]:
+        return list(dict.fromkeys(name for p in parts for name in getattr(p, of)))
+
+    guid, portnum, begin_ns, end_ns = (
+        np.concatenate([getattr(p, n) for p in parts]) for n in ("guid", "portnum", "begin_ns", "end_ns")
+    )
+    return Interval(
+        guid,
+        portnum,
+        begin_ns,
+        end_ns,
+        {n: column("increase", n, np.uint64(0)) for n in names("increase")},
+        {n: column("known", n, False) for n in names("known")},
+        {n: column("level", n, np.nan) for n in names("level")},
+    )
+
 
 MOST_LID = 0xBFFF
 _GUID = re.compile(r"(?:0x)?([0-9a-fA-F]{1,16})")
@@ -87,7 +233,7 @@ def _renamed(guid: np.ndarray, whose: Mapping[int, int]) -> np.ndarray:
 
 
 def _with_node_guids(ports: ObservedPorts, whose: Mapping[int, int]) -> ObservedPorts:
-    """The ports under their NodeGUIDs, sorted anew."""
+    """The ports under their NodeGUIDs, sorted by them."""
     guid = _renamed(ports.node_guid, whose)
     order = np.lexsort((ports.portnum, guid))
     row = np.empty(len(order), np.int64)
@@ -127,8 +273,8 @@ def error_metrics() -> str:
 
 def ports_at(url: str, time_s: float) -> ObservedPorts:
     """Every port that had a cable at a clock time."""
-    found = {key: one for one in ask(url, UPLINKS, time_s) if (key := key_of(one.labels)) is not None}
-    return ports_of_keys(url, sorted(found), time_s)
+    uplinks = {key: one for one in ask(url, UPLINKS, time_s) if (key := key_of(one.labels)) is not None}
+    return ports_of_keys(url, sorted(uplinks), time_s)
 
 
 def key_of(labels: Mapping[str, str]) -> Key | None:
@@ -167,7 +313,7 @@ def ports_of_keys(url: str, keys: list[Key], time_s: float | None = None) -> Obs
         key = key_of({"guid": labels.get("guid", ""), "port": labels.get("port", "0")})
         if key is None or value is None or value < 0:
             continue
-        mine = rows_of.get(key[0], []) if "port" not in labels else [row[key]] if key in row else []
-        rate[mine] = value * 8 / 1e9  # of an HCA each port has a GUID of its own, and no number here
+        rows = rows_of.get(key[0], []) if "port" not in labels else [row[key]] if key in row else []
+        rate[rows] = value * 8 / 1e9  # of an HCA each port has a GUID of its own, and no number here
     guid, number = np.array([g for g, _ in keys], np.uint64), np.array([p for _, p in keys], np.int32)
     return ObservedPorts(guid, number, switch, tuple(node), lid, peer, rate)

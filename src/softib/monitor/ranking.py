@@ -1,16 +1,21 @@
-"""The ports that matter now: busiest, most waiting, erring, from one interval."""
+"""The ports and jobs that matter now, from one interval: busiest, most waiting, erring. Jobs are found
+by the names of their hosts."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from softib.analysis.jobs.files import ScheduledJob
 from softib.diags.observations import ObservedPorts
+from softib.diags.view import adapter_of
 from softib.monitor.exporter.ratios import utilization, wait_ratio
-from softib.monitor.increase import Interval
+from softib.monitor.intervals import Interval
+from softib.result import Result, key
 
-__all__ = ["ERRORS", "ORDERS", "PortRow", "ranked"]
+__all__ = ["ERRORS", "ORDERS", "JobRow", "PortRow", "job_rows", "ranked"]
 
 ERRORS = (
     "symbol_error_counter",
@@ -31,17 +36,21 @@ ORDERS = ("busy", "waiting", "errors")
 
 
 @dataclass(frozen=True)
-class PortRow:
-    """One port: ``name`` as ``node[portnum]``, ``peer`` likewise ("": none), sent and received
-    Gb/s, shares of time (NaN unknown), and which error counters rose by how much."""
+class PortRow(Result):
+    """A port in the last interval."""
 
-    name: str
+    name: str = field(metadata=key("port"))
+    """``node[portnum]``."""
     peer: str
+    """Empty: none."""
     sent_gbps: float
     received_gbps: float
     utilization: float
+    """Share of what its link can carry; NaN unknown."""
     waiting: float
-    errors: tuple[tuple[str, int], ...]
+    """Share of the time in which data waited for credits; NaN unknown."""
+    errors: tuple[tuple[str, int], ...] = field(metadata=key(json=dict, type=dict[str, int]))
+    """Counters that rose, and by how much."""
 
 
 def ranked(ports: ObservedPorts, one: Interval, order: str, most: int) -> list[PortRow]:
@@ -76,3 +85,64 @@ def _row(ports: ObservedPorts, one: Interval, r: int, busy: float, waiting: floa
         waiting,
         rose,
     )
+
+
+@dataclass(frozen=True)
+class JobRow(Result):
+    """A job in the last interval."""
+
+    name: str = field(metadata=key("job"))
+    hosts: int
+    seen: int
+    """Hosts of it that were seen."""
+    sent_gbps: float
+    received_gbps: float
+    waiting: float
+    """The largest share of time in which data waited at a host or on the cables to it."""
+    errors: int
+    """What error counters of both ends of these cables rose by."""
+
+
+def job_rows(ports: ObservedPorts, one: Interval, jobs: Sequence[ScheduledJob]) -> list[JobRow]:
+    """One row a job, those that send most first. ``one`` is of just these ports."""
+    of_host = _ports_of_hosts(ports)
+    seconds = np.maximum((one.end_ns - one.begin_ns) / 1e9, 1e-9)
+    nothing = np.zeros(len(ports))
+    sent, received = (
+        one.increase[n] * 32 / 1e9 / seconds if n in one.increase else nothing
+        for n in ("port_xmit_data", "port_rcv_data")
+    )
+    waiting = np.nan_to_num(wait_ratio(one))
+    errors = sum(
+        (one.increase[n].astype(np.int64) for n in ERRORS if n in one.increase), start=np.zeros(len(ports), np.int64)
+    )
+    jobs_seen = []
+    for job in jobs:
+        names = [h if h in of_host else h.partition(".")[0] for h in job.hosts]
+        host_rows = np.array(sorted({r for h in names for r in of_host.get(h, ())}), np.int64)
+        peer = np.asarray(ports.peer, np.int64)[host_rows]
+        both = np.unique(np.concatenate([host_rows, peer[peer >= 0]]))
+        jobs_seen.append(
+            JobRow(
+                job.name,
+                len(job.hosts),
+                sum(h in of_host for h in names),
+                float(sent[host_rows].sum()),
+                float(received[host_rows].sum()),
+                float(waiting[both].max(initial=0.0)),
+                int(errors[both].sum()),
+            )
+        )
+    return sorted(jobs_seen, key=lambda r: -r.sent_gbps)
+
+
+def _ports_of_hosts(ports: ObservedPorts) -> dict[str, list[int]]:
+    """Rows of ports by every name that a scheduler may have for their host."""
+    rows_of: dict[str, list[int]] = {}
+    for row in np.flatnonzero(~ports.switch).tolist():
+        name = ports.node[row]
+        both = adapter_of(name)
+        host = both[0] if both else name
+        for known in dict.fromkeys((name, host, host.partition(".")[0])):
+            rows_of.setdefault(known, []).append(row)
+    return rows_of

@@ -1,4 +1,5 @@
-"""What one round read: the value of every counter of every port, and what each port said of itself."""
+"""One round's reading: the value of every counter of every port, and the levels that each port
+reports; which counters are read, from which attribute, and how wide each is."""
 
 from __future__ import annotations
 
@@ -6,11 +7,75 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from softib.iba.mad_offsets import DATA_AT
-from softib.iba.structure import Field
-from softib.monitor.counters import Attribute
+from softib.iba import perf, perf_optional
+from softib.iba.smp import DATA_AT
+from softib.iba.structure import Field, Structure
 
-__all__ = ["BELOW_ZERO", "Reading"]
+__all__ = ["ATTRIBUTES", "BELOW_ZERO", "COUNTERS", "DETAILS", "FEC", "MAIN", "Attribute", "Reading", "counter_fields"]
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """A PerfMgt attribute and those of its fields that count; ``totals`` are counters of
+    PortCounters that rise with any of them (none: nothing else tells that it moved)."""
+
+    struct: type[Structure]
+    names: tuple[str, ...]
+    totals: tuple[str, ...] = ()
+
+    @property
+    def id(self) -> int:
+        """AttributeID."""
+        assert self.struct.attr is not None
+        return self.struct.attr
+
+
+_NOT_COUNTING = ("port_select", "counter_select", "counter_select2")
+
+
+def counter_fields(struct: type[Structure]) -> tuple[str, ...]:
+    """Fields that count, in wire order."""
+    return tuple(f.name for f in struct.named() if f.name not in _NOT_COUNTING)
+
+
+PLAIN = Attribute(perf.PortCounters, counter_fields(perf.PortCounters))
+EXTENDED = Attribute(perf_optional.PortCountersExtended, counter_fields(perf_optional.PortCountersExtended))
+DETAILS = (
+    Attribute(
+        perf_optional.PortRcvErrorDetails,
+        counter_fields(perf_optional.PortRcvErrorDetails),
+        ("port_rcv_errors", "port_rcv_switch_relay_errors"),
+    ),
+    Attribute(
+        perf_optional.PortXmitDiscardDetails,
+        counter_fields(perf_optional.PortXmitDiscardDetails),
+        ("port_xmit_discards",),
+    ),
+    Attribute(
+        perf_optional.PortVLXmitFlowCtlUpdateErrors,
+        counter_fields(perf_optional.PortVLXmitFlowCtlUpdateErrors),
+        ("link_error_recovery_counter", "link_downed_counter"),
+    ),
+)
+"""Read once at first, then where their totals rose (IBA 16.1.3.5 defines PortRcvErrors and
+PortXmitDiscards as the sum of these causes; PortRcvSwitchRelayErrors that of DLID mapping, VL
+mapping and looping; a flow-control watchdog that expires has the link recover, 7.9.4, which counts
+or fails). An agent that says that it lacks one is not asked for it until the next discovery."""
+FEC = Attribute(perf_optional.PortExtendedSpeedsCounters, counter_fields(perf_optional.PortExtendedSpeedsCounters))
+"""Counters by lane are summed under the field's name, as those by VL are."""
+MAIN = (PLAIN, EXTENDED)
+ATTRIBUTES = (*MAIN, *DETAILS, FEC)
+
+COUNTERS: tuple[str, ...] = tuple(
+    dict.fromkeys((*EXTENDED.names, *PLAIN.names, *(n for a in (*DETAILS, FEC) for n in a.names)))
+)
+"""Every counter that a reading may have, under its PerfMgt name."""
+
+BASIC = EXTENDED.names[:4]
+"""Of PortCountersExtended: all that CapabilityMask bit 10 (NoIETF) promises."""
+WIDE = EXTENDED.names[:8]
+"""What bit 9 promises; the rest needs CapabilityMask2 bit 1."""
+
 
 BELOW_ZERO = np.uint64(1 << 63)
 """No counter gets here: a 64-bit field that reads so much has fallen below 0 (PortRcvErrors of a
@@ -26,7 +91,7 @@ class Reading:
     and not below 0; ``stuck``: counter → bool[n], it stands at the largest value of a field
     narrower than 64 bits, where it stops (IBA 16.1.3.5). ``at_most``: counter → bool[n], it reads
     this or less (a tool that prints what is above a threshold). ``level`` → float64[n], NaN
-    unknown. ``lanes``: uint64[n, 12], what FEC mended on each lane (None: nobody was asked).
+    unknown. ``lanes``: uint64[n, 12], what FEC corrected on each lane (None: not read).
     """
 
     guid: np.ndarray
@@ -83,7 +148,7 @@ class Reading:
                 self.stuck[name][rows] = (values == np.uint64(f.mask)).any(axis=1)
 
     def forget(self, rows: np.ndarray) -> None:
-        """Whoever answered for ``rows`` was not the device that was meant."""
+        """The device that answered for ``rows`` was another one."""
         self.answered[rows] = False
         for have in self.have.values():
             have[rows] = False

@@ -1,5 +1,5 @@
-"""Gets of performance and subnet management by LID, made from columns, and their pacing: so many in
-flight at a device, and no more."""
+"""Gets of performance and subnet management by LID, made from columns, and their pacing: at most a
+few in flight at a device."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from softib.iba.constants import GSI_QP, Method, MgmtClass
-from softib.iba.mad_offsets import DATA_AT, STATUS_AT, STATUS_CODE_AT
-from softib.iba.smp import MadHeader
+from softib.iba.smp import DATA_AT, STATUS_AT, STATUS_CODE_AT, MadHeader
 from softib.live.clock import clock_ps
 from softib.live.umad_sm.wire import MadWire, Pacing
 from softib.mad.batch import MadBatch
@@ -113,7 +112,7 @@ class PerDevice:
         return taken
 
     def over(self, rows: np.ndarray, silent: bool) -> None:
-        """These requests are finished; ``silent``: nobody answered them."""
+        """These requests are finished; ``silent``: without an answer."""
         of = self.device[rows]
         self.in_flight -= np.bincount(of, minlength=len(self.in_flight))
         if silent:

@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from softib.errors import UnreadableFile
-from softib.fabric.formats.base import Problem, Problems
-from softib.fabric.formats.text import read_lines
+from softib.fabric.formats.base import Problem, Problems, read_lines
 from softib.input_files import head
 from softib.plain_values import load_json
 
@@ -53,7 +52,7 @@ COUNTERS: dict[str, tuple[str, int]] = {
     "Link_Down_IB": ("link_downed_counter", 1),
 }
 COUNTERS |= {f"hist{k}": (f"fec_codewords_{k}", 1) for k in range(16)}
-"""Name there → (counter, how many of its units are one of ours). ``hist0`` … ``hist15``: codewords
+"""Name there → (counter, its units in one of PerfMgt's). ``hist0`` … ``hist15``: codewords
 by the symbols that RS(544,514) mended in them (mstflint: pphcr, hist_type 1)."""
 KP4_CORRECTS = 15.0
 LEVELS = {
@@ -101,14 +100,14 @@ def read_telemetry(file: str) -> tuple[list[Sample], list[Problem]]:
     """The newest sample of each port, by (NodeGUID, portnum), and what could not be read. Raises
     :class:`UnreadableFile` for JSON or CSV that is none."""
     problems = Problems(file)
-    found: dict[tuple[int, int], Sample] = {}
+    newest: dict[tuple[int, int], Sample] = {}
     for number, row in enumerate(_rows(file, "\n".join(read_lines(Path(file), problems))), 1):
         sample = _sample(row)
         if sample is None:
             problems.add(number, "a sample without a node GUID and a port number")
-        elif found.get((sample.guid, sample.portnum), sample).time_ns <= sample.time_ns:
-            found[sample.guid, sample.portnum] = sample
-    return [found[key] for key in sorted(found)], list(problems)
+        elif newest.get((sample.guid, sample.portnum), sample).time_ns <= sample.time_ns:
+            newest[sample.guid, sample.portnum] = sample
+    return [newest[key] for key in sorted(newest)], list(problems)
 
 
 def _rows(file: str, text: str) -> Iterator[Mapping[str, Any]]:

@@ -7,12 +7,11 @@ from collections import deque
 
 from softib.diags.observations import Observations, ObservedPorts
 from softib.errors import InputError
-from softib.monitor.increase import Interval, between
+from softib.monitor.intervals import Interval, between, merged_ports, observations_of
 from softib.monitor.manager import ManagerWatch
 from softib.monitor.opening import Opened
 from softib.monitor.poller import Pace, Poller, Round
 from softib.monitor.reading import Reading
-from softib.monitor.series import merged_ports, observations_of
 
 __all__ = ["Watch"]
 

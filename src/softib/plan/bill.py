@@ -11,6 +11,7 @@ import io
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from softib.errors import MissingLibrary
 from softib.iba.catalogue import ADAPTER_OF, SWITCH_OF
@@ -51,7 +52,7 @@ class Item:
         """Those that are ordered."""
         return self.count + self.spares
 
-    def row(self) -> tuple[object, ...]:
+    def row(self) -> tuple[Any, ...]:
         """The values of :data:`COLUMNS`; prices None where there is none."""
         p = self.price
         if p is None:

@@ -66,13 +66,6 @@ class Shortfall:
     needed: int
     offered: int
 
-    @property
-    def line(self) -> str:
-        """One line for people."""
-        if self.offered < self.needed:
-            return f"{self.needed - self.offered:,} too few: {self.text} ({self.offered:,} of {self.needed:,})"
-        return f"{self.offered - self.needed:,} too many: {self.text} ({self.offered:,} for {self.needed:,})"
-
 
 def read_quote(path: str | os.PathLike[str]) -> list[Line]:
     """The rows of a quote, CSV or XLSX, that have a count. Raises :class:`InputError` where no row

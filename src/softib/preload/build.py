@@ -111,7 +111,7 @@ def compile_verbs(to: Path = VERBS_LIBRARY, more: Sequence[str] = ()) -> Path:
     if missing:
         raise RuntimeError(f"no {', '.join(missing)}; install libibverbs-dev and librdmacm-dev (rdma-core-devel)")
     link = [*_shared(VERBS_SONAME), f"-Wl,--version-script={VERBS_SOURCES / 'versions.map'}"]
-    made = _compile(to, sorted(VERBS_SOURCES.glob("*/*.c")), link, [*include_flags(), *more])
+    made = _compile(to, sorted(VERBS_SOURCES.rglob("*.c")), link, [*include_flags(), *more])
     opened = to.parent / OPENED_AS.parent.name / OPENED_AS.name
     _compile(opened, [], [*_shared(OPENED_AS.name), "-Wl,--no-as-needed", str(made)], more)
     return made

@@ -6,6 +6,7 @@ Every text that comes from a file is escaped (Jinja2's autoescape, and ``escape`
 from __future__ import annotations
 
 from collections import Counter
+from importlib import resources
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,9 @@ from softib.analysis.labels import short_name
 from softib.analysis.model import Report
 from softib.analysis.tiers import Tiers, tiers_of
 from softib.diags.check import CODES
-from softib.diags.finding import Severity
-from softib.diags.registry import Code
+from softib.diags.finding import Code, Severity
+from softib.diags.structure.ranks import TREES
 from softib.diags.structure.recognise import recognise
-from softib.diags.structure.tiers import TREES
 from softib.fabric.end_ports import port_gbps
 from softib.foreign_text import shown_lines
 from softib.render import charts
@@ -26,10 +26,29 @@ from softib.render.bundles import LOAD_STEPS, Bundle, bundles, ghosts
 from softib.render.drawing import draw
 from softib.render.glossary import GLOSSARY
 from softib.render.page_data import finding_ports, page_data, script_json
-from softib.render.phrases import engine_hint, headline, size_text, structure_facts, tiles, time_text
-from softib.render.plan_part import plan_facts
+from softib.render.phrases import engine_hint, headline, plan_facts, size_text, tiles, time_text
 
-__all__ = ["drawing_svg", "to_html"]
+__all__ = ["drawing_svg", "heat_svg", "load_svg", "styled", "to_html"]
+
+
+def load_svg(report: Report) -> str:
+    """Sorted loads of the links between switches, a line a pattern; empty without a prediction."""
+    return styled(charts.load_curves(curves(report))) if report.prediction else ""
+
+
+def heat_svg(report: Report) -> str:
+    """The load of each link of the busiest switches under all-to-all traffic; empty without a
+    prediction."""
+    return styled(heat(report, relative_load(report)))
+
+
+def styled(svg: str) -> str:
+    """``svg`` as a file of its own: with its name space, and the page's styles in it."""
+    files = [f for f in resources.files("softib.render").joinpath("templates").iterdir() if f.name.endswith(".css")]
+    css = "".join(f.read_text("utf-8") for f in sorted(files, key=lambda f: f.name))
+    head, sign, rest = svg.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1).partition(">")
+    return f"{head}{sign}<style>{css}</style>{rest}" if svg else ""
+
 
 MAX_FINDINGS, MAX_PROBLEMS, HEAT_ROWS = 1000, 200, 32
 ALONE = "svg{background:var(--card);font-family:system-ui,sans-serif}"
@@ -114,7 +133,7 @@ def _context(report: Report) -> dict[str, Any]:
         "codes": Counter(f.code for f in report.findings).most_common(),
         "problems": report.problems[:MAX_PROBLEMS],
         "plan_facts": plan_facts(report.comparison),
-        "structure_facts": structure_facts(report.structure),
+        "structure_facts": report.structure.facts() if report.structure else [],
         "Severity": Severity,
         "glossary": sorted(GLOSSARY.items(), key=lambda item: item[0].lower()),
     }

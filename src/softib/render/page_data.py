@@ -16,7 +16,7 @@ from markupsafe import Markup
 from softib.analysis.model import Report
 from softib.analysis.tiers import Tiers
 from softib.diags.finding import Finding
-from softib.diags.structure.tiers import UNTIERED, tier_name
+from softib.diags.structure.ranks import UNTIERED, tier_name
 from softib.diags.view import speed_text
 from softib.fabric.end_ports import port_gbps
 from softib.fabric.model import Fabric

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from softib.analysis.model import Made, Report
 from softib.diags.finding import Severity
-from softib.diags.structure.tiers import TREES, tier_text
+from softib.diags.view import gbps_text
 from softib.plural import counted
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from softib.analysis.prediction import Prediction
+from collections import Counter
+
+from softib.diags.cabling_plan.plan_on_fabric import PlanComparison
+from softib.foreign_text import shown
 
 __all__ = [
     "Tile",
@@ -22,11 +26,65 @@ __all__ = [
     "headline",
     "made",
     "percent",
+    "plan_facts",
     "size_text",
-    "structure_facts",
     "tiles",
     "time_text",
 ]
+
+
+TO_MEND = ("swapped", "misplaced", "missing")
+"""Statuses for which somebody has to go to the rack."""
+WORST = 5
+NAMES = {
+    "matched": "as planned",
+    "swapped": "swapped",
+    "misplaced": "misplaced",
+    "missing": "missing",
+    "wrong-speed": "slower than planned",
+    "wrong-length": "of another length",
+    "conflict": "rows in conflict",
+    "unmatched": "not found by name",
+    "unexpected": "in no row of the plan",
+}
+
+
+def plan_facts(found: PlanComparison | None) -> list[tuple[str, str]]:
+    """(name, value) pairs for people: counts by status and reason, then the nodes with most cables
+    to mend."""
+    if found is None:
+        return []
+    facts = [("rows", _rows_text(found))]
+    for status, name in NAMES.items():
+        if n := found.counts[status]:
+            notes = _notes(found, status)
+            facts.append((name, f"{n:,}{f'  {notes}' if notes else ''}"))
+    per_node = Counter(node for t in found.table if t.status in TO_MEND for node in set(t.nodes))
+    worst = sorted(((n, node) for node, n in per_node.items() if n > 1), key=lambda x: (-x[0], x[1]))[:WORST]
+    if worst:
+        facts.append(("most to mend at", ", ".join(f"{shown(node)} ({n:,})" for n, node in worst)))
+    return facts
+
+
+def _rows_text(found: PlanComparison) -> str:
+    rows, repeated, mirrored = (found.rows[k] for k in ("all", "repeated", "mirrored"))
+    files = f" in {counted(len(found.files), 'file')}" if len(found.files) > 1 else ""
+    text = f"{rows:,}{files}, of {counted(found.planned, 'cable')}"
+    if not repeated:
+        return text
+    how = "from its other end" if mirrored == repeated else f"{mirrored:,} from its other end" if mirrored else "again"
+    return f"{text}; {counted(repeated, 'row')} repeat a cable" + (f" ({how})" if mirrored else "")
+
+
+def _notes(found: PlanComparison, status: str) -> str:
+    if status == "matched":
+        return percent(found.counts[status] / max(1, found.planned))
+    if status == "unmatched":
+        return ", ".join(f"{n:,} {reason}" for reason, n in found.reasons.items())
+    if status == "unexpected":
+        unnamed = sum(1 for t in found.table if t.status == status and t.note)
+        return f"{unnamed:,} lead to adapters without a name" if unnamed else ""
+    return ""
 
 
 TABLES_OF = {"as programmed": "by the tables in the switches", "file": "by the tables of the file"}
@@ -89,7 +147,7 @@ def tiles(report: Report) -> list[Tile]:
     if report.routing is not None:
         r = report.routing
         lost, absent = r.unreachable, r.ports_without_lid
-        note = TABLES_OF.get(r.engine) or f"routed by {r.tables or r.engine}"
+        note = TABLES_OF.get(r.engine) or f"routed by {r.tables}"
         if absent:
             note = f"of the ports that have a LID; {absent:,} cabled host ports have none; {note}"
         if r.switch_unreachable:
@@ -109,7 +167,7 @@ def tiles(report: Report) -> list[Tile]:
         out.append(
             Tile(
                 "Effective bisection",
-                percent(p.bisection_relative),
+                percent(p.random_pairs.relative),
                 _bisection_note(p),
                 term="effective bisection bandwidth",
             )
@@ -120,46 +178,13 @@ def tiles(report: Report) -> list[Tile]:
 def _bisection_note(p: Prediction) -> str:
     """The sums that belong to the percentage, with their own percentage where hosts of different
     rates make it another."""
-    of = p.bisection_gbps / p.bisection_full_gbps if p.bisection_full_gbps else 0.0
-    of_sums = "" if percent(of) == percent(p.bisection_relative) else f" ({percent(of)})"
-    text = f"mean over random pairs; in sum {_gbps(p.bisection_gbps)} of {_gbps(p.bisection_full_gbps)}{of_sums}"
-    if p.limit is None:
+    pairs = p.random_pairs
+    of = pairs.gbps / pairs.full_gbps if pairs.full_gbps else 0.0
+    of_sums = "" if percent(of) == percent(pairs.relative) else f" ({percent(of)})"
+    text = f"mean over random pairs; in sum {gbps_text(pairs.gbps)} of {gbps_text(pairs.full_gbps)}{of_sums}"
+    if pairs.limit is None:
         return text
-    return f"{text}; by the wiring at most {percent(p.limit)}, as about half of these pairs cross no bisection"
-
-
-def structure_facts(structure: dict[str, Any] | None) -> list[tuple[str, str]]:
-    """(name, value) rows about the recognised topology (``diags.structure.summary``)."""
-    if not structure:
-        return []
-    s = structure
-    facts = [("Topology", s["kind"])]
-    if s["tiers"] and s["kind"] in TREES:
-        facts.append(("Switches by tier", tier_text(s["tiers"], s["untiered_switches"])))
-    for key, label in (("rails", "Rails"), ("units", "Scalable units"), ("groups", "Groups")):
-        if s[key]:
-            facts.append((label, str(s[key])))
-    if s["dims"]:
-        facts.append(("Dimensions", " × ".join(map(str, s["dims"]))))
-    if s["oversubscription_worst"] is not None:
-        facts.append(("Most oversubscribed leaf", f"{s['oversubscription_worst']:g} : 1"))
-    if s["bisection_percent"] is not None:
-        sums = None if s["bisection_gbps"] is None else (s["bisection_gbps"], s["bisection_full_gbps"])
-        sums_text = "" if sums is None else f", {_gbps(sums[0])} of {_gbps(sums[1])}"
-        facts.append(("Bisection bandwidth", f"{s['bisection_percent']:.1f} % of full{sums_text}"))
-        facts.append(("Bisection found as", s["bisection_how"]))
-    if s["narrowest_part"] is not None:
-        facts.append(("Narrowest part", _part_text(s["narrowest_part"])))
-    return facts + [("Note", note) for note in s["notes"]]
-
-
-def _part_text(part: dict[str, Any]) -> str:
-    """Hosts that can, together, send less to the rest than their links carry."""
-    rate_text = "" if part["gbps"] is None else f" ({_gbps(part['gbps'])})"
-    hosts = f"{part['hosts']:,} of {counted(part['of'], 'host port')}"
-    return (
-        f"{part['name']}: {hosts}, which can send {part['percent']:.1f} % of what they could{rate_text} to the others"
-    )
+    return f"{text}; by the wiring at most {percent(pairs.limit)}, as about half of these pairs cross no bisection"
 
 
 def engine_hint(report: Report) -> str:
@@ -183,10 +208,6 @@ def percent(share: float) -> str:
     if 0 < share < 0.0005:
         return "<0.1 %"
     return f"{100 * share:.1f} %"
-
-
-def _gbps(value: float) -> str:
-    return f"{value / 1000:,.1f} Tb/s" if value >= 10_000 else f"{value:,.0f} Gb/s"
 
 
 def _number(value: int | None) -> str:

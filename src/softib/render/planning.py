@@ -151,12 +151,12 @@ def _places(places: Sequence[dict[str, Any]], currency: str, console: Console) -
         ("switches at", "metres", "optical", currency),
         (
             (p["switches"], UNKNOWN, UNKNOWN, p["why_not"])
-            if "why_not" in p
+            if p["why_not"]
             else (p["switches"], f"{p['metres']:,.0f}", f"{p['optical_links']:,}", _money(p))
             for p in places
         ),
     )
-    possible = [p for p in places if "why_not" not in p]
+    possible = [p for p in places if not p["why_not"]]
     if len(possible) < 2:
         return
     middle = lambda p: (p["low"] + p["high"]) / 2
@@ -240,13 +240,17 @@ def print_growth(g: dict[str, Any], console: Console) -> None:
         console.print(text(f"and {len(cables) - len(shown):,} others (--json lists them)"))
 
 
-def print_quote(lines: Sequence[str], notes: Sequence[str], console: Console) -> None:
-    """Print what a quote lacks."""
-    for line in lines:
+def print_quote(check: dict[str, Any], console: Console) -> None:
+    """Print what a quote lacks and what it has too many of."""
+    for d in check["differences"]:
+        more = d["offered"] - d["needed"]
+        line = f"{more:,} too many: {d['item']} ({d['offered']:,} for {d['needed']:,})"
+        if more < 0:
+            line = f"{-more:,} too few: {d['item']} ({d['offered']:,} of {d['needed']:,})"
         console.print(text(line, "yellow"))
-    for note in notes:
+    for note in check["notes"]:
         console.print(text(note))
-    if not lines:
+    if not check["differences"]:
         console.print(text("the quote has every piece that the fabric needs"))
 
 

@@ -14,7 +14,7 @@ from softib.diags.check import CODES
 from softib.diags.finding import Finding, Severity
 from softib.fabric.formats.base import Problem
 from softib.foreign_text import shown_lines
-from softib.render.documents import plain
+from softib.result import plain
 
 __all__ = ["to_sarif"]
 

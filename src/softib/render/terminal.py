@@ -22,12 +22,11 @@ from softib.render.phrases import (
     engine_hint,
     headline,
     percent,
+    plan_facts,
     size_text,
-    structure_facts,
     tiles,
     time_text,
 )
-from softib.render.plan_part import plan_facts
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -87,10 +86,10 @@ def to_terminal(report: Report, console: Console) -> None:
     _tiles(report, console)
     for note in report.notes:
         console.print(text(f"note: {note}", "yellow"))
-    _facts("Structure", structure_facts(report.structure), console)
+    _facts("Structure", report.structure.facts() if report.structure else [], console)
     if report.bring_up is not None:
         notes = [("note", n) for n in report.bring_up.notes if report.routing is None or n not in report.routing.notes]
-        _facts("Subnet manager", report.bring_up.facts + notes, console)
+        _facts("Subnet manager", report.bring_up.facts() + notes, console)
     _facts("Cabling plan", plan_facts(report.comparison), console)
     print_findings(report, console)
     if report.routing is not None:
@@ -108,7 +107,7 @@ def print_check(report: Report, console: Console, every: bool = False) -> None:
     for note in report.notes:
         console.print(text(f"note: {note}", "yellow"))
     console.print()
-    _facts("Structure", structure_facts(report.structure), console)
+    _facts("Structure", report.structure.facts() if report.structure else [], console)
     if report.routing is not None:
         # Findings about routes are about these tables, which a file of cables does not hold.
         _facts("Routing", [("tables", f"{report.routing.engine_text}; {report.routing.origin}")], console)
@@ -263,7 +262,7 @@ def print_routing(r: RoutingPart, console: Console) -> None:
         facts.append(
             ("hops (switches passed)", ", ".join(f"{h}: {percent(n / total)}" for h, n in sorted(r.hops.items())))
         )
-    _facts("Routing", facts + r.facts + [("note", n) for n in r.notes], console)
+    _facts("Routing", facts + r.facts() + [("note", n) for n in r.notes], console)
 
 
 def _traffic(report: Report, console: Console) -> None:
@@ -277,7 +276,7 @@ def _traffic(report: Report, console: Console) -> None:
         table.add_row(q.name, text(q.text), percent(q.relative), percent(q.worst), f"{q.most:,.0f}")
     console.print(table)
     _engines(report, console)
-    node = f"a node of {counted(p.endpoints.rails, 'host port')}" if p.endpoints.rails > 1 else "a host port"
+    node = f"a node of {counted(p.rails, 'host port')}" if p.rails > 1 else "a host port"
     for name, whose, times in (
         ("ring allreduce", node, p.allreduce_ps),
         ("all-to-all", "a host port", p.all_to_all_ps),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from rich.console import Group, RenderableType
 from rich.panel import Panel
@@ -12,13 +13,12 @@ from rich.text import Text
 
 from softib.analysis.jobs.files import ScheduledJob
 from softib.foreign_text import shown
-from softib.monitor.job_rates import JobRow, job_rows
-from softib.monitor.ranking import ORDERS, PortRow, ranked
+from softib.monitor.ranking import ORDERS, JobRow, PortRow, job_rows, ranked
 from softib.monitor.watch import Watch
 from softib.plural import counted
-from softib.render.documents import document
+from softib.result import Result
 
-__all__ = ["VIEWS", "top_figures", "top_screen"]
+__all__ = ["VIEWS", "Top", "top_figures", "top_screen"]
 
 TITLES = {"busy": "busiest ports", "waiting": "most waiting ports", "errors": "erring ports", "jobs": "jobs"}
 VIEWS = (*ORDERS, "jobs")
@@ -74,58 +74,57 @@ def top_screen(
     )
 
 
-def top_figures(watch: Watch, source: str, order: str, jobs: Sequence[ScheduledJob] | None) -> dict[str, Any]:
-    """The document of ``softib top --json``: every port that did something in the last interval, by
-    ``order``."""
+@dataclass
+class TopManager(Result):
+    """A subnet manager."""
+
+    guid: str
+    state: str
+    priority: int
+    answers: bool
+    stalled: bool
+
+
+@dataclass
+class Top(Result):
+    """The last interval of a fabric."""
+
+    document = "top"
+
+    source: str
+    order: Literal["busy", "waiting", "errors", "jobs"]
+    round_s: float
+    mads: int
+    ports_read: int
+    ports_answered: int
+    silent: int
+    """Devices that did not answer."""
+    ports: list[PortRow]
+    """Every port that did something, by ``order`` (of jobs: busy ports first)."""
+    jobs: list[JobRow] | None
+    """Null without --jobs."""
+    managers: list[TopManager]
+
+
+def top_figures(watch: Watch, source: str, order: Any, jobs: Sequence[ScheduledJob] | None) -> Top:
+    """The last interval, ports by ``order``."""
     one, interval = watch.round, watch.interval
     assert one is not None
-    rated = interval is not None and len(interval.guid) == len(one.targets.ports)
-    key = order if order in ORDERS else ORDERS[0]
-    ports = ranked(one.targets.ports, interval, key, len(one.targets.ports)) if rated and interval is not None else []
-    rows = job_rows(one.targets.ports, interval, jobs) if jobs is not None and rated and interval is not None else []
-    return document(
-        "top",
-        source=source,
-        order=order,
-        round_s=one.duration_s,
-        mads=one.mads,
-        ports_read=len(one.reading),
-        ports_answered=int(one.reading.answered.sum()),
-        silent=len(one.silent),
-        ports=[
-            {
-                "port": r.name,
-                "peer": r.peer,
-                "sent_gbps": r.sent_gbps,
-                "received_gbps": r.received_gbps,
-                "utilization": r.utilization,
-                "waiting": r.waiting,
-                "errors": dict(r.errors),
-            }
-            for r in ports
-        ],
-        jobs=None
-        if jobs is None
-        else [
-            {
-                "job": r.name,
-                "hosts": r.hosts,
-                "seen": r.seen,
-                "sent_gbps": r.sent_gbps,
-                "received_gbps": r.received_gbps,
-                "waiting": r.waiting,
-                "errors": r.errors,
-            }
-            for r in rows
-        ],
-        managers=[
-            {
-                "guid": f"{m.guid:#018x}",
-                "state": m.state,
-                "priority": m.priority,
-                "answers": m.answers,
-                "stalled": m.stalled,
-            }
+    if interval is not None and len(interval.guid) != len(one.targets.ports):
+        interval = None  # the fabric has changed since
+    by = order if order in ORDERS else ORDERS[0]
+    return Top(
+        source,
+        order,
+        one.duration_s,
+        one.mads,
+        len(one.reading),
+        int(one.reading.answered.sum()),
+        len(one.silent),
+        [] if interval is None else ranked(one.targets.ports, interval, by, len(one.targets.ports)),
+        None if jobs is None else [] if interval is None else job_rows(one.targets.ports, interval, jobs),
+        [
+            TopManager(f"{m.guid:#018x}", m.state, m.priority, m.answers, m.stalled)
             for m in watch.manager.managers.values()
         ],
     )

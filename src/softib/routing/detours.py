@@ -17,10 +17,15 @@ import numpy as np
 
 from softib.iba.constants import LFT_NO_ROUTE
 from softib.routing.detour_kernels import add_dependencies_along, copy_paths, fill_gaps
-from softib.routing.engines.layers import channels, vl_state
-from softib.routing.graph import SwitchGraph
-from softib.routing.parts import components
-from softib.routing.proof.credit_loops import allowed_dependencies, depend_on, dependencies_of, lists_of
+from softib.routing.graph import SwitchGraph, components
+from softib.routing.proof.credit_loops import (
+    allowed_dependencies,
+    channels,
+    depend_on,
+    dependencies_of,
+    lists_of,
+    vl_state,
+)
 from softib.routing.proof.reach import destinations, links_of, routes_of
 from softib.routing.proof.verify_kernels import Routes
 from softib.routing.roots import pick_roots, rank_switches

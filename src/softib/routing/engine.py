@@ -1,24 +1,45 @@
-"""The interface of a routing engine and the registry of engines by OpenSM's names."""
+"""The interface of a routing engine, and the registry of engines: softib's own by OpenSM's names,
+and those of installed packages (entry points of the group ``softib.engines``).
+
+An entry point has the engine's name, and its value is a function of a
+:class:`~softib.routing.graph.SwitchGraph` and :class:`RouteOptions` that returns a :class:`Routing`,
+or its tables alone.
+"""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from softib.errors import UnknownName
+from softib.errors import InputError, SoftibError, UnknownName
+from softib.extensions import Extension, blamed_on, extensions
+from softib.iba.constants import LFT_NO_ROUTE
 from softib.plural import counted
 from softib.routing.graph import SwitchGraph
 
 if TYPE_CHECKING:
     from softib.routing.chains.chain_policy import ChainPolicy, PortGroup
-    from softib.routing.proof.proven_tables import ProvenTables
+    from softib.routing.proof.reach import ProvenTables
 
-__all__ = ["DEFAULT_ENGINE", "ENGINES", "NEEDS", "WITHOUT_LANES", "RouteOptions", "Routing", "chain", "engine", "route"]
+__all__ = [
+    "DEFAULT_ENGINE",
+    "ENGINES",
+    "NEEDS",
+    "WITHOUT_LANES",
+    "RouteOptions",
+    "Routing",
+    "chain",
+    "engine",
+    "engines",
+    "route",
+]
 
+GROUP = "softib.engines"
 
 DEFAULT_ENGINE = "ftree,updn,dfsssp,lash"
 """What every verb and every manager routes with where nobody names an engine: the engine for trees;
@@ -133,13 +154,84 @@ NEEDS: dict[str, str] = {"torus-2QoS": "torus_config", "file": "lfts", "chain": 
 """Engines that can do nothing without a file → the field of :class:`RouteOptions` that holds it."""
 
 
+@cache
+def _of_packages() -> Mapping[str, Extension]:
+    """The engines of installed packages by name. Warns about entry points that cannot be used."""
+    return extensions(GROUP, ENGINES, _check)
+
+
+def _check(name: str, value: Any) -> None:
+    """Raise :class:`InputError` for an engine that no list of engines can name or run."""
+    if not callable(value):
+        raise InputError("it is not a function of a graph and options")
+    if not name or any(c in name for c in ", \t"):
+        raise InputError("its name has a comma or a space, which separate the names of a list")
+
+
+def engines() -> tuple[str, ...]:
+    """The names of all engines: softib's own, then those of installed packages."""
+    return (*ENGINES, *_of_packages())
+
+
 def engine(name: str) -> Engine:
-    """The engine called ``name``; raises :class:`UnknownName` with the near ones."""
-    if name not in ENGINES:
-        raise UnknownName("routing engine", name, ENGINES)
-    module, function = ENGINES[name].split(":")
-    found: Engine = getattr(importlib.import_module(module), function)
-    return found
+    """The engine called ``name``; raises :class:`UnknownName` with the near ones.
+
+    An engine of a package that raises an exception, or whose tables do not fit the graph, routes by
+    minhop, and ``notes`` of its tables say so.
+    """
+    if name in ENGINES:
+        module, function = ENGINES[name].split(":")
+        built_in: Engine = getattr(importlib.import_module(module), function)
+        return built_in
+    if name in _of_packages():
+        return lambda graph, options: _run(_of_packages()[name], graph, options)
+    raise UnknownName("routing engine", name, engines())
+
+
+def _run(extension: Extension, graph: SwitchGraph, options: RouteOptions) -> Routing:
+    name = extension.name
+    try:
+        with blamed_on(extension.package, f"routing engine {name}"):
+            result = extension.value(graph, options)
+            routing = result if isinstance(result, Routing) else Routing(name, np.asarray(result))
+            _check_tables(graph, routing, options.data_vls or USUAL_DATA_VLS)
+            return replace(routing, engine=name, lft=np.ascontiguousarray(routing.lft), notes=list(routing.notes))
+    except SoftibError as error:
+        from softib.routing.engines import minhop
+
+        routing = minhop.route(graph, options)
+        routing.notes.append(f"{error}{BY_MINHOP}")
+        return routing
+
+
+def _check_tables(graph: SwitchGraph, routing: Routing, data_vls: int) -> None:
+    """Raise ValueError for tables of a package that switches could not hold, or that need more than
+    ``data_vls`` VLs."""
+    n, ends, ports = graph.n_switches, len(graph.end_lid), int(graph.switch_nports.max(initial=0)) + 1
+    shapes: dict[str, tuple[Any, list[tuple[int, ...]]]] = {
+        "lft": (np.uint8, [(n, graph.lft_size)]),
+        "path_sl": (np.uint8, [(n, ends), (1, ends)]),
+        "sl2vl": (np.uint8, [(16,), (n, 16), (n, ports, ports, 16)]),
+        "end_sl2vl": (np.uint8, [(16,)]),
+        "ranks": (np.int32, [(n,)]),
+        "tree": (np.bool_, [(len(graph.peer),)]),
+    }
+    for name, (dtype, wanted) in shapes.items():
+        column = getattr(routing, name)
+        if column is None and name != "lft":
+            continue
+        column = np.asarray(column)
+        if column.dtype != dtype or column.shape not in wanted:
+            sizes = " or ".join(str(list(shape)) for shape in wanted)
+            raise ValueError(f"{name} is {column.dtype}{list(column.shape)}, not {np.dtype(dtype)}{sizes}")
+        if name.endswith(("sl", "vl")) and column.max(initial=0) > 15:
+            raise ValueError(f"{name} has numbers above 15")
+    beyond = (routing.lft != LFT_NO_ROUTE) & (routing.lft > graph.switch_nports[:, None])
+    if beyond.any():
+        switch, lid = np.argwhere(beyond)[0].tolist()
+        raise ValueError(f"LID {lid} leaves switch {switch} by port {routing.lft[switch, lid]}, which it does not have")
+    if not 1 <= routing.vls <= data_vls:
+        raise ValueError(f"vls is {routing.vls}; every link has {counted(data_vls, 'data VL')}")
 
 
 def chain(name: str) -> list[str]:
@@ -147,14 +239,15 @@ def chain(name: str) -> list[str]:
     :class:`UnknownName`."""
     names = [n.strip() for n in name.split(",")]
     for n in names:
-        engine(n)
+        if n not in ENGINES and n not in _of_packages():  # no engine is imported to check a name
+            raise UnknownName("routing engine", n, engines())
     return names
 
 
 def route(graph: SwitchGraph, name: str, options: RouteOptions | None = None) -> Routing:
     """Run engine ``name`` on ``graph``; of a list, the first that makes tables of its own, and not
     another's, which reach every pair that has a path at all. ``updn`` and ``dnup`` make way for
-    ``dfsssp`` or ``lash`` behind them where VLs pay (:mod:`softib.routing.engines.vl_choice`).
+    ``dfsssp`` or ``lash`` behind them where VLs pay (:mod:`softib.routing.engines.updn`).
 
     Where none does, it is the one that leaves the fewest pairs without a route, the earlier of
     equal ones. ``notes`` say what was rejected, and why.
@@ -164,7 +257,7 @@ def route(graph: SwitchGraph, name: str, options: RouteOptions | None = None) ->
     options = options if options.data_vls else replace(options, data_vls=USUAL_DATA_VLS)
     notes: list[str] = []
     if options.root_groups:
-        from softib.routing.chains.chain_groups import with_root_groups
+        from softib.routing.chains.chains import with_root_groups
 
         options = with_root_groups(graph, options, notes)
     partial: list[tuple[int, Routing]] = []
@@ -176,7 +269,7 @@ def route(graph: SwitchGraph, name: str, options: RouteOptions | None = None) ->
             lost = _lost(graph, routing, options.proven) if len(names) > 1 and (n != names[-1] or partial) else 0
             if not lost:
                 if n in ("updn", "dnup") and is_native and n != names[-1]:
-                    from softib.routing.engines.vl_choice import with_lanes
+                    from softib.routing.engines.updn import with_lanes
 
                     routing = with_lanes(graph, routing, names[names.index(n) + 1 :], options)
                 return _noted(routing, notes)

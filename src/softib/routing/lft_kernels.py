@@ -4,6 +4,60 @@ picks it."""
 import numpy as np
 
 from softib.jit import kernel, table
+from softib.routing.proof.verify_kernels import load_tile
+
+
+@kernel(steps=lambda at, peer, lft, dest_lid, dest_end, end_switch, cas, load: 2 * len(cas) * len(dest_lid), rows=True)
+def count_paths(at, peer, lft, dest_lid, dest_end, end_switch, cas, load):
+    """``load[e]`` int64[links] += paths over link e: from every CA to each destination LID (CA
+    ends) but its own.
+
+    cas int64[n]: CA ports on each switch. A walk ends where the table does, or after n links in a
+    loop.
+    """
+    n = cas.shape[0]
+    tile = np.empty((64, n), np.uint8)
+    for start in range(0, dest_lid.shape[0], 64):
+        stop = min(start + 64, dest_lid.shape[0])
+        load_tile(lft, dest_lid, start, stop, tile)
+        for k in range(start, stop):
+            ports = tile[k - start]
+            for source in range(n):
+                paths = cas[source] - (source == end_switch[dest_end[k]])
+                if paths <= 0:
+                    continue
+                s = source
+                for _ in range(n):
+                    e = at[s, ports[s]]
+                    if e < 0:
+                        break
+                    load[e] += paths
+                    s = peer[e]
+
+
+@kernel(steps=lambda at, lft, dest_lid, load: len(lft) * len(dest_lid) // 2)
+def count_destinations(at, lft, dest_lid, load):
+    """``load[e]`` int64[links] += destination LIDs that the link's switch sends out through it."""
+    for s in range(lft.shape[0]):
+        for k in range(dest_lid.shape[0]):
+            if dest_lid[k] < lft.shape[1]:
+                e = at[s, lft[s, dest_lid[k]]]
+                if e >= 0:
+                    load[e] += 1
+
+
+@kernel
+def count_flows(at, peer, lft, switch, lid, load):
+    """``load[e]`` int64[links] += flows over link e: one from ``switch[i]`` to LID ``lid[i]`` each."""
+    for i in range(switch.shape[0]):
+        s = switch[i]
+        for _ in range(at.shape[0]):
+            e = at[s, lft[s, lid[i]]]
+            if e < 0:
+                break
+            load[e] += 1
+            s = peer[e]
+
 
 LegalHops = table("LegalHops", "first peer out_port down hops is_down")
 """Links as in :class:`~softib.routing.graph.SwitchGraph`; ``down``, ``hops``, ``is_down`` as in
@@ -15,30 +69,30 @@ profile). By end: base ``lid`` and ``lmc`` (int64), egress ``port`` of its switc
 
 
 @kernel
-def candidate_masks(legal, s, masks):
+def candidate_masks(legal, s, byte_masks, masks):
     """Bit k of ``masks[k // 64, t]``: the k-th link of ``s`` lies on a best legal path to switch
     ``t``.
 
-    masks uint64[4, n] out. One pass over a row of ``hops`` per link, so that it runs as vector
-    code.
+    masks uint64[4, n] out; byte_masks uint8[n] is scratch. One pass over a row of ``hops`` per link, in
+    bytes, so that it runs as vector code; eight links make a byte of the masks.
     """
     first, peer, down, hops, is_down = legal.first, legal.peer, legal.down, legal.hops, legal.is_down
     n = hops.shape[0]
     mine, mine_down = hops[s], is_down[s]
     masks[: (first[s + 1] - first[s] + 63) // 64, :] = 0
-    for e in range(first[s], first[s + 1]):
-        k = e - first[s]
-        bit = np.uint64(1) << np.uint64(k & 63)
-        row = masks[k >> 6]
-        theirs, theirs_down = hops[peer[e]], is_down[peer[e]]
-        if down[e]:
+    for begin in range(first[s], first[s + 1], 8):
+        byte_masks[:] = 0
+        for e in range(begin, min(begin + 8, first[s + 1])):
+            bit = np.uint8(1 << (e - begin))
+            theirs, theirs_down = hops[peer[e]], is_down[peer[e]]
             for t in range(n):
-                if (theirs[t] < 254) & (theirs[t] + 1 == mine[t]) & mine_down[t] & theirs_down[t]:
-                    row[t] |= bit
-        else:
-            for t in range(n):
-                if (theirs[t] < 254) & (theirs[t] + 1 == mine[t]) & (not mine_down[t]):
-                    row[t] |= bit
+                best = (theirs[t] < 254) & (np.uint8(theirs[t] + 1) == mine[t])
+                legal_here = (mine_down[t] & theirs_down[t]) if down[e] else (not mine_down[t])
+                byte_masks[t] |= bit * np.uint8(best & legal_here)
+        k = begin - first[s]
+        row, shift = masks[k >> 6], np.uint64(k & 63)
+        for t in range(n):
+            row[t] |= np.uint64(byte_masks[t]) << shift
 
 
 @kernel
@@ -69,6 +123,18 @@ def candidate_list(t, base, n_masks, masks, last, out_port, found, ports, count)
     return count
 
 
+@kernel
+def _count_ports(row, load):
+    """``load[p]``: entries of ``row`` (uint8[LIDs], a whole number of blocks) that lead to port
+    ``p``. Four counts a port: equal entries beside each other do not wait for one another."""
+    parts = np.zeros((4, 256), np.int64)
+    for i in range(0, row.shape[0], 4):
+        for j in range(4):
+            parts[j, row[i + j]] += 1
+    for p in range(256):
+        load[p] = parts[0, p] + parts[1, p] + parts[2, p] + parts[3, p]
+
+
 @kernel(steps=lambda legal, dests, resume, lft: 5 * len(lft) * len(dests.lid), rows=True)
 def least_loaded(legal, dests, resume, lft):
     """Tables for LMC 0: each LID in turn takes the port that carries the fewest LIDs so far, ties
@@ -79,30 +145,35 @@ def least_loaded(legal, dests, resume, lft):
     """
     first, out_port = legal.first, legal.out_port
     group_switch, group_first, group_end, counted = dests.switch, dests.first, dests.end, dests.counted
-    end_lid, end_port = dests.lid, dests.port
     n = first.shape[0] - 1
     load = np.zeros(256, np.int64)  # by port
     found = np.empty(256, np.int32)
-    ports = np.empty(256, np.int64)
-    masks = np.zeros((4, n), np.uint64)
+    ports = np.empty(256, np.uint8)
+    masks, byte_masks = np.zeros((4, n), np.uint64), np.empty(n, np.uint8)
     last = np.zeros(4, np.uint64)
+    lids = np.empty(group_end.shape[0], np.uint16)
+    for i in range(group_end.shape[0]):
+        lids[i] = dests.lid[group_end[i]]
     for s in range(n):
         n_masks = (first[s + 1] - first[s] + 63) // 64
-        candidate_masks(legal, s, masks)
-        load[:] = 0
+        candidate_masks(legal, s, byte_masks, masks)
         row = lft[s]
+        load[:] = 0
         if resume:
-            for port in row:
-                load[port] += 1
+            _count_ports(row, load)
         last[:] = 0
         count = 0
         for g in range(group_switch.shape[0]):
             t = group_switch[g]
             lo, hi = group_first[g], group_first[g + 1]
+            while lo < hi and row[lids[lo]] != 255:
+                lo += 1
+            if lo == hi:
+                continue
             if t == s:
                 for i in range(lo, hi):
-                    if row[end_lid[group_end[i]]] == 255:
-                        row[end_lid[group_end[i]]] = end_port[group_end[i]]
+                    if row[lids[i]] == 255:
+                        row[lids[i]] = dests.port[group_end[i]]
                 continue
             count = candidate_list(t, first[s], n_masks, masks, last, out_port, found, ports, count)
             if count == 0:
@@ -112,7 +183,7 @@ def least_loaded(legal, dests, resume, lft):
             k = count
             least = np.int64(0)
             for i in range(lo, hi):
-                lid = end_lid[group_end[i]]
+                lid = lids[i]
                 if row[lid] != 255:
                     continue
                 while k < count and load[ports[k]] != least:
@@ -146,9 +217,9 @@ def least_loaded_lmc(legal, dests, system, lft):
     n = first.shape[0] - 1
     load = np.zeros(256, np.int64)
     found = np.empty(256, np.int32)
-    ports = np.empty(256, np.int64)
+    ports = np.empty(256, np.uint8)
     link_of_port = np.empty(256, np.int32)
-    masks = np.zeros((4, n), np.uint64)
+    masks, byte_masks = np.zeros((4, n), np.uint64), np.empty(n, np.uint8)
     last = np.zeros(4, np.uint64)
     most = 0
     for i in range(end_lmc.shape[0]):
@@ -158,7 +229,7 @@ def least_loaded_lmc(legal, dests, system, lft):
         last[:] = 0
         count = 0
         n_masks = (first[s + 1] - first[s] + 63) // 64
-        candidate_masks(legal, s, masks)
+        candidate_masks(legal, s, byte_masks, masks)
         base = first[s]
         link_of_port[:] = -1
         for e in range(first[s], first[s + 1]):

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from softib.routing.graph import SwitchGraph
+from softib.routing.lft_kernels import count_destinations, count_flows, count_paths
 from softib.routing.proof.reach import destinations, port_map
-from softib.routing.quality_kernels import count_destinations, count_flows, count_paths
 from softib.routing.roots import heights
 
 __all__ = ["Balance", "Tier", "balance", "flows", "most_flows_of_bisections"]

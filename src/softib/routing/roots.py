@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from softib.routing.bfs_kernels import distance_to_cas, rank_from, spines
-from softib.routing.graph import SwitchGraph
-from softib.routing.parts import components
+from softib.routing.graph import SwitchGraph, components
 from softib.routing.tables import Distances, cas_per_switch, compute_per_switch
 
 __all__ = [
@@ -14,7 +13,7 @@ __all__ = [
     "find_tops",
     "given_roots",
     "heights",
-    "lost_pairs",
+    "illegal_pairs",
     "names",
     "pick_roots",
     "rank_switches",
@@ -100,7 +99,7 @@ def names(graph: SwitchGraph, switches: np.ndarray, most: int = 4) -> str:
     return ", ".join(names) + (f" and {len(switches) - most} more" if len(switches) > most else "")
 
 
-def lost_pairs(graph: SwitchGraph, d: Distances, hops: np.ndarray) -> int:
+def illegal_pairs(graph: SwitchGraph, d: Distances, hops: np.ndarray) -> int:
     """(CA switch, any switch) pairs that are connected but have no legal way."""
     leaves = np.flatnonzero(cas_per_switch(graph))
     return int(np.count_nonzero((d.hops[leaves] == 255) & (hops[leaves] != 255)))

@@ -10,22 +10,55 @@ import numpy as np
 
 from softib.iba.constants import LFT_NO_ROUTE
 from softib.plural import counted
-from softib.routing.bfs_kernels import all_hops, legal_hops, rank_from
+from softib.routing.bfs_kernels import all_hops, legal_hops, rank_from, spread_cables
 from softib.routing.graph import SwitchGraph
 from softib.routing.lft_kernels import Destinations, LegalHops, least_loaded, least_loaded_lmc
 
 __all__ = [
     "Distances",
+    "cables_of_ends",
     "cas_per_switch",
     "compute_per_switch",
     "destination_groups",
     "destinations_table",
     "legal_hops_table",
+    "links_table",
     "min_hops",
     "ordered_hops",
     "share_paths",
+    "switch_tables",
     "tables",
 ]
+
+
+def links_table(graph: SwitchGraph) -> Any:
+    """The links alone, for kernels that route along all of them."""
+    none = np.empty((0, 0), np.uint8)
+    return LegalHops(graph.first, graph.peer, graph.out_port, np.empty(0, np.bool_), none, none.view(np.bool_))
+
+
+def cables_of_ends(graph: SwitchGraph, place: np.ndarray | None = None) -> np.ndarray:
+    """int32[ends]: place of each CA port among those of its switch; a switch's own port is the
+    first. CA ports stand by egress port, or by ``place`` (int64[256], of each egress port) and then
+    by egress port."""
+    cable = np.zeros(len(graph.end_lid), np.int32)
+    port_place = np.arange(256) if place is None else place
+    cas = np.flatnonzero(~graph.end_is_switch)
+    cas = cas[np.lexsort((graph.end_port[cas], port_place[graph.end_port[cas]], graph.end_switch[cas]))]
+    _, start, size = np.unique(graph.end_switch[cas], return_index=True, return_counts=True)
+    cable[cas] = np.arange(len(cas)) - np.repeat(start, size)
+    return cable
+
+
+def switch_tables(graph: SwitchGraph, via: np.ndarray, cable: np.ndarray | None = None) -> np.ndarray:
+    """uint8[n_switches, lft_size]: from switch s to all ends of switch t towards the switch behind
+    link ``via[s, t]`` (int32[n, n], -1 = no route), the ends over parallel cables in order
+    ``cable`` (default :func:`cables_of_ends`)."""
+    lft = np.full((graph.n_switches, graph.lft_size), LFT_NO_ROUTE, np.uint8)
+    lids, lmc = graph.end_lid.astype(np.int64), graph.end_lmc.astype(np.int64)
+    cable = cables_of_ends(graph) if cable is None else cable
+    spread_cables(links_table(graph), via, graph.end_switch, lids, lmc, graph.end_port, cable, lft)
+    return lft
 
 
 @dataclass(frozen=True)
@@ -58,8 +91,8 @@ def beyond_max_hops(graph: SwitchGraph, hops: np.ndarray) -> list[str]:
     No subnet manager gets there: a directed route has at most 63 hops (IBA 14.2.1.2).
     """
     part, reach = np.full(graph.n_switches, -1, np.int32), np.empty(graph.n_switches, np.int32)
-    for s in range(graph.n_switches):
-        if part[s] < 0 and (hops[s] == 255).any():
+    for s in np.flatnonzero((hops == 255).any(axis=1)).tolist():
+        if part[s] < 0:
             rank_from(graph.first, graph.peer, np.array([s], np.int32), reach)
             part[reach >= 0] = s
     unrouted = np.count_nonzero((hops == 255) & (part[:, None] == part[None, :])) if (part >= 0).any() else 0

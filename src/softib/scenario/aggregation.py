@@ -26,7 +26,7 @@ from softib.fabric.sharp_trees import SharpTree, sharp_trees
 from softib.iba.rates import MTU_BYTES
 from softib.iba.smp import PortInfo
 from softib.sim.messages import NO_LIMIT, Messages, Opcode, Reduction, joined, messages
-from softib.sm.managers.aggregation_trees import AggregationTree, Job, job_tree
+from softib.sm.aggregation.aggregation_trees import AggregationTree, Job, job_tree
 
 if TYPE_CHECKING:
     from softib.fabric.model import Fabric
@@ -54,7 +54,7 @@ class Placement:
 
 def placements(fabric: Fabric, ends: np.ndarray, reductions: Sequence[Reduction]) -> list[Placement]:
     """A tree for each all-reduce, the one with the fewest jobs, as
-    :meth:`~softib.sm.managers.aggregation_mgr.AggregationManager.job` gives it. Raises :class:`InputError`
+    :meth:`~softib.sm.aggregation.aggregation_mgr.AggregationManager.job` gives it. Raises :class:`InputError`
     without aggregation nodes or a tree that joins the hosts."""
     load: dict[int, int] = {}
     found = [_tree_for(fabric, ends, what, load) for what in reductions]

@@ -13,12 +13,10 @@ import numpy as np
 
 from softib.agents.plane import AgentPlane
 from softib.errors import MadTimeout
-from softib.fabric.default_port import port_on
 from softib.fabric.model import Fabric
-from softib.fabric.node_finder import port_named
+from softib.fabric.node_finder import port_named, port_on
 from softib.iba.constants import RESPONSE_BIT, CapMask, MgmtClass
-from softib.iba.mad_offsets import CLASS_AT, METHOD_AT
-from softib.iba.smp import PortInfo
+from softib.iba.smp import CLASS_AT, METHOD_AT, PortInfo
 from softib.mad.batch import MadBatch
 from softib.routing.engine import DEFAULT_ENGINE, RouteOptions, Routing
 from softib.routing.graph import SwitchGraph

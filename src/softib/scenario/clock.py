@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from softib.mad.transactor import NEVER_PS
+from softib.sim.outcome import Sampler
 from softib.sim.packet import constants
-from softib.sim.samples import Sampler
 
 if TYPE_CHECKING:
     from softib.sim.packet.options import Progress

@@ -19,13 +19,12 @@ from softib.agents.plane import AgentPlane
 from softib.fabric.end_ports import end_ports
 from softib.fabric.model import Fabric
 from softib.routing.engine import DEFAULT_ENGINE
-from softib.routing.parts import components
+from softib.routing.graph import components
 from softib.scenario.bring_up import bring_up
 from softib.scenario.clock import RunClock
 from softib.scenario.faults_in_time import FaultRecord, FaultSchedule, TimedFault
-from softib.scenario.management import ManagementPlane, Milestones, Station
-from softib.scenario.multicast_groups import joined_groups
-from softib.scenario.paths_in_use import PathsInUse
+from softib.scenario.management import ManagementPlane, Milestones, PathsInUse, Station
+from softib.scenario.sa_requests import joined_groups
 from softib.sim.messages import Messages
 from softib.sim.outcome import Outcome
 from softib.sim.packet import constants

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from softib.fabric.lids import unmanaged_ends
+from softib.fabric.end_ports import unmanaged_ends
 from softib.fabric.model import Fabric
-from softib.iba.constants import LID_PERMISSIVE, PhysState
+from softib.iba.constants import DATA_VLS, LID_PERMISSIVE, PhysState
 from softib.iba.smp import PortInfo
-from softib.iba.virtual_lanes import DATA_VLS
 from softib.routing.graph import PortColumns, SwitchGraph
 
 __all__ = ["graph_of", "vls_of"]
@@ -20,7 +19,7 @@ def graph_of(fabric: Fabric) -> SwitchGraph:
 
     Nodes, ports and switches are the fabric's rows. End ports without a LID (0, or the permissive
     65535 of a dump) are not in it, nor those that no manager reached
-    (:func:`~softib.fabric.lids.unmanaged_ends`). Raises :class:`~softib.errors.LimitError` when a
+    (:func:`~softib.fabric.end_ports.unmanaged_ends`). Raises :class:`~softib.errors.LimitError` when a
     LID is beyond the unicast range.
     """
     info = fabric.port_info

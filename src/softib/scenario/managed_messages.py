@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from softib.errors import InputError, SoftibError
-from softib.scenario.path_records import NO_RECORD, path_record_sls
-from softib.sim.messages import PATH_SL
-from softib.sim.socket_reads import without_reads
+from softib.scenario.sa_requests import NO_RECORD, path_record_sls
+from softib.sim.messages import PATH_SL, without_reads
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -138,7 +137,7 @@ def _with_groups(found: Managed, plane: Plane, made: Messages, layer: str) -> Me
     manager did not write."""
     if not made.groups:
         return made
-    from softib.scenario.multicast_groups import joined_groups
+    from softib.scenario.sa_requests import joined_groups
 
     if layer != "packet":
         raise InputError("only packets know multicast; add --layer packet")

@@ -16,12 +16,12 @@ import numpy as np
 from softib.plural import counted, plural
 from softib.sim.fluid_tables import doubt_of, flows_and_links, traffic_of, waits_of
 from softib.sim.messages import Messages
-from softib.sim.outcome import Outcome
+from softib.sim.outcome import Outcome, Sampler
 from softib.sim.paths import WHY, Laid, Plane, packets_of
-from softib.sim.samples import Sampler
 
 if TYPE_CHECKING:
     from softib.fabric.model import Fabric
+
 
 __all__ = ["run"]
 
@@ -140,7 +140,7 @@ def _outcome(plane: Plane, m: Messages, laid: Laid, s: _State) -> Outcome:
 
 
 def _why_not(plane: Plane, m: Messages, laid: Laid, s: _State) -> tuple[str, ...]:
-    from softib.sim.packet.validity import mixed_adapters, slow_ports
+    from softib.sim.validity import mixed_adapters, slow_ports
     from softib.sim.validity_kernels import BLOCKED
 
     found = s.doubt.found

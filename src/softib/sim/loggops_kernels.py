@@ -128,67 +128,68 @@ def turned(needs, value, begin, to):
 
 
 @kernel
-def push(q, when, what):
+def push(queue, when, what):
     """A new event."""
-    at = q.n[0]
-    q.n[0] = at + 1
+    at = queue.n[0]
+    queue.n[0] = at + 1
     while at > 0:
         up = (at - 1) >> 1
-        if q.when[up] < when or (q.when[up] == when and q.what[up] < what):
+        if queue.when[up] < when or (queue.when[up] == when and queue.what[up] < what):
             break
-        q.when[at] = q.when[up]
-        q.what[at] = q.what[up]
+        queue.when[at] = queue.when[up]
+        queue.what[at] = queue.what[up]
         at = up
-    q.when[at] = when
-    q.what[at] = what
+    queue.when[at] = when
+    queue.what[at] = what
 
 
 @kernel
-def drop_first(q):
+def drop_first(queue):
     """The first event is taken out."""
-    n = q.n[0] - 1
-    q.n[0] = n
-    when, what, at = q.when[n], q.what[n], 0
+    n = queue.n[0] - 1
+    queue.n[0] = n
+    when, what, at = queue.when[n], queue.what[n], 0
     while True:
         down = 2 * at + 1
         if down >= n:
             break
         other = down + 1
         if other < n and (
-            q.when[other] < q.when[down] or (q.when[other] == q.when[down] and q.what[other] < q.what[down])
+            queue.when[other] < queue.when[down]
+            or (queue.when[other] == queue.when[down] and queue.what[other] < queue.what[down])
         ):
             down = other
-        if when < q.when[down] or (when == q.when[down] and what < q.what[down]):
+        if when < queue.when[down] or (when == queue.when[down] and what < queue.what[down]):
             break
-        q.when[at] = q.when[down]
-        q.what[at] = q.what[down]
+        queue.when[at] = queue.when[down]
+        queue.what[at] = queue.what[down]
         at = down
-    q.when[at] = when
-    q.what[at] = what
+    queue.when[at] = when
+    queue.what[at] = what
 
 
 @kernel
-def one_less(p, q, i, when):
+def one_less(program, queue, i, when):
     """Something that i waits for happens at ``when``."""
-    if when > p.ready[i]:
-        p.ready[i] = when
-    p.left[i] -= 1
-    if p.left[i] == 0:
-        push(q, p.ready[i], i)
+    if when > program.ready[i]:
+        program.ready[i] = when
+    program.left[i] -= 1
+    if program.left[i] == 0:
+        push(queue, program.ready[i], i)
 
 
 @kernel
-def ends(p, q, i, when):
+def ends(program, queue, i, when):
     """Operation i has ended."""
-    p.ended[i] = when
-    for e in range(p.first[i], p.first[i + 1]):
-        one_less(p, q, p.to[e], when)
+    program.ended[i] = when
+    for e in range(program.first[i], program.first[i + 1]):
+        one_less(program, queue, program.to[e], when)
 
 
 @kernel
-def works(p, busy, i, now, ps):
+def works(program, busy, i, now, ps):
     """The processor of i is taken for ``ps``, from ``now`` on or when it is free; when it is done."""
-    k = p.processor[i]
+    k = program.processor[i]
     done = max(now, busy.processor[k]) + ps
     busy.processor[k] = done
     return done
@@ -211,132 +212,132 @@ def other_ps(pairs, k, size):
 
 
 @kernel
-def inject(p, pairs, costs, q, busy, i, now):
+def inject(program, pairs, costs, queue, busy, i, now):
     """The adapter begins to send message i when it is free, and its queue pair has sent what came
     before; it arrives later. One of a single packet waits for others of a single packet alone:
     queue pairs send their packets in turn."""
-    k = p.pair[i]
-    host, wire = pairs.host_from[k], on_wire(pairs, k, p.size[i])
+    k = program.pair[i]
+    host, wire = pairs.host_from[k], on_wire(pairs, k, program.size[i])
     took = max(wire, pairs.gap_ps[0])
     began = max(now, busy.sends[host])
     busy.sends[host] = began + took
-    if p.size[i] <= pairs.mtu[k]:
+    if program.size[i] <= pairs.mtu[k]:
         began = max(now, busy.short_sends[host])
         busy.short_sends[host] = began + took
-    if p.size[i] <= costs.eager[0]:  # others are READs of the receiver's queue pair
+    if program.size[i] <= costs.eager[0]:  # others are READs of the receiver's queue pair
         began = max(began, busy.pair_sends[k])
         busy.pair_sends[k] = began + wire
     if began > now:
-        push(q, began, 3 * len(p.rank) + i)
+        push(queue, began, 3 * len(program.rank) + i)
     else:
-        leaves(p, pairs, costs, q, busy, i, now)
+        leaves(program, pairs, costs, queue, busy, i, now)
 
 
 @kernel
-def leaves(p, pairs, costs, q, busy, i, now):
+def leaves(program, pairs, costs, queue, busy, i, now):
     """The first octet of message i leaves. ``ready`` is from here on when it comes in, or later
     when the receiver has had what came before, less ``carried`` of now."""
-    k = p.pair[i]
-    host, comes = pairs.host_to[k], now + other_ps(pairs, k, p.size[i])
-    p.ready[i] = max(comes, busy.receives[host]) - busy.carried[host]
-    there = comes + on_wire(pairs, k, p.size[i])
-    if p.size[i] <= costs.eager[0]:
+    k = program.pair[i]
+    host, comes = pairs.host_to[k], now + other_ps(pairs, k, program.size[i])
+    program.ready[i] = max(comes, busy.receives[host]) - busy.carried[host]
+    there = comes + on_wire(pairs, k, program.size[i])
+    if program.size[i] <= costs.eager[0]:
         there = max(there, busy.pair_comes[k] + 1)
         busy.pair_comes[k] = there
-    push(q, there, len(p.rank) + i)
+    push(queue, there, len(program.rank) + i)
 
 
 @kernel
-def run(p, pairs, costs, q, busy):
+def run(program, pairs, costs, queue, busy):
     """Until nothing happens any more; how many operations have ended, and when the last did."""
-    n, done, last = len(p.rank), 0, 0
+    n, done, last = len(program.rank), 0, 0
     for i in range(n):
-        if p.left[i] == 0:
-            push(q, 0, i)
-    while q.n[0] > 0:
-        now, what = q.when[0], q.what[0]
-        drop_first(q)
+        if program.left[i] == 0:
+            push(queue, 0, i)
+    while queue.n[0] > 0:
+        now, what = queue.when[0], queue.what[0]
+        drop_first(queue)
         i = what % n
         end = -1
         if what >= 3 * n:  # the adapter has sent what was before message i
-            leaves(p, pairs, costs, q, busy, i, now)
+            leaves(program, pairs, costs, queue, busy, i, now)
         elif what >= 2 * n:  # the processor has handed message i over
-            inject(p, pairs, costs, q, busy, i, now)
+            inject(program, pairs, costs, queue, busy, i, now)
         elif what >= n:  # it comes in
-            end = arrive(p, pairs, costs, q, busy, i, now)
+            end = arrive(program, pairs, costs, queue, busy, i, now)
             done += 1 if end >= 0 else 0
-        elif p.kind[i] == COMPUTE:
-            end = works(p, busy, i, now, p.compute[i])
-            ends(p, q, i, end)
+        elif program.kind[i] == COMPUTE:
+            end = works(program, busy, i, now, program.compute[i])
+            ends(program, queue, i, end)
             done += 1
-        elif p.kind[i] == SEND:
-            end = send(p, pairs, costs, q, busy, i, now)
+        elif program.kind[i] == SEND:
+            end = send(program, pairs, costs, queue, busy, i, now)
             done += 1 if end >= 0 else 0
         elif (
-            p.size[p.receive[i]] > costs.eager[0] and not pairs.local[p.pair[p.receive[i]]]
+            program.size[program.receive[i]] > costs.eager[0] and not pairs.local[program.pair[program.receive[i]]]
         ):  # announced: the receiver READs it
-            k = p.pair[p.receive[i]]
-            push(q, now + other_ps(pairs, k, 1), 2 * n + p.receive[i])
+            k = program.pair[program.receive[i]]
+            push(queue, now + other_ps(pairs, k, 1), 2 * n + program.receive[i])
         else:
-            end = works(p, busy, i, now, costs.of.receive_ps)
-            ends(p, q, i, end)
+            end = works(program, busy, i, now, costs.of.receive_ps)
+            ends(program, queue, i, end)
             done += 1
         last = max(last, end)
     return done, last
 
 
 @kernel
-def send(p, pairs, costs, q, busy, i, now):
+def send(program, pairs, costs, queue, busy, i, now):
     """Send i begins; when it has ended, -1: later."""
-    n, k = len(p.rank), p.pair[i]
-    writes = p.size[i] * costs.of.memory_bytes_ps // 1000 if pairs.local[k] else 0
-    end = works(p, busy, i, now, costs.of.send_ps + writes)
+    n, k = len(program.rank), program.pair[i]
+    writes = program.size[i] * costs.of.memory_bytes_ps // 1000 if pairs.local[k] else 0
+    end = works(program, busy, i, now, costs.of.send_ps + writes)
     if pairs.local[k]:
-        one_less(p, q, p.receive[i], end + costs.of.memory_ps)
-    elif p.size[i] > costs.eager[0]:
-        one_less(p, q, p.receive[i], end + other_ps(pairs, k, 1))
+        one_less(program, queue, program.receive[i], end + costs.of.memory_ps)
+    elif program.size[i] > costs.eager[0]:
+        one_less(program, queue, program.receive[i], end + other_ps(pairs, k, 1))
         return -1
     else:
         if end == now:
-            inject(p, pairs, costs, q, busy, i, now)
+            inject(program, pairs, costs, queue, busy, i, now)
         else:
-            push(q, end, 2 * n + i)
+            push(queue, end, 2 * n + i)
         if costs.of.acknowledged:
             return -1
-    ends(p, q, i, end)
+    ends(program, queue, i, end)
     return end
 
 
 @kernel
-def received(p, busy, host, i, now, took):
+def received(program, busy, host, i, now, took):
     """When the adapter of ``host`` has message i, whose last octet comes in ``now`` and which needs
     the link for ``took``. While something comes in the link is never idle, so the message is there
     when the link has carried all that came since its first octet, and at the latest ``took`` after
     all that came before its last."""
     busy.carried[host] += took
-    there = max(now, min(p.ready[i] + busy.carried[host], max(busy.receives[host], now - took) + took))
+    there = max(now, min(program.ready[i] + busy.carried[host], max(busy.receives[host], now - took) + took))
     busy.receives[host] = max(busy.receives[host], there)
     return there
 
 
 @kernel
-def arrive(p, pairs, costs, q, busy, i, now):
+def arrive(program, pairs, costs, queue, busy, i, now):
     """Message i comes in at the adapter of its receiver, one after another, single packets between
     them, those of a queue pair in their order; when its send has ended, -1: before."""
-    k, r = p.pair[i], p.receive[i]
-    host, took = pairs.host_to[k], on_wire(pairs, k, p.size[i])
-    there = received(p, busy, host, i, now, took)
-    if p.size[i] <= pairs.mtu[k]:
+    k, r = program.pair[i], program.receive[i]
+    host, took = pairs.host_to[k], on_wire(pairs, k, program.size[i])
+    there = received(program, busy, host, i, now, took)
+    if program.size[i] <= pairs.mtu[k]:
         there = max(busy.short_receives[host], now - took) + took
         busy.short_receives[host] = there
-    if p.size[i] > costs.eager[0]:
-        ends(p, q, r, works(p, busy, r, there, costs.of.receive_ps))
-        ends(p, q, i, there + other_ps(pairs, k, 1))
-        return p.ended[i]
+    if program.size[i] > costs.eager[0]:
+        ends(program, queue, r, works(program, busy, r, there, costs.of.receive_ps))
+        ends(program, queue, i, there + other_ps(pairs, k, 1))
+        return program.ended[i]
     there = max(there, busy.pair_receives[k] + took)
     busy.pair_receives[k] = there
-    one_less(p, q, r, there)
+    one_less(program, queue, r, there)
     if costs.of.acknowledged:
-        ends(p, q, i, there + pairs.answer_ps[k])
-        return p.ended[i]
+        ends(program, queue, i, there + pairs.answer_ps[k])
+        return program.ended[i]
     return -1

@@ -35,15 +35,15 @@ maps to no VL, tables that run in a circle, packets delivered to another port.""
 
 
 @kernel
-def vl_of(t, row, sl):
+def vl_of(tables, row, sl):
     """The VL of row ``row`` of the SL2VL tables (IBA 14.2.5.8: two SLs an octet, the even one in
     the high bits)."""
-    pair = t.sl2vl[row, sl >> 1]
+    pair = tables.sl2vl[row, sl >> 1]
     return (pair >> 4) if sl & 1 == 0 else (pair & 15)
 
 
 @kernel
-def follow(t, source, target, dlid, sl, path, info):
+def follow(tables, source, target, dlid, sl, path, info):
     """Channels (16 × egress port + VL) from port ``source`` to port ``target`` in ``path``; their
     number, or why there are none.
 
@@ -51,44 +51,44 @@ def follow(t, source, target, dlid, sl, path, info):
     """
     n, at, into = 0, source, 0
     info[0], info[1] = 0, 4096
-    if t.switch[source] < 0:
-        vl = vl_of(t, t.sl2vl_base[source], sl)
-        if t.peer[source] < 0:
+    if tables.switch[source] < 0:
+        vl = vl_of(tables, tables.sl2vl_base[source], sl)
+        if tables.peer[source] < 0:
             return NO_LINK
-        if vl >= t.vls[source]:
+        if vl >= tables.vls[source]:
             return NO_VL
         path[0] = 16 * source + vl
-        info[0] = t.delay_ps[source]
-        info[1] = t.mtu[source]
+        info[0] = tables.delay_ps[source]
+        info[1] = tables.mtu[source]
         n = 1
-        at = t.peer[source]
-        into = t.num[at]
+        at = tables.peer[source]
+        into = tables.num[at]
     while n < len(path):
-        s = t.switch[at]
+        s = tables.switch[at]
         if s < 0:
             return n if at == target else WRONG
-        if dlid >= t.lft.shape[1] or t.lft[s, dlid] == 255:
+        if dlid >= tables.lft.shape[1] or tables.lft[s, dlid] == 255:
             return NO_ROUTE
-        number = t.lft[s, dlid]
+        number = tables.lft[s, dlid]
         if number == 0:
-            return n if t.base[at] == target else WRONG
-        egress = t.base[at] + number
-        if egress >= len(t.base) or t.base[egress] != t.base[at] or t.peer[egress] < 0:
+            return n if tables.base[at] == target else WRONG
+        egress = tables.base[at] + number
+        if egress >= len(tables.base) or tables.base[egress] != tables.base[at] or tables.peer[egress] < 0:
             return NO_LINK
-        vl = vl_of(t, t.sl2vl_base[egress] + into, sl)
-        if vl >= t.vls[egress]:
+        vl = vl_of(tables, tables.sl2vl_base[egress] + into, sl)
+        if vl >= tables.vls[egress]:
             return NO_VL
         path[n] = 16 * egress + vl
-        info[0] += t.delay_ps[egress]
-        info[1] = min(info[1], t.mtu[egress])
+        info[0] += tables.delay_ps[egress]
+        info[1] = min(info[1], tables.mtu[egress])
         n += 1
-        at = t.peer[egress]
-        into = t.num[at]
+        at = tables.peer[egress]
+        into = tables.num[at]
     return LOOP
 
 
 @kernel
-def lay_paths(t, sends, begin, paths, path, info, why):
+def lay_paths(tables, sends, begin, paths, path, info, why):
     """Paths of all rows from ``begin`` on; returns the row that ``paths.channel`` had no room for
     (the number of rows: none).
 
@@ -115,9 +115,9 @@ def lay_paths(t, sends, begin, paths, path, info, why):
             why[i] = why[i - 1]
         elif sends.port[i] == sends.to[i]:
             paths.delay_ps[i] = 0
-            paths.mtu[i] = t.mtu[sends.port[i]]
+            paths.mtu[i] = tables.mtu[sends.port[i]]
         else:
-            n = follow(t, sends.port[i], sends.to[i], sends.dlid[i], sends.sl[i], path, info)
+            n = follow(tables, sends.port[i], sends.to[i], sends.dlid[i], sends.sl[i], path, info)
             if n < 0:
                 why[i] = n
                 n = 0
@@ -138,7 +138,7 @@ def lay_paths(t, sends, begin, paths, path, info, why):
 
 
 @kernel
-def follow_back(t, sends, small, path, info, delay_ps, why, counted):
+def follow_back(tables, sends, small, path, info, delay_ps, why, counted):
     """Delay of each row's path and why there is none: what an acknowledgement takes back. Each
     counts (``counted``, as in :func:`count`) one packet of ``small[i]`` 4-octet units; 0: row i is
     not acknowledged, and not followed."""
@@ -155,13 +155,13 @@ def follow_back(t, sends, small, path, info, delay_ps, why, counted):
         ):
             delay_ps[i] = delay_ps[i - 1]
         else:
-            n = follow(t, sends.port[i], sends.to[i], sends.dlid[i], sends.sl[i], path, info)
+            n = follow(tables, sends.port[i], sends.to[i], sends.dlid[i], sends.sl[i], path, info)
             delay_ps[i] = info[0]
         if n < 0:
             why[i] = n
         for j in range(n):
             egress = path[j] >> 4
-            ingress = t.peer[egress]
+            ingress = tables.peer[egress]
             counted[egress].data_out += small[i]
             counted[ingress].data_in += small[i]
             counted[egress].packets_out += 1
@@ -169,13 +169,13 @@ def follow_back(t, sends, small, path, info, delay_ps, why, counted):
 
 
 @kernel
-def count(t, paths, packets, dwords, counted):
+def count(tables, paths, packets, dwords, counted):
     """Add ``packets[i]`` and ``dwords[i]`` of row i to every port of its path: ``counted`` is
     :data:`COUNTED` by port."""
     for i in range(len(packets)):
         for e in range(paths.first[i], paths.first[i + 1]):
             egress = paths.port[paths.channel[e]] >> 4
-            ingress = t.peer[egress]
+            ingress = tables.peer[egress]
             counted[egress].data_out += dwords[i]
             counted[ingress].data_in += dwords[i]
             counted[egress].packets_out += packets[i]

@@ -12,15 +12,18 @@ import numpy as np
 from softib.errors import InputError
 from softib.fabric.end_ports import end_ports, port_gbps
 from softib.iba.catalogue import ADAPTER_OF, SWITCH_OF
+from softib.iba.constants import DATA_VLS
 from softib.iba.rates import MTU_BYTES, SPEEDS
-from softib.iba.virtual_lanes import DATA_VLS
 from softib.sim.messages import PATH_SL, Messages, Opcode, Transport
 from softib.sim.timing import Timing, profile_of, timing_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from softib.fabric.model import Fabric
+    from softib.sim.fluid_phases import PhaseTables
     from softib.sim.packet.profiles import DeviceProfile
-    from softib.sim.phase_tables import PhaseTables
+
 
 __all__ = ["WHY", "Laid", "Plane", "dwords_of", "packets_of", "wire_octets"]
 
@@ -101,13 +104,19 @@ class Plane:
 
     ``path_sl`` uint8[ends, ends] by rows of :func:`~softib.fabric.end_ports.end_ports`: the SLs of a
     manager's path records (None: 0). ``aggregates``: aggregation nodes reduce, so the links to them
-    are inside their switches. Making one is the expensive part of a short run; a layer takes it in
-    the fabric's place.
+    are inside their switches. ``hosts``: figures of the adapters' profile that are others. Making
+    one is the expensive part of a short run; a layer takes it in the fabric's place.
     """
 
     def __init__(
-        self, fabric: Fabric, path_sl: np.ndarray | None = None, scale: Scale | None = None, aggregates: bool = False
+        self,
+        fabric: Fabric,
+        path_sl: np.ndarray | None = None,
+        scale: Scale | None = None,
+        aggregates: bool = False,
+        hosts: Mapping[str, float] | None = None,
     ):
+        self._hosts = dict(hosts or {})
         self.fabric, self.path_sl, self.scale = fabric, path_sl, scale or Scale()
         self.inside = _aggregation_ports(fabric) if aggregates else np.zeros(0, np.int64)
         self.ends = end_ports(fabric)
@@ -208,14 +217,14 @@ class Plane:
     @cached_property
     def phase_tables(self) -> PhaseTables:
         """What :mod:`softib.sim.fluid_phases` reads."""
-        from softib.sim.phase_tables import tables_of
+        from softib.sim.fluid_phases import tables_of
 
         return tables_of(self)
 
     @cached_property
     def profile(self) -> DeviceProfile:
         """Figures of the adapters."""
-        return profile_of(self.fabric)
+        return profile_of(self.fabric).but(**self._hosts)
 
     def timing(self, m: Messages, laid: Laid) -> Timing:
         """What messages take beside their octets."""

@@ -64,7 +64,7 @@ LONGEST_PS = (1 << 31) - 1
 
 
 @kernel
-def link_rows(t, switch, sl, rows):
+def link_rows(tables, switch, sl, rows):
     """``rows`` of :data:`Links` from the :data:`~softib.sim.path_kernels.Tables` of a fabric, for
     packets of ``sl``."""
     for egress in range(len(rows)):
@@ -73,19 +73,19 @@ def link_rows(t, switch, sl, rows):
         rows[egress].delay_ps = -1
     for s in range(len(switch)):
         for egress in range(switch[s].port_0 + 1, switch[s].port_0 + switch[s].ports):
-            peer = t.peer[egress]
-            if peer < 0 or t.delay_ps[egress] > LONGEST_PS:
+            peer = tables.peer[egress]
+            if peer < 0 or tables.delay_ps[egress] > LONGEST_PS:
                 continue
             vl, one = -1, True
             for into in range(1, switch[s].ports):
-                if t.peer[switch[s].port_0 + into] >= 0:
-                    here = vl_of(t, t.sl2vl_base[egress] + into, sl)
+                if tables.peer[switch[s].port_0 + into] >= 0:
+                    here = vl_of(tables, tables.sl2vl_base[egress] + into, sl)
                     one = one and (vl < 0 or here == vl)
                     vl = here
-            if one and vl < t.vls[egress]:
+            if one and vl < tables.vls[egress]:
                 rows[egress].peer = peer
-                rows[egress].switch = t.switch[peer]
-                rows[egress].delay_ps = t.delay_ps[egress]
+                rows[egress].switch = tables.switch[peer]
+                rows[egress].delay_ps = tables.delay_ps[egress]
 
 
 @inner

@@ -5,9 +5,77 @@ Channels are numbered as in :class:`softib.sim.static_network.Network`: switch l
 injection channel of each host, then the ejection channel of each host. ``chan_at[s, portnum]`` is
 the channel that leaves switch ``s`` by ``portnum`` (-1 = none), ``chan_to[c]`` the switch it leads
 to (-1 = a host).
+
+Messages and computations follow one another by a clock: each begins when all that it waits for is
+done.
 """
 
+import numpy as np
+
 from softib.jit import kernel, table
+from softib.sim.loggops_kernels import drop_first, push
+
+Delays = table("Delays", "start think request sends forth answer")
+"""ps by message: not before, after what it waits for, until its data leaves, until its last octet
+has left (-1: it cannot), until that arrives, from then until the sender knows."""
+
+Waits = table("StaticWaits", "first to left ready")
+"""By message: ``to[first[i]:first[i + 1]]`` wait for i, ``left[i]`` is how many i waits for,
+``ready[i]`` when the last of them was there (ps, 0)."""
+
+Shared = table("StaticShared", "first channel link octets single ps_byte link_free short_free processor processor_free")
+"""What does one thing after another: ``link[channel[first[i]:first[i + 1]]]`` are the links of
+message i, which put ``octets[i]`` on each at ``ps_byte`` of the link; ``link_free``: until when
+they are taken (ps, float64), ``short_free``: by messages of a ``single`` packet. ``processor``:
+that of a computation, -1 for a message; ``processor_free``: likewise."""
+
+
+@kernel
+def occupy(i, leaves, shared):
+    """Message i is put on its links from ``leaves`` on, behind what they have; when the last of
+    them is through. One of a single packet waits for others of a single packet alone, as queue
+    pairs send their packets in turn."""
+    end = float(leaves)
+    for e in range(shared.first[i], shared.first[i + 1]):
+        c = shared.link[shared.channel[e]]
+        took = shared.octets[i] * shared.ps_byte[c]
+        shared.link_free[c] = max(shared.link_free[c], float(leaves)) + took
+        if shared.single[i]:
+            shared.short_free[c] = max(shared.short_free[c], float(leaves)) + took
+            end = max(end, shared.short_free[c])
+        else:
+            end = max(end, shared.link_free[c])
+    return int(np.ceil(end - 1e-6))
+
+
+@kernel
+def follow(queue, waits, src, delays, shared, began, arrived, completed):
+    """When each message and computation begins, arrives and completes, by time; what waits for one
+    that never arrives never begins."""
+    for i in range(len(src)):
+        if waits.left[i] == 0:
+            push(queue, delays.start[i] if delays.start[i] > delays.think[i] else delays.think[i], i)
+    while queue.n[0] > 0:
+        now, i = queue.when[0], queue.what[0]
+        drop_first(queue)
+        if delays.sends[i] < 0:
+            continue
+        k = shared.processor[i]
+        if k >= 0:
+            now = max(now, shared.processor_free[k])
+        began[i] = now
+        leaves = now + delays.request[i]
+        arrived[i] = max(leaves + delays.sends[i], occupy(i, leaves, shared)) + delays.forth[i]
+        completed[i] = arrived[i] + delays.answer[i]
+        if k >= 0:
+            shared.processor_free[k] = arrived[i]
+        for e in range(waits.first[i], waits.first[i + 1]):
+            j = waits.to[e]
+            waits.ready[j] = max(waits.ready[j], completed[i] if src[j] == src[i] else arrived[i])
+            waits.left[j] -= 1
+            if waits.left[j] == 0:
+                push(queue, max(delays.start[j], waits.ready[j] + delays.think[j]), j)
+
 
 Channels = table("Channels", "host_switch host_lid lft chan_at chan_to path")
 """A network's columns (:class:`softib.sim.static_network.Network`) and room for one path,

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from softib.fabric.model import Fabric
     from softib.sim.timing import Timing
 
+
 __all__ = ["run"]
 
 
@@ -114,7 +115,7 @@ def _clock(
     """When messages and computations begin, arrive and complete: a link carries no more than its
     rate, whatever begins when, and a processor computes one thing at a time."""
     from softib.sim.loggops_kernels import Queue
-    from softib.sim.static_clock_kernels import Delays, Shared, Waits, follow
+    from softib.sim.static_kernels import Delays, Shared, Waits, follow
 
     n = len(m)
     sends = np.where(able, np.ceil(took - 1e-6), NEVER).astype(np.int64)

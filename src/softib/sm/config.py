@@ -11,16 +11,23 @@ from softib.errors import InputError
 from softib.iba.constants import DEFAULT_GID_PREFIX
 from softib.mad.transactor import RETRIES, TIMEOUT_PS, WINDOW
 from softib.routing.engine import DEFAULT_ENGINE, WITHOUT_LANES, RouteOptions, chain
-from softib.sm.managers.aggregation_mgr import AGGREGATION_OPTIONS, AggregationConfig, aggregation_config
+from softib.sm.managers.congestion_mgr import CC_OPTIONS, CongestionConfig, congestion_config
 from softib.sm.managers.partitions import DEFAULT_PARTITIONS, Partition
-from softib.sm.managers.prefix_routes import PrefixRoute
 from softib.sm.managers.qos_policy import QosPolicy
-from softib.sm.options.ar import AR_OPTIONS, ArConfig, ar_config
-from softib.sm.options.change import CHANGE_OPTIONS, ChangeConfig, change_config
-from softib.sm.options.congestion import CC_OPTIONS, CongestionConfig, congestion_config
-from softib.sm.options.flap import FLAP_OPTIONS, FlapConfig, flap_config
+from softib.sm.managers.router_mgr import PrefixRoute
 from softib.sm.options.link import LINK_OPTIONS, LinkPolicy, link_policy
 from softib.sm.options.qos import QOS_OPTIONS, QosConfig, qos_config
+from softib.sm.options.softib_options import (
+    SOFTIB_OPTIONS,
+    AggregationConfig,
+    ArConfig,
+    ChangeConfig,
+    FlapConfig,
+    aggregation_config,
+    ar_config,
+    change_config,
+    flap_config,
+)
 
 __all__ = ["SmConfig", "config_of"]
 
@@ -48,10 +55,10 @@ class SmConfig:
     ``partitions``: None programs none (every device keeps the default one); ``allow_both_pkeys``: a
     port may be full and limited member at once; ``part_enforce``: which way switch ports towards
     CAs check P_Keys, "both", "in" (what comes from the CA), "out" or "off". ``no_clients_rereg``:
-    nobody is asked to subscribe anew. ``use_mfttop``: switches look no further into their multicast
-    tables than MLIDs are in use. ``reassign_lids``: what the caller remembers of LIDs, and what
-    ports hold when it becomes master, is for nothing. ``sweep_interval_ps``: how often switches are
-    asked whether something changed, 0 = never (OpenSM: 10 s). A standby polls its master every
+    no client is asked to subscribe again. ``use_mfttop``: switches look no further into their
+    multicast tables than MLIDs are in use. ``reassign_lids``: ignore stored LIDs, and LIDs that
+    ports hold when this manager becomes master. ``sweep_interval_ps``: how often switches are asked
+    whether something changed, 0 = never (OpenSM: 10 s). A standby polls its master every
     ``polling_timeout_ps`` and takes over after ``polling_retries`` polls in vain
     (sminfo_polling_timeout, polling_retry_number).
 
@@ -141,12 +148,9 @@ def config_of(fields: Mapping[str, Any]) -> SmConfig:
     parts = (
         "link_policy",
         *LINK_OPTIONS,
-        *FLAP_OPTIONS,
-        *CHANGE_OPTIONS,
+        *SOFTIB_OPTIONS,
         *QOS_OPTIONS,
         *CC_OPTIONS,
-        *AR_OPTIONS,
-        *AGGREGATION_OPTIONS,
         "qos",
         "congestion_control",
         "aggregation",

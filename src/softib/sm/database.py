@@ -1,8 +1,8 @@
-"""What the subnet manager learned by MADs: the same columns as a fabric, grown as answers arrive.
+"""The subnet manager's database: the columns of a fabric, learned by MADs alone and grown as
+answers arrive.
 
 ``node``, ``portnum``, ``port`` (a row: ``node_base + portnum``) mean what they mean in a fabric;
 rows are in the order of discovery. A switch has rows for ports 0…NumPorts, a CA for 1…NumPorts.
-Nothing here comes from anywhere but MADs.
 """
 
 from __future__ import annotations
@@ -13,11 +13,15 @@ import numpy as np
 
 from softib.foreign_text import NAME, shown
 from softib.iba.constants import SM_SUPPORTS_EXTENDED_SPEEDS, CapMask, NodeType
+from softib.iba.devices import MELLANOX, MELLANOX_PARTS
 from softib.iba.smp import NodeInfo, PortInfo
 from softib.mad.smp_requests import Routes
-from softib.sm.managers.vport_table import VPortTable
+from softib.sm.vports.vport_table import VPortTable
 
-__all__ = ["Database"]
+__all__ = ["Database", "Location"]
+
+Location = tuple[int, int]
+"""(NodeGUID, portnum) of a port."""
 
 _NODE_COLUMNS: dict[str, tuple[Any, tuple[int, ...], int]] = {
     "node_type": (np.uint8, (), 0),
@@ -101,25 +105,17 @@ class Database:
         n = len(info)
         first = self.n_nodes
         nodes = np.arange(first, first + n, dtype=np.int32)
-        guid, node_type, nports = (
-            NodeInfo.node_guid.get(info),
-            NodeInfo.node_type.get(info),
-            NodeInfo.num_ports.get(info),
-        )
+        node_type, nports = NodeInfo.node_type.get(info), NodeInfo.num_ports.get(info)
         self._node = _grown(self._node, _NODE_COLUMNS, first + n)
         self.n_nodes = first + n
         for name, values in (
             ("node_type", node_type),
             ("node_nports", nports),
-            ("node_guid", guid),
-            ("revision", NodeInfo.revision.get(info)),
-            ("sys_guid", NodeInfo.sys_guid.get(info)),
-            ("vendor_id", NodeInfo.vendor_id.get(info)),
-            ("device_id", NodeInfo.device_id.get(info)),
+            ("node_guid", NodeInfo.node_guid.get(info)),
             ("node_route", route),
-            ("node_info", info),
         ):
             self._node[name][nodes] = values
+        self.refresh_nodes(nodes, info)
         is_switch = node_type == NodeType.SWITCH
         rows = nports.astype(np.int64) + is_switch
         starts = self.n_ports + np.cumsum(rows) - rows
@@ -139,14 +135,9 @@ class Database:
     def refresh_nodes(self, nodes: np.ndarray, info: np.ndarray) -> None:
         """Known nodes answered NodeInfo (uint8[n, 64]) again: a device that restarted may have
         other firmware."""
-        for name, values in (
-            ("revision", NodeInfo.revision.get(info)),
-            ("sys_guid", NodeInfo.sys_guid.get(info)),
-            ("vendor_id", NodeInfo.vendor_id.get(info)),
-            ("device_id", NodeInfo.device_id.get(info)),
-            ("node_info", info),
-        ):
-            self._node[name][nodes] = values
+        self._node["node_info"][nodes] = info
+        for name in ("revision", "sys_guid", "vendor_id", "device_id"):
+            self._node[name][nodes] = NodeInfo.fields[name].get(info)
 
     # -- from one sweep to the next --
 
@@ -207,8 +198,8 @@ class Database:
         """Ports that own LIDs: port 0 of each usable switch, and each CA port that answered; by
         PortGUID, the SM's first."""
         on_switch = self.is_switch[self.port_node]
-        mine = np.where(on_switch, self.port_num == 0, self.has_port_info) & self.node_ok[self.port_node]
-        rows = np.flatnonzero(mine)
+        has_lids = np.where(on_switch, self.port_num == 0, self.has_port_info) & self.node_ok[self.port_node]
+        rows = np.flatnonzero(has_lids)
         rows = rows[np.lexsort((self.port_num[rows], self.port_guid[rows]))]
         return np.concatenate([rows[rows == self.sm_port], rows[rows != self.sm_port]])
 
@@ -224,6 +215,20 @@ class Database:
             (PortInfo.cap_mask.get(self.port_info[says]) & CapMask.EXTENDED_SPEEDS) > 0
         )
         return self.port_num[ports].astype(np.int64) | np.where(extended, SM_SUPPORTS_EXTENDED_SPEEDS, 0)
+
+    def locations(self, ports: np.ndarray) -> list[Location]:
+        """Return (NodeGUID, portnum) of each of ``ports``, by which it is known from sweep to
+        sweep."""
+        return list(zip(self.node_guid[self.port_node[ports]].tolist(), self.port_num[ports].tolist(), strict=True))
+
+    def location(self, port: int) -> Location:
+        """Return (NodeGUID, portnum) of one port."""
+        return int(self.node_guid[self.port_node[port]]), int(self.port_num[port])
+
+    @property
+    def is_mellanox(self) -> np.ndarray:
+        """bool[nodes]: devices that may know the attributes of this vendor."""
+        return (self.vendor_id == MELLANOX) | np.isin(self.device_id, list(MELLANOX_PARTS))
 
     def name(self, node: int) -> str:
         """NodeDescription, or the GUID."""

@@ -1,5 +1,5 @@
-"""What a manager would change, found out without changing it: every Set goes out as the Get of the
-same attribute.
+"""Dry run: the changes that a manager would make, without making them. Every Set goes out as the
+Get of the same attribute.
 
 The answer says what the device holds; the manager gets back what it wanted to set, as if it had
 been set, and goes on. So a whole sweep runs, and the differences are collected on the way. Nothing
@@ -8,16 +8,26 @@ but Gets leaves (IBA 13.4.5).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from softib.iba.constants import LFT_BLOCK, MFT_BLOCK, SM_SUPPORTS_EXTENDED_SPEEDS, Method, MgmtClass, SmpAttr
-from softib.iba.mad_offsets import CLASS_AT, DATA_AT, HOP_COUNT_AT, INITIAL_PATH_AT, METHOD_AT, TID_AT
-from softib.iba.smp import MadHeader, PortInfo, SwitchInfo
-from softib.iba.vports import VirtualizationInfo, VPortInfo
+from softib.iba.smp import (
+    CLASS_AT,
+    DATA_AT,
+    HOP_COUNT_AT,
+    INITIAL_PATH_AT,
+    METHOD_AT,
+    TID_AT,
+    MadHeader,
+    PortInfo,
+    SwitchInfo,
+)
+from softib.iba.vendor.vports import VirtualizationInfo, VPortInfo
 from softib.mad.batch import MadBatch
+from softib.result import HIDDEN, Result, key
 from softib.sm.database import Database
 from softib.sm.managers.link_mgr import NO_CHANGE_FIELDS
 
@@ -46,27 +56,29 @@ COMMANDS = ("client_reregister",)
 
 
 @dataclass(frozen=True)
-class AttributeChange:
-    """One attribute that would be another. ``rows``: (what, value now, value then), by field or by
-    index of a table's entry."""
+class PlannedRow(Result):
+    """One component, or one entry of a table."""
 
-    node: int
-    guid: int
-    name: str
-    attr: str
+    what: str | int
+    """Component, or index of the entry."""
+    now: int
+    then: int
+
+
+@dataclass(frozen=True)
+class AttributeChange(Result):
+    """An attribute that would be another."""
+
+    node: int = field(metadata=HIDDEN)
+    guid: int = field(metadata=key("node_guid", json="{:#018x}".format, type=str))
+    name: str = field(metadata=key("node", before="guid"))
+    attr: str = field(metadata=key("attribute"))
     modifier: int
-    rows: tuple[tuple[str | int, int, int], ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values, as ``softib sm run --dry-run --json`` prints them."""
-        rows = [{"what": what, "now": now, "then": then} for what, now, then in self.rows]
-        return {
-            "node": self.name,
-            "node_guid": f"{self.guid:#018x}",
-            "attribute": self.attr,
-            "modifier": self.modifier,
-            "changes": rows,
-        }
+    """AttributeModifier (IBA 14.2.5)."""
+    rows: tuple[tuple[str | int, int, int], ...] = field(
+        metadata=key("changes", json=lambda rows: [PlannedRow(*row).to_json() for row in rows], type=list[PlannedRow])
+    )
+    """(what, value now, value then), by field or by index of a table's entry."""
 
 
 class DryRun:
@@ -125,17 +137,17 @@ class DryRun:
         return inbox
 
     def changes(self, db: Database) -> list[AttributeChange]:
-        """What would be different, by node (in the order of names), attribute and block or port."""
+        """Return the differences, by node (in the order of names), attribute and block or port."""
         where = _nodes_by_path(db)
-        found = []
+        changes = []
         for (path, attr, modifier), now in self._held.items():
             node = where.get(path, -1)
             rows = _differences(attr, modifier, now, self._then[path, attr, modifier])
             if rows:
                 guid = int(db.node_guid[node]) if node >= 0 else 0
                 name = db.name(node) if node >= 0 else "?"
-                found.append(AttributeChange(node, guid, name, _name(attr), modifier, rows))
-        return sorted(found, key=lambda c: (c.name, c.guid, c.attr, c.modifier))
+                changes.append(AttributeChange(node, guid, name, _name(attr), modifier, rows))
+        return sorted(changes, key=lambda c: (c.name, c.guid, c.attr, c.modifier))
 
 
 def _tid(mad: np.ndarray) -> int:
@@ -143,13 +155,11 @@ def _tid(mad: np.ndarray) -> int:
     return int.from_bytes(mad[TID_AT + 4 : TID_AT + 8].tobytes(), "big")
 
 
-def _path(mad: np.ndarray) -> bytes:
-    return mad[INITIAL_PATH_AT + 1 : INITIAL_PATH_AT + 1 + int(mad[HOP_COUNT_AT])].tobytes()
-
-
 def _key(mad: np.ndarray) -> tuple[bytes, int, int]:
+    """Directed route, attribute and modifier."""
+    path = mad[INITIAL_PATH_AT + 1 : INITIAL_PATH_AT + 1 + int(mad[HOP_COUNT_AT])].tobytes()
     attr, modifier = int(MadHeader.attr_id.get(mad)), int(MadHeader.attr_mod.get(mad))
-    return _path(mad), attr, modifier & (SM_SUPPORTS_EXTENDED_SPEEDS - 1) if attr == SmpAttr.PORT_INFO else modifier
+    return path, attr, modifier & (SM_SUPPORTS_EXTENDED_SPEEDS - 1) if attr == SmpAttr.PORT_INFO else modifier
 
 
 def _nodes_by_path(db: Database) -> dict[bytes, int]:
@@ -171,8 +181,9 @@ def _name(attr: int) -> str:
 
 
 def _after(attr: int, now: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """What the device would hold after Set(``wanted``): components whose zero means "no change"
-    stay (IBA 14.2.5.6), PortStateChange is cleared (14.2.5.4), VPortStateChange likewise."""
+    """Return the content of the device after Set(``wanted``): components whose zero means "no
+    change" stay (IBA 14.2.5.6), PortStateChange is cleared (14.2.5.4), VPortStateChange
+    likewise."""
     then = wanted.copy()
     if attr == SmpAttr.PORT_INFO:
         for f in (*NO_CHANGE_FIELDS, PortInfo.port_state):

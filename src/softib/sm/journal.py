@@ -1,11 +1,11 @@
-"""Which records of the administrator changed since somebody asked last, so that standbys get those
-alone."""
+"""The journal of an administrator: keys of the records that changed since it was last read.
+Standbys get those alone (:mod:`softib.sm.replication`)."""
 
 from __future__ import annotations
 
 from enum import IntEnum
 
-__all__ = ["Journal", "Kind", "alias_key", "group_key", "member_key", "service_key", "subscription_key"]
+__all__ = ["Journal", "Kind", "record_key"]
 
 
 class Kind(IntEnum):
@@ -33,38 +33,17 @@ class Journal:
         self._keys: dict[bytes, None] = {}
 
     def note(self, key: bytes) -> None:
-        """This record was made, changed or deleted."""
+        """Note that this record was created, changed or deleted."""
         self._keys.pop(key, None)
         self._keys[key] = None
 
     def take(self) -> list[bytes]:
-        """The keys; none is left."""
+        """Return the keys, and forget them."""
         keys = list(self._keys)
         self._keys.clear()
         return keys
 
 
-def group_key(mgid: bytes) -> bytes:
-    """Key of a multicast group."""
-    return bytes((Kind.GROUP,)) + mgid
-
-
-def member_key(mgid: bytes, guid: int) -> bytes:
-    """Key of the membership of a PortGUID in a group."""
-    return bytes((Kind.MEMBER,)) + mgid + guid.to_bytes(8, "big")
-
-
-def service_key(name: bytes) -> bytes:
-    """Key of a service; ``name`` are ServiceID, GID and P_Key."""
-    return bytes((Kind.SERVICE,)) + name
-
-
-def alias_key(guid: int, block: int) -> bytes:
-    """Key of a block of alias GUIDs of a PortGUID."""
-    return bytes((Kind.ALIAS,)) + guid.to_bytes(8, "big") + bytes((block,))
-
-
-def subscription_key(gid: tuple[int, int], lid: int, qp: int, inform: bytes) -> bytes:
-    """Key of a subscription, which is all there is of it."""
-    head = gid[0].to_bytes(8, "big") + gid[1].to_bytes(8, "big") + lid.to_bytes(2, "big") + qp.to_bytes(4, "big")
-    return bytes((Kind.SUBSCRIPTION,)) + head + inform
+def record_key(kind: Kind, *parts: bytes | int) -> bytes:
+    """Return the key of a record of this kind; integers (GUIDs) take 8 octets."""
+    return bytes((kind,)) + b"".join(p if isinstance(p, bytes) else p.to_bytes(8, "big") for p in parts)

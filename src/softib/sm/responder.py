@@ -1,27 +1,103 @@
-"""What others send to the manager: questions, traps, Set(SMInfo), records of other managers;
-sorted, and answered (IBA 13.4.9, 14.4.1, 15.4)."""
+"""MADs that others send to the manager: questions, traps, SMInfo and records of other managers;
+sorted, and answered (IBA 13.4.9, 14.2.5.13, 14.4.1, 15.4).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
-from softib.iba.constants import RESPONSE_BIT, MgmtClass
-from softib.iba.mad_offsets import CLASS_AT, METHOD_AT
-from softib.iba.smp import SMInfo
+from softib.iba.constants import RESPONSE_BIT, MadStatus, Method, MgmtClass, SmpAttr
+from softib.iba.notice import Notice
+from softib.iba.smp import CLASS_AT, DATA_AT, METHOD_AT, MadHeader, SMInfo, Smp
+from softib.iba.vendor.vports import VPORT_STATE_CHANGE
 from softib.mad.batch import MadBatch, SendStatus
-from softib.sm import unsolicited
 from softib.sm.database import Database
-from softib.sm.ha.election import SmControl
-from softib.sm.ha.mastership import SWEEPS_IN, Mastership
-from softib.sm.state import SmState
+from softib.sm.ha.election import SmControl, SmState
+from softib.sm.ha.handover import SWEEPS_IN, Mastership
 
-__all__ = ["Responder"]
+__all__ = ["SWEEP_TRAPS", "Responder", "Unsolicited", "answer"]
+
+
+SWEEP_TRAPS = (128, 129, 130, 131, 144, 145, VPORT_STATE_CHANGE)
+"""Link state, link integrity, buffer overrun, flow control watchdog, capabilities or
+SystemImageGUID changed, or states of virtual ports: look again."""
+DIRECTION_BIT = 0x8000
+LAST_CONTROL = 5
+KeysOf = Callable[[np.ndarray], dict[int, int]]
+"""LIDs (ascending) → the M_Keys of the ports that have them, as far as they are known."""
+
+
+@dataclass
+class Unsolicited:
+    """``replies`` to send; ``suspects``: the LIDs of devices whose traps call for a sweep;
+    ``notices`` uint8[n, 64] with the LIDs that sent them; ``controls``: (modifier, SMInfo of the
+    sender) of each Set(SMInfo)."""
+
+    replies: MadBatch
+    suspects: tuple[int, ...]
+    notices: np.ndarray
+    controls: list[tuple[int, np.ndarray]]
+
+
+def answer(
+    mads: MadBatch,
+    sm_info: np.ndarray,
+    mkeys_of: KeysOf = lambda lids: dict.fromkeys(lids.tolist(), 0),
+    has_guid: bool = True,
+) -> Unsolicited:
+    """Sort ``mads`` (SMP requests and traps), and answer them.
+
+    ``sm_info`` uint8[64] is what SMInfo answers; ``mkeys_of`` returns the M_Keys that ports hold: a
+    TrapRepress with another one is a violation there, and raises a trap of its own (IBA 14.2.4).
+    While a port's is not known yet its trap stands: it will be repeated. A Set(SMInfo) with a
+    modifier that means nothing is refused as a bad field. While the manager does not know its own
+    GUID (not ``has_guid``) SMInfo is left without an answer: OpenSM takes one with GUID 0 for no
+    manager at all, and becomes master beside it. What is neither question nor trap is left without
+    an answer.
+    """
+    mad = mads.mad
+    method, attr = MadHeader.method.get(mad), MadHeader.attr_id.get(mad)
+    smp = np.isin(MadHeader.mgmt_class.get(mad), (MgmtClass.SUBN_LID, MgmtClass.SUBN_DR))
+    question = smp & has_guid & (attr == SmpAttr.SM_INFO) & np.isin(method, (Method.GET, Method.SET))
+    trap = smp & (attr == SmpAttr.NOTICE) & (method == Method.TRAP)
+    notices = mad[trap][:, DATA_AT : DATA_AT + 64]
+    calls = (Notice.is_generic.get(notices) == 1) & np.isin(Notice.trap_number.get(notices), SWEEP_TRAPS)
+    suspects = tuple(sorted(set(_device(notices[calls]).tolist())))
+    keys = mkeys_of(np.unique(mads.slid[trap]).astype(np.int64)) if trap.any() else {}
+    repressed = trap & np.isin(mads.slid, list(keys))
+    rows = np.flatnonzero(question | repressed)
+    reply = mads[rows]
+    reply.mad = reply.mad.copy()
+    reply.dlid, reply.slid = mads.slid[rows].copy(), mads.dlid[rows].copy()
+    was_trap, is_set = trap[rows], method[rows] == Method.SET
+    modifier = MadHeader.attr_mod.get(mad[rows])
+    bad = is_set & ((modifier < 1) | (modifier > LAST_CONTROL))
+    status = np.where(bad, MadStatus.BAD_FIELD, MadStatus.OK)
+    directed = MadHeader.mgmt_class.get(reply.mad) == MgmtClass.SUBN_DR
+    MadHeader.status.set(reply.mad, np.where(directed, status | DIRECTION_BIT, status))
+    MadHeader.method.set(reply.mad, np.where(was_trap, Method.TRAP_REPRESS, Method.GET_RESP))
+    mkeys = np.array([keys.get(lid, 0) for lid in mads.slid[rows].tolist()], np.uint64)
+    Smp.mkey.set(reply.mad, np.where(was_trap, mkeys, Smp.mkey.get(reply.mad)))
+    infos = mad[rows][:, DATA_AT : DATA_AT + SMInfo.size]
+    controls = [(int(modifier[i]), infos[i].copy()) for i in np.flatnonzero(is_set & ~was_trap & ~bad).tolist()]
+    reply.mad[~was_trap, DATA_AT : DATA_AT + SMInfo.size] = sm_info
+    return Unsolicited(reply, suspects, notices.copy(), controls)
+
+
+def _device(notices: np.ndarray) -> np.ndarray:
+    """LID of the device that each notice (uint8[n, 64]) is about: of the traps above it stands in
+    the details, first (trap 128) or behind 16 reserved bits."""
+    details = notices[:, Notice.data_details.byte :]
+    first = Notice.trap_number.get(notices) == 128
+    lid = np.where(first[:, None], details[:, :2], details[:, 2:4]).astype(np.int64)
+    return lid[:, 0] << 8 | lid[:, 1]
 
 
 class Responder:
-    """``sent`` tells how many MADs the manager has sent (ActCount of SMInfo)."""
+    """``sent`` returns how many MADs the manager has sent (ActCount of SMInfo)."""
 
     def __init__(self, mastership: Mastership, sent: Callable[[], int]):
         self.mastership, self.sent = mastership, sent
@@ -38,7 +114,7 @@ class Responder:
             reply = self.replication.receive(now_ps, inbox[copies], self.mastership.state)
             out += [reply] if reply is not None else []
             inbox = inbox[~copies]
-        # A request of ours that the wire hands back (umad's ETIMEDOUT) is no question; its retry stands anyway.
+        # A request that the wire hands back (umad's ETIMEDOUT) is no question; its retry stands anyway.
         is_request = (inbox.mad[:, METHOD_AT] < RESPONSE_BIT) & (inbox.status == SendStatus.OK)
         if is_request.any():
             alone = bool(is_request.all())
@@ -58,9 +134,9 @@ class Responder:
         to_sa = requests.mad[:, CLASS_AT] == MgmtClass.SUBN_ADM
         if to_sa.all() and master.state == SmState.MASTER:
             return self._administer(now_ps, requests)
-        known = self.replication.local_guid != 0
+        has_guid = self.replication.local_guid != 0
         mkeys, lids = master.has.stores.mkeys, master.has.lids
-        answered = unsolicited.answer(requests[~to_sa], self.sm_info(), lambda at: mkeys.of_lids(at, db, lids), known)
+        answered = answer(requests[~to_sa], self.sm_info(), lambda at: mkeys.of_lids(at, db, lids), has_guid)
         if answered.suspects and master.state in SWEEPS_IN:
             master.schedule.suspect_lids(answered.suspects, db, self.sa_manager.subnet)
         for modifier, info in answered.controls:

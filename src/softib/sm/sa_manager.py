@@ -6,8 +6,8 @@ Groups, subscriptions and services; notices of GIDs that come and go (traps 64, 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -15,34 +15,40 @@ from softib.iba.notice import Notice
 from softib.mad.batch import MadBatch
 from softib.mad.transactor import Transactor
 from softib.sm.config import SmConfig
-from softib.sm.inventory import Need
 from softib.sm.journal import Journal
 from softib.sm.managers.link_mgr import fewest_data_vls
-from softib.sm.managers.mcast_mgr import McastManager, has_full
-from softib.sm.notices import Subscriptions, gid_notice, report
-from softib.sm.replication.records import Copied
-from softib.sm.sa.administrator import Administrator
-from softib.sm.sa.members import Members
-from softib.sm.sa.records.mcmember import Multicast, broadcast_mgid
-from softib.sm.sa.records.service import Services
+from softib.sm.managers.mcast_mgr import Group, McastManager, has_full
+from softib.sm.managers.partitions import Members
+from softib.sm.sa.administrator import Administrator, Deferred
+from softib.sm.sa.inventory import Need
+from softib.sm.sa.mcmember_record import Multicast, broadcast_mgid
+from softib.sm.sa.service_record import Services
 from softib.sm.sa.subnet import Subnet
+from softib.sm.sa.subscriptions import Subscription, Subscriptions, gid_notice, report
 
-__all__ = ["SaManager"]
+__all__ = ["SaManager", "SaRecords"]
 
 REPORT_WINDOW = 64
 BUDGET = 1024.0
-"""How much is answered in a step (:mod:`softib.sm.sa.fair_queue`): about 20 ms, so that no SMP
-waits longer for the manager."""
+"""Cost of the requests that are answered in a step (:mod:`softib.sm.sa.fair_queue`): about 20 ms,
+so that no SMP waits longer for the manager."""
 IN_SERVICE, OUT_OF_SERVICE = 64, 65
 LINK_LOCAL, HOPS_MAX = 2, 255
 
 
 @dataclass
-class Waiting:
-    """A question (a batch of one) and what must be read before it can be answered."""
+class SaRecords:
+    """Records that outlive an administrator, from a dump or a standby's copy. ``services`` as in
+    :class:`~softib.sm.sa.service_record.Services`; ``made``: MGIDs that were made up so far;
+    ``aliases``: (PortGUID, block) → its alias GUIDs, uint64[8]; ``here``: PortGUIDs of the subnet.
+    """
 
-    need: Need
-    request: MadBatch
+    groups: list[Group] = field(default_factory=list)
+    services: dict[bytes, tuple[np.ndarray, int, int]] = field(default_factory=dict)
+    subscriptions: list[Subscription] = field(default_factory=list)
+    made: int = 0
+    aliases: dict[tuple[int, int], np.ndarray] = field(default_factory=dict)
+    here: list[int] = field(default_factory=list)
 
 
 class SaManager:
@@ -57,7 +63,7 @@ class SaManager:
         self.multicast = Multicast(self.groups)
         self.sa = Administrator(config.sa_key, self.multicast, self.subscriptions, self.services)
         self.sa.aliases.journal = self.journal
-        self.waiting: list[Waiting] = []
+        self.waiting: list[Deferred] = []
         self.queue = self.sa.queue
         self.requests = self.refused = 0
         """Queries of others since it began, and how many of them were answered BUSY."""
@@ -73,16 +79,16 @@ class SaManager:
         return self.sa.subnet
 
     @property
-    def known(self) -> np.ndarray | None:
+    def registered(self) -> np.ndarray | None:
         """PortGUIDs of the subnet whose hosts' groups, services and subscriptions are here
         (uint64[n]); None: of no host."""
         return self._restored if self.subnet is None else self.subnet.end_guid
 
     # -- being master --
 
-    def restore(self, copy: Copied, config: SmConfig) -> None:
-        """What the master before knew. Its partitions' groups are kept where partitions of
-        ``config`` keep them."""
+    def restore(self, copy: SaRecords, config: SmConfig) -> None:
+        """Restore the records of the previous master. Its partitions' groups are kept where
+        partitions of ``config`` keep them."""
         self.close()
         self.config = config
         for group in copy.groups:
@@ -97,16 +103,16 @@ class SaManager:
     def open(self, subnet: Subnet, members: Members) -> None:
         """A sweep ended. What left the subnet is forgotten, and subscribers get GID In Service and
         Out of Service notices."""
-        known, first = self.known, self.subnet is None
+        before, first = self.registered, self.subnet is None
         if first:
             self._partition_groups(subnet)
         self.sa.refresh(subnet, members)
         self._restored = None
-        if known is None:
+        if before is None:
             return
         if first:
-            self._end_deserted()
-        old, new = set(known.tolist()), set(subnet.end_guid.tolist())
+            self._end_deserted(self.groups.groups.values())
+        old, new = set(before.tolist()), set(subnet.end_guid.tolist())
         for guid in sorted(new - old):
             self._report_gid(IN_SERVICE, (self.config.subnet_prefix, guid))
         left = old - new
@@ -145,15 +151,12 @@ class SaManager:
         for group in kept:
             group.kept = False
         self._partition_groups(self.subnet)
-        for group in kept:
-            if not has_full(group):
-                self.groups.remove(group)
-                self.multicast.events.append((67, group.mgid))
+        self._end_deserted(kept)
         self._events()
 
-    def _end_deserted(self) -> None:
-        """Groups of the master before that no partition here keeps, and that have no full member."""
-        for group in [g for g in self.groups.groups.values() if not has_full(g)]:
+    def _end_deserted(self, groups: Iterable[Group]) -> None:
+        """End those of ``groups`` that no partition here keeps, and that have no full member."""
+        for group in [g for g in groups if not has_full(g)]:
             self.groups.remove(group)
             self.multicast.events.append((67, group.mgid))
 
@@ -193,7 +196,7 @@ class SaManager:
     # -- questions --
 
     def sm_info(self, local_info: Callable[[], np.ndarray], others: dict[int, np.ndarray]) -> None:
-        """What SMInfoRecord tells from now on (``local_info`` is called when somebody asks)."""
+        """Set the content of SMInfoRecord (``local_info`` is called for each request)."""
         self.sa.sm_info, self.sa.other_managers = local_info, others
 
     def answer(self, requests: MadBatch, now_ps: int) -> MadBatch:
@@ -210,14 +213,14 @@ class SaManager:
 
     def _answer(self, requests: MadBatch) -> MadBatch:
         replies = self.sa.answer(requests, self._now_ps)
-        self.waiting += [Waiting(need, batch) for need, batch in self.sa.deferred]
+        self.waiting += self.sa.deferred
         self.sa.deferred.clear()
         self._events()
         return replies
 
     def was_read(self, need: Need, table: np.ndarray) -> None:
         """The tables are here: answer the requests that wait for them."""
-        self.sa.learn(need, table)
+        self.sa.read[need] = table
         ready = [w for w in self.waiting if w.need == need]
         self.waiting = [w for w in self.waiting if w.need != need]
         for w in ready:

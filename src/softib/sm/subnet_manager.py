@@ -7,7 +7,7 @@
 
 A sweep is a list of phases; each puts requests into the queue when it is entered, the next is
 entered when all are answered or given up. The first starts with the first ``step``, another with
-:meth:`request_sweep`: it looks at everything anew, keeps LIDs, and sends only what is not as
+:meth:`request_sweep`: it looks at everything again, keeps LIDs, and sends only what is not as
 wanted. One that a trap or PortStateChange calls for asks those that said so alone, and what hangs
 on them (:mod:`~softib.sm.sweep.rediscovery`). :mod:`~softib.sm.sweep.runner` carries sweeps,
 :mod:`~softib.sm.sweep.between_sweeps` what is done between them; as a master the manager is the
@@ -24,19 +24,17 @@ from softib.mad.batch import MadBatch
 from softib.mad.transactor import NEVER_PS, Transactor
 from softib.routing.engine import Routing
 from softib.routing.graph import SwitchGraph
+from softib.sm.aggregation.aggregation_mgr import AggregationManager, AggregationPhases
 from softib.sm.config import SmConfig
 from softib.sm.database import Database
-from softib.sm.ha.election import Election
-from softib.sm.ha.mastership import Holdings, Mastership
-from softib.sm.ha.priority_trap import priority_changed
+from softib.sm.ha.election import Election, SmState, priority_changed
+from softib.sm.ha.handover import Holdings, Mastership
 from softib.sm.health.silent import SilentPorts
-from softib.sm.managers.aggregation_mgr import AggregationManager
 from softib.sm.managers.lid_mgr import Lids
 from softib.sm.replication.records import Source
 from softib.sm.replication.replication import Replication
 from softib.sm.responder import Responder
 from softib.sm.sa_manager import SaManager
-from softib.sm.state import SmState
 from softib.sm.stores import Stores
 from softib.sm.sweep.between_sweeps import BetweenSweeps
 from softib.sm.sweep.phases import PHASES
@@ -70,15 +68,15 @@ class SubnetManager:
         self.lids: Lids = {}
         self.mkeys = self._stores.mkeys
         self.mkeys.configure(config.mkey, config.mkey_lookup)
-        records = Source(sa.multicast, sa.services, sa.subscriptions, self.lids, self._stores, config, sa.sa.aliases)
-        self.replication = Replication(records, sa.journal)
+        records = Source(sa.multicast, sa.services, sa.subscriptions, self.lids, self._stores, sa.sa.aliases)
+        self.replication = Replication(records, sa.journal, config)
         self.silent = SilentPorts(config.window, config.timeout_ps, config.retries)
         self.schedule = Schedule()
         holdings = Holdings(sa, self.replication, self.silent, self._stores, self.lids)
         self._flapping = holdings.flapping
         self._phase = Phase()
         self._runner = SweepRunner(self.transactor, self._phase)
-        self._mastership = Mastership(self.election, holdings, self.schedule, self._runner.give_up)
+        self._mastership = Mastership(self.election, holdings, self.schedule, self._runner.give_up, config)
         self._runner.connect(self._mastership)
         self._responder = Responder(self._mastership, lambda: self.transactor.sent)
         self._between = BetweenSweeps(self._runner, self._responder)
@@ -104,12 +102,12 @@ class SubnetManager:
 
     @property
     def sweeps(self) -> int:
-        """How many began."""
+        """The number of sweeps that began."""
         return self._runner.count
 
     @property
     def graph(self) -> SwitchGraph | None:
-        """What was routed last."""
+        """The graph that was routed last."""
         return self._runner.graph
 
     @property
@@ -119,7 +117,7 @@ class SubnetManager:
 
     @property
     def database(self) -> Database:
-        """What the current or last sweep learned."""
+        """The database of the current or last sweep."""
         return self._runner.database
 
     @property
@@ -139,9 +137,9 @@ class SubnetManager:
         """
         self._now_ps = now_ps
         inbox, replies = self._responder.take(now_ps, inbox, self.database)
-        inbox, found = self.silent.answers(now_ps, inbox)
-        if found and self.state == SmState.MASTER:
-            self.schedule.suspect(found)
+        inbox, answering = self.silent.answers(now_ps, inbox)
+        if answering and self.state == SmState.MASTER:
+            self.schedule.suspect(answering)
         self.transactor.receive(now_ps, inbox)
         try:
             self._take()
@@ -158,13 +156,13 @@ class SubnetManager:
         elif not self.phase:
             deadline_ps = min(deadline_ps, self.schedule.due_ps(self.state, self.config, self.replication.due_ps))
             deadline_ps = min(deadline_ps, self._flapping.due_ps())
-        more, sa_ps = self.sa_manager.send(now_ps)
+        deferred, sa_ps = self.sa_manager.send(now_ps)
         query, silent_ps = None, NEVER_PS
         if self.silent.ports and not self.phase and self.state == SmState.MASTER:
             query, silent_ps = self.silent.send(self.database, self.mkeys, now_ps)
         copies, copy_ps = self.replication.send(now_ps, self.state)
         trap = self._priority_trap() if self._announces_priority else None
-        full = [b for b in (copies, *replies, more, outbox, query, trap) if b is not None and len(b)]
+        full = [b for b in (copies, *replies, deferred, outbox, query, trap) if b is not None and len(b)]
         return (MadBatch.concat(full) if full else outbox), min(deadline_ps, sa_ps, silent_ps, copy_ps)
 
     def postpone(self, by_ps: int) -> None:
@@ -174,8 +172,8 @@ class SubnetManager:
             part.postpone(by_ps)
 
     def request_sweep(self) -> None:
-        """Look at the whole subnet again, after the current sweep if there is one. (What traps and
-        switches tell calls for a look at what they name.)"""
+        """Look at the whole subnet again, after the current sweep if there is one. (Traps and
+        PortStateChange call for a look at the devices that they name.)"""
         self.schedule.call()
 
     def reconfigure(self, config: SmConfig) -> None:
@@ -199,7 +197,8 @@ class SubnetManager:
     @property
     def aggregation(self) -> AggregationManager | None:
         """Gives jobs trees; None where the configuration asks for none."""
-        return self._runner.sweep.features.aggregation
+        extension = self._runner.sweep.extension_of("sharp_trees")
+        return extension.manager if isinstance(extension, AggregationPhases) else None
 
     @property
     def settled(self) -> bool:
@@ -209,9 +208,8 @@ class SubnetManager:
 
     @property
     def patient(self) -> bool:
-        """Does a port behind which nobody answered still have tries that any other request has?
-        Nobody waits for them but a caller who asks this: one who wants the subnet once and
-        complete."""
+        """Does a port behind which no device answered still have tries that any other request has?
+        Only a caller that wants the subnet once and complete waits for them."""
         return self.state == SmState.MASTER and self.silent.young
 
     @property

@@ -23,9 +23,8 @@ from softib.web.events import Kind
 from softib.web.jobs_on_map import colour_of
 from softib.web.map_json import By, down_document, map_document, values_document
 from softib.web.now import Now
-from softib.web.rows import MOST, arranged, counters_of, page, page_of
+from softib.web.rows import LAST, MOST, all_times, arranged, counters_of, page, page_of, port_history, thinned
 from softib.web.served import Served
-from softib.web.times import LAST, all_times, port_history, thinned
 
 __all__ = ["STATIC", "VENDOR", "app_of"]
 

@@ -4,6 +4,7 @@ cables and tables anew."""
 from __future__ import annotations
 
 import time
+import zlib
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -13,17 +14,34 @@ import numpy as np
 from softib.diags.observations import Observations
 from softib.errors import SoftibError
 from softib.fabric.formats.base import ReadResult
+from softib.fabric.model import Fabric
 from softib.iba.constants import PhysState
-from softib.live.subnet_reader.source import read_wire
-from softib.monitor.increase import Interval, between, same_ports
+from softib.live.subnet_reader import read_wire
+from softib.monitor.intervals import Interval, between, observations_of, same_ports
 from softib.monitor.opening import Opened
 from softib.monitor.poller import Pace
 from softib.monitor.reading import Reading
-from softib.monitor.series import observations_of
 from softib.monitor.watch import Watch
-from softib.web.fabric_marks import cables_mark
 
-__all__ = ["Collector"]
+__all__ = ["Collector", "cables_mark", "tables_mark"]
+
+
+def cables_mark(f: Fabric) -> bytes:
+    """Changes with nodes, names and cables, but for one time in 2^32."""
+    return _mark(f.node_guid, f.port_peer, f.node_desc)
+
+
+def tables_mark(f: Fabric) -> bytes:
+    """Changes with forwarding tables and port states, likewise."""
+    return _mark(f.lft, f.port_info)
+
+
+def _mark(*columns: np.ndarray) -> bytes:
+    mark = 0
+    for column in columns:
+        mark = zlib.crc32(np.ascontiguousarray(column).view(np.uint8).reshape(-1).data, mark)
+    return mark.to_bytes(4, "big")
+
 
 JUDGED_S = 1200.0
 """Rules judge what rose in the last twenty minutes, …"""

@@ -16,16 +16,27 @@ from softib.errors import SoftibError
 from softib.fabric.formats.base import ReadResult
 from softib.web.jobs_on_map import JobsOnMap
 from softib.web.map_layout import Map
-from softib.web.over_time import counter_findings
-from softib.web.past_maps import PastMap
+from softib.web.past import PastMap
 from softib.web.ports_seen import PortsSeen
 from softib.web.remembered import Snapshot, cables_of
 
 if TYPE_CHECKING:
     from softib.web.now import Now
     from softib.web.served import Served
+from softib.analysis.observed_fabric import with_bisection
+from softib.diags.cable_rules.judge import judge
+from softib.diags.observations import Observations, tables_of
+from softib.fabric.model import Fabric
 
-__all__ = ["Earlier"]
+__all__ = ["Earlier", "counter_findings"]
+
+
+def counter_findings(fabric: Fabric, seen: Observations, jobs: JobsOnMap | None) -> list[Finding]:
+    """Findings of the rules over ``seen``, followed through the tables that were read of
+    ``fabric``, with the jobs that cross each."""
+    tables = tables_of(fabric, seen.ports) if "lfts" in fabric.source.records else None
+    return with_bisection(fabric, judge(seen, tables, None, None if jobs is None else jobs.links.crossing))
+
 
 MOST_CHANGES, PORTS = 300, 2_000_000
 """Changes that are kept, as many as :data:`PORTS` ports in all on large fabrics (a map takes some

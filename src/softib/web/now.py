@@ -11,11 +11,11 @@ import numpy as np
 
 from softib.analysis import columns
 from softib.diags.finding import Finding
-from softib.fabric.distinct_names import distinct_names
 from softib.fabric.model import Fabric
 from softib.fabric.node_finder import NodeFinder
+from softib.fabric.node_names import distinct_names
 from softib.monitor.reading import Reading
-from softib.web.cable_findings import one_a_cable
+from softib.web.events import one_a_cable
 from softib.web.jobs_on_map import JobsOnMap
 from softib.web.map_layout import Map
 from softib.web.ports_seen import PortsSeen, error_columns, module_columns

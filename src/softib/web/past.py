@@ -1,23 +1,149 @@
-"""What the history that ``softib exporter --history`` keeps tells of the time before the server
-began."""
+"""The history that ``softib exporter --history`` keeps: counters of the time before the server began,
+and the maps of then, with cables that were gone by the next topology."""
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
+from softib.analysis.observed_fabric import fabric_of_ports
 from softib.diags.observations import Observations, ObservedPorts
 from softib.errors import UnreadableFile
+from softib.fabric.model import Fabric
 from softib.monitor.history import History
-from softib.monitor.series import interval_at
+from softib.monitor.intervals import interval_at
 from softib.web.collector import JUDGED_S, ROWS
-from softib.web.past_maps import PastMaps
+from softib.web.map_layout import Map, map_of
 from softib.web.rates import Sample, sample_of
+from softib.web.remembered import Cable, Snapshot
 
-__all__ = ["Past"]
+__all__ = ["KeptTopologies", "Past", "PastMap", "PastMaps"]
+
+
+KEPT_MAPS = 4
+"""Maps that are kept in memory."""
+
+
+class KeptTopologies(Protocol):
+    """Where topologies come from."""
+
+    def topologies(self) -> list[float]:
+        """Clock times from which each held, oldest first."""
+
+    def ports_of(self, since_s: float) -> ObservedPorts:
+        """The ports with a cable from then on."""
+
+
+@dataclass(frozen=True)
+class PastMap:
+    """``since_s``: from when it held; ``seen``: with what was lost by then, which ``map`` shows,
+    ``fabric`` without; ``drawn``: its number (below 0: that of no map of the present)."""
+
+    since_s: float
+    seen: Snapshot
+    map: Map
+    fabric: Fabric
+
+    @property
+    def drawn(self) -> int:
+        """Milliseconds since 1970, negative."""
+        return -int(self.since_s * 1e3)
+
+
+class PastMaps:
+    """Maps by time, drawn when they are asked for."""
+
+    def __init__(self, kept: KeptTopologies):
+        self.kept = kept
+        self._lock = threading.Lock()
+        self._maps: OrderedDict[float, PastMap] = OrderedDict()
+        self._cables: dict[float, frozenset[Cable]] = {}
+
+    def at(self, time_s: float) -> PastMap | None:
+        """The map of that time (of the first topology for times before it); None where none is
+        kept."""
+        stamps = self.kept.topologies()
+        if not stamps:
+            return None
+        k = max(0, int(np.searchsorted(stamps, time_s + 1e-3, "right")) - 1)
+        with self._lock:
+            found = self._maps.get(stamps[k])
+            if found is None:
+                found = self._maps[stamps[k]] = self._draw(stamps[: k + 1])
+            self._maps.move_to_end(stamps[k])
+            while len(self._maps) > KEPT_MAPS:
+                self._maps.popitem(last=False)
+        return found
+
+    def _draw(self, stamps: list[float]) -> PastMap:
+        ports = self.kept.ports_of(stamps[-1])
+        now = self._cables.setdefault(stamps[-1], _cables(ports))
+        used = {end for cable in now for end in cable}
+        down: dict[Cable, float] = {}
+        older: dict[tuple[int, int], tuple[ObservedPorts, int]] = {}
+        for since, until in itertools.pairwise(stamps):
+            before = self._cables.get(since)
+            known = None if before is not None else self.kept.ports_of(since)
+            if before is None and known is not None:
+                before = self._cables[since] = _cables(known)
+            lost = [c for c in before or () if c not in now and c[0] not in used and c[1] not in used]
+            if lost:
+                known = known or self.kept.ports_of(since)
+                row = _rows(known)
+                older |= {end: (known, row[end]) for c in lost for end in c}
+            down |= dict.fromkeys(lost, until)
+        whole = _with(ports, older, list(down))
+        fabric = fabric_of_ports(whole, "history")
+        there = set(np.unique(ports.node_guid).tolist())
+        removed: dict[int, float] = {}
+        for cable, since in down.items():
+            removed |= {g: max(since, removed.get(g, 0.0)) for g, _ in cable if g not in there}
+        there_then = fabric if whole is ports else fabric_of_ports(ports, "history")
+        return PastMap(stamps[-1], Snapshot(fabric, down, removed), map_of(fabric), there_then)
+
+
+def _rows(ports: ObservedPorts) -> dict[tuple[int, int], int]:
+    return {key: i for i, key in enumerate(zip(ports.node_guid.tolist(), ports.portnum.tolist(), strict=True))}
+
+
+def _cables(ports: ObservedPorts) -> frozenset[Cable]:
+    """Its cables, as :mod:`softib.web.remembered` has them."""
+    rows = np.flatnonzero(ports.peer > np.arange(len(ports)))
+    peer = ports.peer[rows]
+    a = zip(ports.node_guid[rows].tolist(), ports.portnum[rows].tolist(), strict=True)
+    b = zip(ports.node_guid[peer].tolist(), ports.portnum[peer].tolist(), strict=True)
+    return frozenset((x, y) if x <= y else (y, x) for x, y in zip(a, b, strict=True))
+
+
+def _with(
+    ports: ObservedPorts, older: dict[tuple[int, int], tuple[ObservedPorts, int]], lost: list[Cable]
+) -> ObservedPorts:
+    """``ports`` and the ends of cables that are gone, joined again."""
+    if not lost:
+        return ports
+    row = _rows(ports)
+    new = [end for end in older if end not in row]
+    row |= {end: len(ports) + i for i, end in enumerate(new)}
+    of = [older[end] for end in new]
+    peer = np.concatenate([np.asarray(ports.peer, np.int64), np.full(len(new), -1, np.int64)])
+    for a, b in lost:
+        peer[row[a]], peer[row[b]] = row[b], row[a]
+    return ObservedPorts(
+        np.concatenate([ports.node_guid, np.array([g for g, _ in new], np.uint64)]),
+        np.concatenate([ports.portnum, np.array([p for _, p in new], np.int32)]),
+        np.concatenate([ports.switch, np.array([o.switch[i] for o, i in of], bool)]),
+        (*ports.node, *(o.node[i] for o, i in of)),
+        np.concatenate([ports.lid, np.array([o.lid[i] for o, i in of], np.int32)]),
+        peer.astype(np.int32),
+        np.concatenate([ports.rate_gbps, np.array([o.rate_gbps[i] for o, i in of], np.float64)]),
+    )
+
 
 KEPT = 16
 """Rounds that are kept in memory once they were asked for."""

@@ -11,10 +11,19 @@ import numpy as np
 from softib.diags.observations import Observations, ObservedPorts
 from softib.errors import InputError, PeerError
 from softib.fabric.model import Fabric
-from softib.monitor.prometheus import ask, ask_range, error_metrics, key_of, observations_of_server, ports_at
-from softib.monitor.scrapes import Key, Target, target_of
+from softib.monitor.prometheus import (
+    Key,
+    Target,
+    ask,
+    ask_range,
+    error_metrics,
+    key_of,
+    observations_of_server,
+    ports_at,
+    target_of,
+)
 from softib.web.collector import JUDGED_S, ROWS
-from softib.web.past_maps import PastMap, PastMaps
+from softib.web.past import PastMap, PastMaps
 from softib.web.rates import Sample
 
 __all__ = ["PastServer"]

@@ -10,7 +10,7 @@ import numpy as np
 
 from softib.fabric.model import Fabric
 from softib.monitor.exporter.ratios import utilization, wait_ratio
-from softib.monitor.increase import Interval
+from softib.monitor.intervals import Interval
 from softib.monitor.ranking import ERRORS
 
 __all__ = ["Recent", "Sample", "port_rows", "sample_of"]

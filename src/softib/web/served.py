@@ -19,17 +19,14 @@ from softib.errors import InputError, SoftibError
 from softib.fabric.formats.base import ReadResult
 from softib.fabric.model import Fabric
 from softib.iba.constants import PhysState
-from softib.monitor.increase import Interval
-from softib.monitor.steady_clock import SteadyClock
-from softib.web.cable_findings import says_down
-from softib.web.collector import Collector
-from softib.web.earlier import Earlier
-from softib.web.events import Events
-from softib.web.fabric_marks import cables_mark, tables_mark
+from softib.live.clock import SteadyClock
+from softib.monitor.intervals import Interval
+from softib.web.collector import Collector, cables_mark, tables_mark
+from softib.web.earlier import Earlier, counter_findings
+from softib.web.events import Events, says_down
 from softib.web.jobs_on_map import JobsOnMap
 from softib.web.map_layout import map_of
 from softib.web.now import Now
-from softib.web.over_time import counter_findings
 from softib.web.past import Past
 from softib.web.past_server import PastServer
 from softib.web.ports_seen import PortsSeen

@@ -30,7 +30,7 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 def read_file(path: Path) -> Workload:
     """The workload in ``path``; files that it names are relative to it. Raises :class:`InputError`
     in one line with file and line."""
-    from softib.fabric.topologies.yaml_lines import load_yaml
+    from softib.plain_yaml import load_yaml
 
     data, lines = load_yaml(path, "workload file", "jobs:")
     return workload_in(data, lambda key: lines.of(key), lambda key: f"{path}:{lines.of(key)}", path.stem, path.parent)

@@ -5,17 +5,20 @@ from __future__ import annotations
 
 import fnmatch
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from softib.errors import InputError, UnknownName
-from softib.fabric.natural_order import natural_key
+from softib.fabric.node_names import natural_key
 from softib.plural import counted
 
 if TYPE_CHECKING:
     from softib.fabric.model import Fabric
+    from softib.sim.packet.profiles import DeviceProfile
     from softib.workloads.job import Job
 
 __all__ = ["Hosts", "hosts_of", "rows_of"]
@@ -26,13 +29,26 @@ _RANGE = re.compile(r"(\d{1,18})(?:-(\d{1,18}))?")
 @dataclass(frozen=True)
 class Hosts:
     """Ports of hosts with a LID: ``end`` (rows of :func:`softib.fabric.end_ports.end_ports`),
-    ``name``, ``switch`` (the node at the other end of the cable), and ``gbps``: data rate of each
-    one's link (float64, 0: not known; empty: of none)."""
+    ``name``, ``switch`` (the node at the other end of the cable), ``gbps``: data rate of each one's
+    link (float64, 0: not known; empty: of none). ``fabric`` and ``costs``: what :attr:`profile`
+    follows from."""
 
     end: np.ndarray
     name: tuple[str, ...]
     switch: np.ndarray
     gbps: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    fabric: Fabric | None = None
+    costs: Mapping[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def profile(self) -> DeviceProfile:
+        """What messages cost the hosts: their adapters' generation, and in its place what ``costs``
+        says; EDR's where no fabric is there."""
+        from softib.sim.packet.profiles import PROFILES, host_figures
+        from softib.sim.timing import profile_of
+
+        base = PROFILES["EDR"] if self.fabric is None else profile_of(self.fabric)
+        return base.but(**host_figures(self.costs))
 
     def __len__(self) -> int:
         return len(self.name)
@@ -74,9 +90,9 @@ def rows_of(job: Job, hosts: Hosts) -> np.ndarray:
     return hosts.chosen(job.hosts if isinstance(job.hosts, list) else [job.hosts])
 
 
-def hosts_of(fabric: Fabric) -> Hosts:
-    """The hosts of ``fabric``, which has LIDs. A node with several ports with a LID has
-    ``name[port]`` for each."""
+def hosts_of(fabric: Fabric, costs: Mapping[str, Any] | None = None) -> Hosts:
+    """The hosts of ``fabric``, which has LIDs; ``costs`` of them as a fabric file's ``hosts``. A node
+    with several ports with a LID has ``name[port]`` for each."""
     from softib.fabric.end_ports import end_ports, port_gbps
 
     ends = end_ports(fabric)
@@ -89,4 +105,6 @@ def hosts_of(fabric: Fabric) -> Hosts:
     rows = rows[order]
     peer = fabric.port_node[np.maximum(fabric.port_peer[ends[rows]], 0)]
     gbps = port_gbps(fabric, ends[rows])
-    return Hosts(rows.astype(np.int64), tuple(names[i] for i in order), peer.astype(np.int64), gbps)
+    return Hosts(
+        rows.astype(np.int64), tuple(names[i] for i in order), peer.astype(np.int64), gbps, fabric, costs or {}
+    )

@@ -6,13 +6,16 @@ Imported only where a workload is read (pydantic takes 0.1 s).
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 
 from softib.workloads.faults import AnyFault, Management
 from softib.workloads.job import HostName, Job, Number, Repeated, ShownName, Yes
 from softib.workloads.quantities import MAX_SIZE, Size, Time
+
+if TYPE_CHECKING:
+    from softib.workloads.hosts import Hosts
 
 __all__ = [
     "Aggregation",
@@ -34,6 +37,9 @@ __all__ = [
     "Trace",
     "WorkloadFile",
 ]
+
+
+MIB = 1 << 20
 
 
 class Permutation(Repeated):
@@ -113,6 +119,15 @@ class Pair(Job):
     target: HostName | None = Field(None, description="the server; default the last host")
     iterations: Number = Field(1000, description="messages, as perftest's -n")
 
+    def trusted(self, hosts: Hosts, took_us: float) -> dict[str, Any]:
+        """Return how far to trust the time."""
+        from softib.workloads.trust import Case, trusted
+
+        what = "latency" if self.pattern_name == "latency" else "bandwidth"
+        return trusted(
+            Case("perftest", f"{what} {self.opcode} {self.transport}", hosts.profile.name, 2, self.size), took_us
+        )
+
 
 class Multicast(Repeated):
     """datagrams of one host to a multicast group, which the subnet manager makes (packet layer)"""
@@ -144,10 +159,21 @@ class Aggregation(Job):
 
 
 class Latency(Pair):
-    """ping-pong as ib_write_lat: the answer to each message is the next"""
+    """ping-pong as ib_write_lat: the answer to each message is the next; of reads and atomics one
+    follows the other"""
 
     pattern: Literal["latency"] = "latency"
     size: Size = Field(2, description="bytes of a message")
+
+    @property
+    def directions(self) -> int:
+        """Messages of an iteration."""
+        return 1 if self.opcode in ("read", "atomic") else 2
+
+    def figures(self, hosts: Hosts, took_us: float) -> dict[str, Any]:
+        """Return what perftest prints: half of a round trip, the time of a read."""
+        latency = {"latency_us": took_us / self.iterations / self.directions}
+        return {"perftest": latency, **self.trusted(hosts, took_us)}
 
 
 class Bandwidth(Pair):
@@ -158,6 +184,13 @@ class Bandwidth(Pair):
     tx_depth: Number = Field(128, description="messages under way, as perftest's -t")
     qps: Number = Field(1, description="queue pairs, as perftest's -q")
     bidirectional: Yes = Field(False, description="both send, as perftest's -b")
+
+    def figures(self, hosts: Hosts, took_us: float) -> dict[str, Any]:
+        """Return what perftest prints: average bandwidth and message rate of both directions."""
+        n = self.iterations * self.qps * (2 if self.bidirectional else 1)
+        seconds = max(took_us, 1e-9) / 1e6
+        rates = {"mib_s": n * self.size / MIB / seconds, "mpps": n / seconds / 1e6}
+        return {"perftest": rates, **self.trusted(hosts, took_us)}
 
 
 class MessageRate(Bandwidth):

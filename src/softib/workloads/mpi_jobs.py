@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
 from softib.workloads.job import Job, Number
 from softib.workloads.quantities import Size
+
+if TYPE_CHECKING:
+    from softib.workloads.hosts import Hosts
 
 __all__ = [
     "MPI",
@@ -39,8 +42,20 @@ class Mpi(Job):
     rails: Annotated[int, Field(ge=1, le=16)] = Field(
         1, description="ports of each host: that many hosts of the fabric in a row are one host's ports"
     )
-    machine: str = Field("default", description="machine whose costs count: a section openmpi-NAME of the parameters")
+    machine: Literal["default", "tcp"] = Field("default", description="Open MPI over UCX, or over sockets (tcp)")
     iterations: Number = Field(1, description="repetitions, one after another")
+
+    def figures(self, hosts: Hosts, took_us: float) -> dict[str, Any]:
+        """Return how far to trust the time."""
+        from softib.workloads.hosts import rows_of
+        from softib.workloads.trust import Case, trusted
+
+        if self.machine == "tcp":
+            return {}
+        what = self.pattern_name.removeprefix("mpi-")
+        here = len(rows_of(self, hosts)) // self.rails
+        nodes = 2 if what in ("latency", "bandwidth") else min(here, -(-(self.ranks or 1 << 40) // self.ranks_per_host))
+        return trusted(Case("mpi", what, hosts.profile.name, nodes, self.size), took_us)
 
     @property
     def reduces(self) -> bool:

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
 from softib.workloads.job import Job, Number, Yes
-from softib.workloads.quantities import Count, Volume
+from softib.workloads.quantities import Count, Rate, Volume
 
 if TYPE_CHECKING:
     from softib.workloads.hosts import Hosts
@@ -32,13 +33,29 @@ def _whole(value: Any) -> Any:
     return int(value) if isinstance(value, str) and value.isdecimal() else value
 
 
+def _version(value: Any) -> Any:
+    """A version of NCCL 2, such as 2.19.3; YAML reads 2.8 as a number."""
+    text = str(value)
+    if not re.fullmatch(r"2\.\d{1,2}(\.\d{1,2})?", text):
+        raise ValueError("use for example 2.19.3")
+    return text
+
+
+Version = Annotated[str, BeforeValidator(_version)]
+
+
 class Gpus(Job):
     """What all jobs of GPUs take."""
 
-    machine: str = Field(
-        "dgx-h100", description="the node: dgx-a100, dgx-h100, dgx-b200, ndv4, abci-v, abci-a (docs/collectives.md)"
+    machine: str | None = Field(
+        None,
+        description="the node: dgx-1, dgx-a100, dgx-h100, dgx-h200, dgx-b200, gb200-nvl72, mi300x, or a GPU's name "
+        "for the vendor's node of it; default: by the links' rate (docs/collectives.md)",
     )
     gpus: Number | None = Field(None, description="GPUs of a node; default the machine's")
+    cpu: Literal["intel", "amd", "arm"] | None = Field(
+        None, description="the processors' vendor; default the machine's"
+    )
     nics: Number | None = Field(
         None,
         description="adapters of a node, that many hosts in a row; default: those whose names begin with "
@@ -47,10 +64,18 @@ class Gpus(Job):
     gpudirect: Literal["pix", "phb", "sys", "off"] | None = Field(
         None, description="path between GPU and adapter, as NCCL's levels distinguish; off: through host memory"
     )
+    gpu_nic: Rate | None = Field(
+        None,
+        description="Gb/s that GPUs and one adapter exchange, where it was measured (osu_mbw_mr between GPUs, "
+        "ib_write_bw --use_cuda); default: by the link and gpudirect",
+    )
     per_process: Number = Field(
         1, description="GPUs that one process drives (nccl-tests -g): it launches them one after another"
     )
-    release: Literal["2.8", "2.30"] = Field("2.30", description="of NCCL, whose constants choose")
+    nccl: Version = Field(
+        "2.30",
+        description="version of NCCL, whose constants choose: those of 2.8 and 2.30 were read, the nearer counts",
+    )
 
 
 class Nccl(Gpus):
@@ -74,11 +99,17 @@ class Nccl(Gpus):
         return self.sharp
 
     def figures(self, hosts: Hosts, took_us: float) -> dict[str, Any]:
-        """Return what nccl-tests prints: bandwidths, algorithm, protocol."""
+        """Return what nccl-tests prints (bandwidths, algorithm, protocol), and how far to trust it."""
         from softib.workloads.hosts import rows_of
-        from softib.workloads.nccl.job import figures_of
+        from softib.workloads.nccl.job import figures_of, run_of
+        from softib.workloads.trust import Case, trusted
 
-        return {"nccl": figures_of(self, hosts.name, rows_of(self, hosts), took_us)}
+        given = (self, hosts.name, rows_of(self, hosts), hosts.gbps)
+        run = run_of(*given)
+        case = Case(
+            "nccl", str(run.collective), hosts.profile.name, run.nodes, self.size, run.machine.gpu.name, self.nccl
+        )
+        return {"nccl": figures_of(*given, took_us), **trusted(case, took_us)}
 
 
 class NcclAllReduce(Nccl):
@@ -140,8 +171,8 @@ class TrainingStep(Gpus):
     experts: Annotated[int, Field(ge=0, le=100_000)] = Field(0, description="experts of each layer; 0: a dense model")
     top_k: Number = Field(2, description="experts of a token")
     expert: Number = Field(1, description="GPUs that share the experts")
-    tflops: Annotated[float, Field(gt=0, allow_inf_nan=False)] = Field(
-        989.0, description="TFLOP/s of a GPU (H100: 989 with bf16)"
+    tflops: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
+        None, description="TFLOP/s of a GPU; default its data sheet's with bf16, without sparsity (H100: 989)"
     )
     achieved: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = Field(
         0.5, description="share of it that computing alone achieves"
@@ -169,11 +200,11 @@ class TrainingStep(Gpus):
         from softib.workloads.hosts import rows_of
         from softib.workloads.training.job import notes_of
 
-        return notes_of(self, hosts.name, rows_of(self, hosts))
+        return notes_of(self, hosts.name, rows_of(self, hosts), hosts.gbps)
 
     def figures(self, hosts: Hosts, took_us: float) -> dict[str, Any]:
         """Return the figures of a step: tokens a second, efficiency, GPU-hours."""
         from softib.workloads.hosts import rows_of
         from softib.workloads.training.job import figures_of
 
-        return {"training": figures_of(self, hosts.name, rows_of(self, hosts), took_us)}
+        return {"training": figures_of(self, hosts.name, rows_of(self, hosts), hosts.gbps, took_us)}

@@ -135,12 +135,16 @@ def _two(job: jobs.Pair, at: Place) -> tuple[int, int]:
 
 
 def _latency(job: jobs.Latency, at: Place) -> list[JobMessages]:
+    """Each message is posted when its program has seen the one before; a READ or an atomic needs no
+    answer."""
     a, b = _two(job, at)
-    n = 2 * job.iterations
+    n = job.iterations * job.directions
     check_count(n, f"{job.iterations:,} round trips")
     every = np.arange(n)
-    back = every % 2 == 1
-    return [JobMessages(np.where(back, b, a), np.where(back, a, b), job.size, every % 2, every[1:], every[:-1])]
+    back = every % job.directions == 1
+    src, dst = np.where(back, b, a), np.where(back, a, b)
+    delay = np.full(n, round(at.hosts.profile.program_ns * 1000))
+    return [JobMessages(src, dst, job.size, every % job.directions, every[1:], every[:-1], delay_ps=delay)]
 
 
 def _bandwidth(job: jobs.Bandwidth, at: Place) -> list[JobMessages]:
@@ -152,7 +156,9 @@ def _bandwidth(job: jobs.Bandwidth, at: Place) -> list[JobMessages]:
     qp = every % lines
     back = qp >= job.qps
     waits = every[job.tx_depth * lines :]
-    return [JobMessages(np.where(back, b, a), np.where(back, a, b), job.size, qp, waits, waits - job.tx_depth * lines)]
+    posted = round(at.hosts.profile.post_ns * 1000) * (every // lines * job.qps + qp % job.qps)
+    src, dst = np.where(back, b, a), np.where(back, a, b)
+    return [JobMessages(src, dst, job.size, qp, waits, waits - job.tx_depth * lines, start_ps=posted)]
 
 
 def _matrix(job: jobs.Matrix, at: Place) -> list[JobMessages]:
@@ -185,7 +191,7 @@ def _trace(job: jobs.Trace, at: Place) -> list[JobMessages]:
 def _mpi(job: mpi_jobs.Mpi, at: Place) -> list[JobMessages]:
     from softib.workloads.mpi.job import mpi_part
 
-    part = mpi_part(job, at.rows)
+    part = mpi_part(job, at.rows, at.hosts.profile)
     check_count(len(part.src), f"the messages of {part.name}")
     return [part]
 
@@ -207,7 +213,7 @@ def _nccl(job: nccl_jobs.Nccl, at: Place) -> list[JobMessages]:
 def _training_step(job: nccl_jobs.TrainingStep, at: Place) -> list[JobMessages]:
     from softib.workloads.training.job import part_of_job
 
-    part = part_of_job(job, at.hosts.name, at.rows)
+    part = part_of_job(job, at.hosts.name, at.rows, at.hosts.gbps)
     check_count(len(part.src), f"a training step on {len(at.rows):,} adapters")
     return [part]
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 import softib
-from softib.analysis.acceptance.ends import ends_of_fabric
 from softib.analysis.acceptance.expected_pairs import Expectation
 from softib.analysis.acceptance.findings import judge
+from softib.analysis.acceptance.plan import ends_of_fabric
 from softib.analysis.routed import routed
 from softib.api.fabric import result_of
 from softib.api.progress import unwatched

@@ -88,8 +88,8 @@ def test_who_failed_is_named_with_the_reason(tree):
 
 
 def test_hosts_without_a_fabric_are_named_too():
-    from softib.analysis.acceptance.ends import ends_of_hosts
     from softib.analysis.acceptance.findings import judge
+    from softib.analysis.acceptance.plan import ends_of_hosts
     from softib.diags.acceptance.schedule import rounds_of
 
     ends = ends_of_hosts([f"node{i:02}" for i in range(24)])

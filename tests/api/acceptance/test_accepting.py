@@ -163,7 +163,7 @@ def test_a_class_of_pairs_that_drifted_is_named_with_significance():
     """A fat tree of three tiers; pairs across the core lose 3 %: one finding, and neither hosts nor the fabric are accused."""
 
     from softib.analysis.acceptance.baseline import BaselineRecord
-    from softib.analysis.acceptance.pair_classes import classes_of_pairs
+    from softib.analysis.acceptance.baseline_compare import classes_of_pairs
     from softib.api.fabric import result_of
 
     fabric = result_of(softib.generate("fat-tree", radix=4, levels=3)).fabric

@@ -7,6 +7,7 @@ import re
 import pytest
 
 import softib
+from softib.fabric.node_finder import find_node
 from tests.cli.documents import check
 from tests.cli.run import one_line
 from tests.cli.run import softib as command
@@ -120,4 +121,4 @@ def fabric_guid(fabric, name: str) -> int:
     from softib.api.fabric import result_of
 
     f = result_of(fabric).fabric
-    return int(f.port_guid[f.port(f.find_node(name), 1)])
+    return int(f.port_guid[f.port(find_node(f, name), 1)])

@@ -71,7 +71,7 @@ def test_its_documents_are_what_their_schemas_say(fabric):
 
 def test_another_version_is_refused_with_both_named(fabric, monkeypatch):
     """A daemon of one version and a command of another would misread each other's arrays; only ``down`` is for both."""
-    from softib.live.control import client
+    from softib.live import control as client
 
     monkeypatch.setattr(client, "VERSION", "9.9.9")
     for call in (

@@ -10,10 +10,8 @@ from softib.errors import InputError
 from softib.fabric.end_ports import end_ports
 from softib.iba.sa import PathRecord
 from softib.live import instances
-from softib.live.control.client import ask
-from softib.live.sa_client.pair_sls import NO_RECORD, pair_sls
-from softib.live.sa_client.path_sls import manager_of
-from softib.live.sa_client.tables import SaTables
+from softib.live.control import ask
+from softib.live.sa_client import NO_RECORD, SaTables, manager_of, pair_sls
 from softib.live.shared_fabric import SharedFabric
 from tests.scratch import scratch
 
@@ -42,7 +40,7 @@ def test_some_pairs_and_all_of_them_say_the_same(fabric, monkeypatch):
     at_rest = SharedFabric.snapshot(instance.shared_fabric)
     lid = at_rest.lid[end_ports(at_rest)][:16].astype(np.int64)
     all_pairs = pair_sls(instance, np.repeat(lid, 16), np.tile(lid, 16)).reshape(16, 16)
-    monkeypatch.setattr("softib.live.sa_client.pair_sls.RECORDS_A_QUERY", 0)  # a Get for each
+    monkeypatch.setattr("softib.live.sa_client.RECORDS_A_QUERY", 0)  # a Get for each
     pairs = np.array([[0, 1, 5, 15, 3], [5, 5, 0, 2, 4]])
     assert pair_sls(instance, *lid[pairs]).tolist() == all_pairs[tuple(pairs)].tolist()
     assert set(np.unique(all_pairs)) == {NO_RECORD, 3}

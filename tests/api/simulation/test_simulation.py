@@ -326,3 +326,11 @@ def test_what_if_beside_a_dump_keeps_its_tables(tmp_path):
 def octets(run):
     """Words sent by each port."""
     return {(row["node"], row["port"]): row["port_xmit_data"] for row in run.ports.iter_rows(named=True)}
+
+
+@pytest.mark.parametrize(("generation", "still"), [("QDR", True), ("FDR", True), ("HDR", False)])
+def test_adaptive_routing_on_switches_that_have_none_is_said(generation: str, still: bool) -> None:
+    """InfiniScale IV and SwitchX route by their tables alone (vendor's briefs)."""
+    tree = softib.generate("fat-tree", radix=4, levels=2, generation=generation)
+    run = softib.simulate(tree, "shift:64KB,k=4", layer="packet", what_if="ar=on")
+    assert any("ar=on changes nothing" in note for note in run.what_if.notes) == still

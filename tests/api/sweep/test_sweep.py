@@ -11,7 +11,7 @@ import time
 import pytest
 
 import softib
-from softib.api.sweep.rows import check_appendable
+from softib.api.sweep.grid import check_appendable
 from softib.errors import InputError, LimitError, MissingLibrary
 from tests.cli.run import softib as run
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from softib.diags.cable_rules.tables import ForwardingTables
 from softib.diags.finding import Finding
-from softib.diags.observations import Observations, ObservedPorts
+from softib.diags.observations import ForwardingTables, Observations, ObservedPorts
 
 NODES = {
     "h0": (1, False),

@@ -9,10 +9,9 @@ import numpy as np
 import softib
 from softib.diags.observations import Observations, ObservedPorts
 from softib.fabric.end_ports import port_gbps
-from softib.fabric.formats.base import Problems
+from softib.fabric.formats.base import Problems, read_lines
 from softib.fabric.formats.ibdiagnet import db_csv_columns as names
 from softib.fabric.formats.ibdiagnet.csv_sections import read_sections
-from softib.fabric.formats.text import read_lines
 
 
 def dump(path: Path, section: str, seconds: float) -> Observations:

@@ -1,7 +1,7 @@
 """Stories of fabrics that run for hours: what is planted, what the counters of the mechanisms then say, and what the rules make of it.
 
 A story is a fabric that a subnet manager brought up by MADs, on virtual time. Every link makes bit errors as its cable does (the agents' link layer draws them,
-``agents/kernels/ber.py``), the static layer's loads give data and packets of every port, the packet layer the waiting of congestion trees, and the agents
+``agents/kernels/faults/ber.py``), the static layer's loads give data and packets of every port, the packet layer the waiting of congestion trees, and the agents
 what links and switches count when they fall. The counters are read every few minutes as a collector reads them; nothing else reaches the rules.
 """
 
@@ -15,13 +15,13 @@ import numpy as np
 
 from softib.agents.plane import AgentPlane
 from softib.diags.cable_rules.judge import judge
-from softib.diags.cable_rules.tables import tables_of
 from softib.diags.check import check
 from softib.diags.finding import Finding, Severity
-from softib.diags.observations import Observations, ObservedPorts
+from softib.diags.observations import Observations, ObservedPorts, tables_of
 from softib.fabric.end_ports import end_ports, port_gbps
 from softib.fabric.faults import inject
 from softib.fabric.model import Fabric
+from softib.fabric.power_cycle import power_on
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import PortState
 from softib.iba.rates import SPEED_BY_NAME
@@ -274,7 +274,7 @@ class World:
                 break
         planted = {(int(f.node_guid[f.port_node[p]]), int(f.port_num[p])) for p in ends.ravel()}
         inject.swap_cables(f, int(f.cable_port[a, 0]), int(f.cable_port[b, 0]))
-        f.power_on()
+        power_on(f)
         bring_up(f)
         self.planted.append(Planted("miscabling", planted))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from softib.diags.cable_rules.job_environment import explained, off_hcas
-from softib.live.job_processes import JobProcess
+from softib.live.proc import JobProcess
 
 OFF = (
     {"NCCL_IB_DISABLE": "1"},

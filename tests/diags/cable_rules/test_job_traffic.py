@@ -7,7 +7,7 @@ import pytest
 from softib.diags.cable_rules.case import Case
 from softib.diags.cable_rules.job_traffic import JobPorts, job_traffic
 from softib.diags.cable_rules.thresholds import load_thresholds
-from softib.live.job_processes import JobProcess
+from softib.live.proc import JobProcess
 from tests.diags.cable_rules.observed import NODES, observed
 
 FAST, STILL = 2.5e11, 5e4  # words of four octets in 120 s: 8 GB/s, 1.7 kB/s

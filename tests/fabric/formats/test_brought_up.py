@@ -11,6 +11,7 @@ import pytest
 
 from softib.fabric.formats import registry
 from softib.fabric.model import Fabric
+from softib.fabric.power_cycle import power_on
 from softib.iba.constants import PortState
 from softib.iba.smp import PortInfo
 from tests.fabric.formats.lab import FILE
@@ -27,7 +28,7 @@ QUICK = {DB, "ibutils-clusters/subnet.lst", "ibutils-demo/network.topo", *SMALL}
 
 def brought_up(f: Fabric, opensm: str, folder: Path) -> None:
     """OpenSM in one pass from the first CA that has a cable; raises AssertionError where it complains of anything."""
-    f.power_on()
+    power_on(f)
     served = Serving(f)
     cas = [c for c in f.cas.tolist() if f.linked[list(f.ports_of(c))].any()]
     node = cas[0] if cas else int(f.switch_node[0])

@@ -168,7 +168,7 @@ def test_a_bomb_of_a_real_size_takes_little_memory(tmp_path: Path) -> None:
 
 
 def test_lines_without_end_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("softib.fabric.formats.text.MOST_LINES", 1000)
+    monkeypatch.setattr("softib.fabric.formats.base.MOST_LINES", 1000)
     (tmp_path / "x").write_text(PAIR + "\n" * 1001)
     with pytest.raises(UnreadableFile, match="more than 1,000 lines"):
         registry.read(tmp_path / "x")

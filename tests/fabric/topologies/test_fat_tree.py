@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from softib.errors import LimitError, SoftibError, TopologyError, UnknownName
 from softib.fabric.formats import registry as formats
+from softib.fabric.node_finder import find_node
 from softib.fabric.topologies.registry import generate
 from tests.extent import examples
 
@@ -56,7 +57,7 @@ def test_wired_as_sites_do():
     f = generate("fat-tree", radix=8, levels=2)
     assert f.node_name(0) == "leaf-1"
     assert "host-0001" in f.node_names()
-    leaf, spine = f.find_node("leaf-3"), f.find_node("spine-2")
+    leaf, spine = find_node(f, "leaf-3"), find_node(f, "spine-2")
     for portnum in range(1, 5):  # hosts below, in order
         peer = f.port_peer[f.port(leaf, portnum)]
         assert f.node_name(f.port_node[peer]) == f"host-{2 * 4 + portnum:04d}"
@@ -64,7 +65,7 @@ def test_wired_as_sites_do():
         peer = f.port_peer[f.port(leaf, portnum)]
         assert f.node_name(f.port_node[peer]) == f"spine-{portnum - 4}"
         assert f.port_num[peer] == 3
-    assert f.port_node[f.port_peer[f.port(spine, 8)]] == f.find_node("leaf-8")
+    assert f.port_node[f.port_peer[f.port(spine, 8)]] == find_node(f, "leaf-8")
 
 
 def shift_loads(f, shift: int) -> int:

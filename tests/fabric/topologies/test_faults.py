@@ -10,6 +10,8 @@ from softib.fabric.columns import COLUMNS
 from softib.fabric.faults import inject
 from softib.fabric.faults.inject import random_swap
 from softib.fabric.faults.kinds import FAULTS, plant, random_fault
+from softib.fabric.node_finder import find_node
+from softib.fabric.power_cycle import power_on
 from softib.fabric.power_up import active_speed_codes
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import PortState
@@ -147,7 +149,7 @@ def test_removed_cable_and_dead_switch(pod):
     assert tier_count(pod, "leaf-spine") == uplinks - 1
     port = inject.port_at(pod, "leaf-2[9]")
     assert PortInfo.port_state.get(pod.port_info)[port] == PortState.DOWN
-    held = sum(pod.port_cable[p] >= 0 for p in pod.ports_of(pod.find_node("spine-1")))
+    held = sum(pod.port_cable[p] >= 0 for p in pod.ports_of(find_node(pod, "spine-1")))
     inject.dead_switch(pod, "spine-1")
     assert pod.sizes.cables == cables - 1 - held
     check_cables(pod)
@@ -157,7 +159,7 @@ def test_removing_then_powering_on_equals_never_having_had_the_cable():
     """The builder is the oracle: a ring without one cable is a line, byte for byte in every port."""
     ring, line = generate("ring", switches=5), generate("mesh", dims=[5])
     inject.remove_cable(ring, "switch-5[2]")
-    ring.power_on()
+    power_on(ring)
     assert (ring.port_info == line.port_info).all()
     assert (ring.port_peer == line.port_peer).all()
     assert (ring.port_mlnx_speed == line.port_mlnx_speed).all()
@@ -174,7 +176,7 @@ def test_lids_are_given_before_one_is_spoilt(pod):
 
 def test_duplicates_take_the_whole_identity(pod):
     inject.duplicate_guid(pod, "node-001 mlx5_0", "node-002 mlx5_0")
-    a, b = pod.find_node("node-001 mlx5_0"), pod.find_node("node-002 mlx5_0")
+    a, b = find_node(pod, "node-001 mlx5_0"), find_node(pod, "node-002 mlx5_0")
     assert pod.node_guid[a] == pod.node_guid[b]
     pa, pb = pod.port(a, 1), pod.port(b, 1)
     assert pod.port_guid[pa] == pod.port_guid[pb]
@@ -233,9 +235,9 @@ def test_bad_faults_say_what_would_be_right(pod, entry, says):
 
 
 def test_self_loops_and_guids_as_names(pod):
-    free = [p for p in pod.ports_of(pod.find_node("leaf-9")) if pod.port_cable[p] < 0]
+    free = [p for p in pod.ports_of(find_node(pod, "leaf-9")) if pod.port_cable[p] < 0]
     a, b = (pod.port_name(p) for p in free[:2])
-    guid = int(pod.node_guid[pod.find_node("leaf-9")])
+    guid = int(pod.node_guid[find_node(pod, "leaf-9")])
     plant(pod, {"kind": "self-loop", "ports": [f"{guid:#x}[{pod.port_num[free[0]]}]", b]})
     assert pod.port_peer[free[0]] == free[1]
     plant(pod, {"kind": "self-loop", "ports": [pod.port_name(free[2])]})

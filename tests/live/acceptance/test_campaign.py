@@ -237,7 +237,7 @@ def test_a_program_ends_with_its_connection_however_early():
 
 
 def test_hosts_come_from_files_and_lists(tmp_path):
-    from softib.analysis.jobs.host_lists import read_hosts
+    from softib.analysis.jobs.files import read_hosts
 
     (tmp_path / "hosts").write_text("# ours\nnode1 slots=8\nnode2:4\n\nnode[3-4]  # rack 2\nnode1\n")
     assert read_hosts(tmp_path / "hosts") == ["node1", "node2", "node3", "node4"]

@@ -12,6 +12,7 @@ from softib.agents.plane import AgentPlane
 from softib.errors import InputError
 from softib.fabric.columns import CableMedium
 from softib.fabric.faults.targets import port_at
+from softib.fabric.power_cycle import power_on
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import PortState
 from softib.iba.rates import WIDTH_BITS
@@ -31,7 +32,7 @@ class Lab:
 
     def __init__(self):
         self.f = generate("fat-tree", radix=4, levels=2, generation="EDR")
-        self.f.power_on()
+        power_on(self.f)
         self.now = 0
         self.router = MadRouter(AgentPlane(self.f))
         self.controller = FaultController(self.router, lambda: self.now)
@@ -133,7 +134,7 @@ def test_light_that_is_missing_comes_back_when_it_is_cleared():
     """Faults of modules are of one end; bit errors for want of light and those of the cable add up, and each goes alone."""
     f = generate("fat-tree", radix=4, levels=2, generation="NDR")
     f.cable_medium[:] = CableMedium.MULTIMODE
-    f.power_on()
+    power_on(f)
     controller = FaultController(MadRouter(AgentPlane(f)), lambda: 5 * S)
     a = int(f.cable_port[3, 0])
     b, name = int(f.port_peer[a]), f.port_name(a)
@@ -163,7 +164,7 @@ def test_light_that_is_missing_comes_back_when_it_is_cleared():
 def test_faults_of_the_file_are_there_from_the_start():
     f = generate("fat-tree", radix=4, levels=2, generation="EDR")
     f.cable_ber[3] = 1e-7
-    f.power_on()
+    power_on(f)
     f.port_info_ext[...] = 0
     controller = FaultController(MadRouter(AgentPlane(f)), lambda: 5000 * S)
     controller.settle(5001 * S)  # one second of 103.125 Gb/s, not the 5000 before

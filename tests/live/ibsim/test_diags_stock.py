@@ -12,7 +12,7 @@ import subprocess
 import numpy as np
 import pytest
 
-from softib.fabric.fec import advertise_fec
+from softib.fabric.power_up import advertise_fec
 from softib.fabric.topologies.registry import generate
 from softib.iba.rates import SPEEDS
 from softib.iba.smp import PortInfo, SwitchInfo

@@ -7,7 +7,7 @@ import time
 
 from softib.iba.constants import CapMask
 from softib.iba.smp import PortInfo, SwitchInfo
-from softib.live import forwarded
+from softib.live import station
 from tests.live.ibsim.protocol_lab import TIMED_OUT, host
 from tests.live.serving import Raw, mad, tid_of, wait_for
 
@@ -156,7 +156,7 @@ def test_what_a_program_swallows_comes_back_after_two_seconds_or_when_it_dies(up
     head, back = asker.receive()
     if first == 2:
         assert head["status"] == TIMED_OUT and tid_of(back) & 0xFF == 1 and time.monotonic() - began > 1.9
-    monkeypatch.setattr(forwarded, "TIMEOUT_PS", 3600 * 10**12)  # from now on only an answer or a death ends one
+    monkeypatch.setattr(station, "TIMEOUT_PS", 3600 * 10**12)  # from now on only an answer or a death ends one
     asker.send(mad(0x03, attr=0x11, version=2, tid=3), lid, 1, 1)
     _, m = sm.receive()
     m = m.copy()

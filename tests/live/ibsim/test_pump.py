@@ -78,7 +78,10 @@ class One:
 @pytest.mark.parametrize("at_once", [1, 5])
 def test_ibsim_clients(at_once: int) -> None:
     both = [One(socket.SOCK_DGRAM), One(socket.SOCK_DGRAM)]
-    clients = [Client(1, one.port, one.ours, None, None, "test", 0) for one in both]
+    ready = selectors.DefaultSelector()
+    for one in both:
+        ready.register(one.ours, selectors.EVENT_READ)
+    clients = [Client(1, one.port, one.ours, None, None, "test", 0, ready) for one in both]
     for one, client in zip(both, clients, strict=True):
         one.router.join(client)
         one.server = IbsimServer(one.router, UnixSockets(own_name()))

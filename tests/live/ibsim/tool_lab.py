@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from softib.fabric.default_port import default_port
 from softib.fabric.model import Fabric
+from softib.fabric.node_finder import default_port
 from softib.live.clock import clock_ps
 from softib.live.daemon import Daemon, Settings
 from softib.live.instances import claim

@@ -11,7 +11,7 @@ import pytest
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import NodeType
 from softib.iba.sa import PathRecord, SaMethod
-from softib.sm.managers.prefix_routes import parse_prefix_routes
+from softib.sm.managers.router_mgr import parse_prefix_routes
 from tests.live.conftest import own_library  # noqa: F401  (a fixture)
 from tests.live.serving import run, wait_for
 from tests.live.umad.serving import UmadServing

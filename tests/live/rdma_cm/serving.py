@@ -7,8 +7,8 @@ import sys
 import textwrap
 from pathlib import Path
 
-from softib.cm.path import Path as IbPath
-from softib.cm.timers import Timing
+from softib.cm.connections import Timing
+from softib.cm.endpoint import Path as IbPath
 from softib.fabric.model import Fabric
 from softib.live.rdma_cm.address import dotted
 from softib.live.rdma_cm.server import RdmaCmServer
@@ -57,7 +57,7 @@ class CmServing(UmadServing):
         """PathRecord between two nodes as the subnet's tables have it, in hexadecimal."""
         assert self.cm
         a, one, two = self.cm.addresses, self.port(source), self.port(target)
-        made = IbPath.made(sgid=a.gid_of(one), dgid=a.gid_of(two), slid=a.lid_of(one), dlid=a.lid_of(two), pkey=pkey,
+        made = IbPath.of_fields(sgid=a.gid_of(one), dgid=a.gid_of(two), slid=a.lid_of(one), dlid=a.lid_of(two), pkey=pkey,
                            sl=0, mtu=5, rate=16, life_time=18)  # fmt: skip
         return made.octets.hex()
 

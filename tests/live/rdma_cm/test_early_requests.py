@@ -8,9 +8,9 @@ from collections import Counter
 
 import pytest
 
-from softib.cm.early_requests import MOST
+from softib.cm.connect import MOST_HELD
+from softib.cm.connections import Timing
 from softib.cm.endpoint import Endpoint, Event, Param, QpType, State
-from softib.cm.timers import Timing
 from softib.fabric.topologies.registry import generate
 from softib.iba.cm import CmAttr
 from tests.cm.lab import Wire
@@ -144,16 +144,16 @@ def test_a_flood_is_bounded(qp_type):
     one, two = wire.hosts.values()
 
     def flood() -> None:
-        for _ in range(MOST + 10):
+        for _ in range(MOST_HELD + 10):
             one.cm.connect(one.active(qp_type), Param(), b"")
         wire.carry()
 
     flood()
-    assert len(one.events) == 10 and len(two.connections.early) == MOST
+    assert len(one.events) == 10 and len(two.connections.early) == MOST_HELD
     wire.wait(250)
-    assert len(one.events) == MOST + 10 and not left_over(wire)
+    assert len(one.events) == MOST_HELD + 10 and not left_over(wire)
     flood()
-    assert len(two.connections.early) == MOST and all(e.state is State.HELD for e in two.connections.early)
+    assert len(two.connections.early) == MOST_HELD and all(e.state is State.HELD for e in two.connections.early)
 
 
 # -- programs --

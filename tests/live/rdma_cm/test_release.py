@@ -7,11 +7,10 @@ import os
 import numpy as np
 import pytest
 
+from softib.cm.connections import Timing
 from softib.cm.endpoint import Event, Param, State
-from softib.cm.timers import Timing
 from softib.iba.cm import CmAttr
-from softib.live.rdma_cm.unread_completions import UnreadCompletions
-from softib.live.verbs.shared_heap import HEADER, SharedHeap, constant, types
+from softib.live.verbs.shared_heap import HEADER, SharedHeap, UnreadCompletions, constant, types
 from tests.cm.lab import Wire, connected
 
 PATIENT = Timing(response=20, retries=3)

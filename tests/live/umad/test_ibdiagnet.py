@@ -11,6 +11,7 @@ import shutil
 import pytest
 
 from softib.fabric.faults.inject import duplicate_guid, inactive_link, slow_link
+from softib.fabric.node_finder import find_node
 from softib.fabric.topologies.registry import generate
 from softib.iba.smp import PortInfo
 from softib.scenario.bring_up import bring_up
@@ -110,8 +111,8 @@ def test_analysis_of_loops_is_its_own_crash(served, stock, tmp_path):
 
 def with_lid(f, of: str) -> None:
     """host-0007 gets the LID of this node, or none; nobody tells the switches."""
-    port = f.port(f.find_node("host-0007"), 1)
-    PortInfo.lid.set(f.port_info, int(f.lid[f.port(f.find_node(of), 1)]) if of else 0, [port])
+    port = f.port(find_node(f, "host-0007"), 1)
+    PortInfo.lid.set(f.port_info, int(f.lid[f.port(find_node(f, of), 1)]) if of else 0, [port])
 
 
 @pytest.mark.parametrize(
@@ -123,7 +124,7 @@ def with_lid(f, of: str) -> None:
         (lambda f: with_lid(f, "host-0003"), (), "Bad GUIDs/LIDs Check", "host-0007"),
         (lambda f: with_lid(f, ""), (), "Bad GUIDs/LIDs Check", ""),
         (lambda f: inactive_link(f, "leaf-2[3]"), (), "Link State Active Check", LEAF),
-        (lambda f: f.counters["symbol_error_counter"].__setitem__(f.port(f.find_node("leaf-2"), 3), 5000), ("-P", "all=100"),
+        (lambda f: f.counters["symbol_error_counter"].__setitem__(f.port(find_node(f, "leaf-2"), 3), 5000), ("-P", "all=100"),
          "Performance Counters Report", "symbol_error_counter            : 0x1388"),
     ],
     ids=["speed", "width", "guid", "lid", "no-lid", "init", "errors"],

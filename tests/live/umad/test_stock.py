@@ -12,6 +12,7 @@ import time
 import numpy as np
 import pytest
 
+from softib.fabric.power_cycle import power_on
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import PortState
 from softib.live.sysfs.files import rate_text
@@ -150,7 +151,7 @@ def test_opensm_brings_the_subnet_up_and_saquery_lists_every_record(own_library,
     """RMPP both ways: 152 nodes make tables of 17 KiB to 1.4 MiB."""
     served = UmadServing(generate("fat-tree", radix=16, levels=2), own_library)
     f = served.fabric
-    served.do(f.power_on)
+    served.do(lambda: power_on(f))
     sm = opensm(served, stock, tmp_path, "host-0001", "transaction_timeout 10000")
     try:
         assert wait_for(lambda: up(tmp_path))

@@ -12,10 +12,10 @@ from softib.iba.constants import MgmtClass, SmpAttr
 from softib.iba.sa import SaHeader, SaMethod, mask_of
 from softib.iba.smp import PortInfo
 from softib.live.clock import clock_ps
+from softib.live.umad_client.abi import ASKS
 from softib.live.umad_client.devices import find_device
 from softib.live.umad_client.port import UmadPort
-from softib.live.umad_client.registrations import ASKS
-from softib.live.umad_sm.live_master import smp_get, transact
+from softib.live.umad_sm.wire import smp_get, transact
 from softib.mad.batch import MadBatch
 from softib.mad.transactor import Transactor
 

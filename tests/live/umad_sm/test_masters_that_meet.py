@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from softib.fabric.node_finder import find_node
 from tests.iba.dissected import columns
 from tests.live.umad_sm.lab import fabric_of, is_up
 from tests.live.umad_sm.managers import wait
@@ -57,7 +58,7 @@ def test_a_transfer_of_the_winners_subnet_goes_on(softib, stock, winner, loser):
         lambda: is_up(fabric_of(softib)) and (fabric_of(softib).lid[fabric_of(softib).end_ports()] > 0).all(), 60
     )
     f = fabric_of(softib)
-    ours = [f.port(f.find_node(f"a{i}"), 1) for i in (1, 2, 3, 4)] + [f.port(f.find_node("leaf-a"), 0)]
+    ours = [f.port(find_node(f, f"a{i}"), 1) for i in (1, 2, 3, 4)] + [f.port(find_node(f, "leaf-a"), 0)]
     lids = f.lid[ours].copy()
     assert len(set(f.lid[f.end_ports()].tolist())) < len(f.end_ports()), "LIDs clash"
     pair = [

@@ -10,6 +10,8 @@ import sys
 
 import pytest
 
+from softib.fabric.node_finder import find_node
+from softib.fabric.power_cycle import power_on
 from softib.fabric.topologies.spec import load_fabric_yaml
 from softib.scenario.bring_up import bring_up
 from tests.cli.documents import check
@@ -23,7 +25,7 @@ def test_it_programs_what_the_same_manager_programs_in_process(softib):
     assert check("sm-run", said)["state"] == "MASTER" and not said["problems"]
     assert said["sent"] == sum(said["mads"].values()) > said["sets"] > 0
     fabric, alone = fabric_of(softib), load_fabric_yaml(softib.folder / "net.yaml").fabric
-    alone.power_on(keep_lids=True)
+    power_on(alone, keep_lids=True)
     bring_up(alone)
     assert is_up(fabric)
     assert (fabric.lid == alone.lid).all()
@@ -150,9 +152,31 @@ def _waits_in_a_circle(f, loop: list[tuple[str, int]]) -> bool:
     """Is there a LID for each two links of the loop that packets cross one after the other?"""
     row = {int(n): i for i, n in enumerate(f.switch_node)}
     for (name, port), (behind, then) in zip(loop, [*loop[1:], loop[0]], strict=True):
-        here, there = f.find_node(name), f.find_node(behind)
+        here, there = find_node(f, name), find_node(f, behind)
         assert int(f.port_node[f.port_peer[f.port(here, port)]]) == there
         lft = f.lft[row[here]], f.lft[row[there]]
         if not ((lft[0] == port) & (lft[1] == then)).any():
             return False
     return True
+
+
+def test_a_first_run_on_a_small_subnet_compiles_three_kernels(softib):
+    """Its umad messages, which are C calls of machine code. What it computes for six switches runs in Python: compiling that took ten seconds of CPU."""
+    (softib.folder / "small.yaml").write_text("generation: EDR\ntopology: {kind: fat-tree, radix: 4, levels: 2}\n")
+    softib("up", "small.yaml", "--sm", "external", "--name", "small", "--detach")
+    count = (
+        "import sys\nfrom softib.jit.functions import Kernel\ndispatcher = Kernel.dispatcher\nnames = set()\n"
+        "def counted(self):\n    names.add(self.python.__name__)\n    return dispatcher(self)\n"
+        "Kernel.dispatcher = counted\nfrom softib.cli.main import main\nsys.argv = ['softib', 'sm', 'run', '--once']\n"
+        "try:\n    main()\nfinally:\n"
+        "    loaded = [m for m in sys.modules if m.startswith('softib.')]\n"
+        "    print('compiled', *sorted(names))\n    print('modules', len(loaded), *(m for m in loaded if '.engines.' in m))\n"
+    )
+    (softib.folder / "count.py").write_text(count)
+    softib.env["SOFTIB_CACHE_DIR"] = str(softib.folder / "no-kernels")
+    done = subprocess.run(softib.words("run", "--fabric", "small", "--", sys.executable, "count.py"), env=softib.env, cwd=softib.folder, capture_output=True, text=True, timeout=240)  # fmt: skip
+    lines = dict(line.split(" ", 1) for line in done.stdout.splitlines() if line.startswith(("compiled", "modules")))
+    assert done.returncode == 0 and "MASTER" in done.stderr, done
+    assert lines["compiled"] == "compose exchange parse"
+    assert int(lines["modules"].split()[0]) <= 255, "no more of softib than a manager needs"
+    assert not {"lash", "dfsssp", "nue", "lanes"} & {m.rsplit(".", 1)[1] for m in lines["modules"].split()[1:]}

@@ -8,6 +8,7 @@ import subprocess
 import numpy as np
 import pytest
 
+from softib.fabric.node_finder import find_node
 from softib.iba.smp import PortInfo
 from tests.live.umad_sm.lab import fabric_of, own
 
@@ -34,7 +35,7 @@ def test_opensm_leaves_slow_links_slow(softib, stock, firmware, after_opensm):
     softib("up", "ndr.yaml", "--sm", "external", "--detach")
     own(softib, "sm", "run", "--once", "--sm-config", "slow")
     assert enabled(softib) == {HDR}
-    lid = str(int(fabric_of(softib).lid[fabric_of(softib).port(fabric_of(softib).find_node("leaf-1"), 0)]))
+    lid = str(int(fabric_of(softib).lid[fabric_of(softib).port(find_node(fabric_of(softib), "leaf-1"), 0)]))
     shown = {bit: softib("run", "--", smpquery, *bit, "portinfo", lid, "2") for bit in ((), ("-x",))}
     assert "LinkSpeedExtSupported:...........14.0625" in shown[("-x",)]
     assert ("LinkSpeedExtSupported:...........0" in shown[()]) == (firmware == "strict")

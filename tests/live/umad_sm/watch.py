@@ -12,10 +12,10 @@ import numpy as np
 from softib.iba.constants import PortState, SmpAttr
 from softib.iba.smp import PortInfo, SMInfo
 from softib.live.shared_fabric import SharedFabric
+from softib.live.umad_client.abi import ASKS
 from softib.live.umad_client.devices import find_device
 from softib.live.umad_client.port import UmadPort
-from softib.live.umad_client.registrations import ASKS
-from softib.live.umad_sm import live_master
+from softib.live.umad_sm import wire
 
 EVERY_S = 0.02
 HOPS = 16
@@ -67,11 +67,11 @@ def watch_paths(mapping: Path, out: Path) -> None:
 
 
 def watch_masters(lids: list[int], out: Path) -> None:
-    live_master.TIMEOUT_PS, live_master.RETRIES = 60 * 10**9, 0
+    wire.TIMEOUT_PS, wire.RETRIES = 60 * 10**9, 0
     port = UmadPort(find_device(), ASKS, 50)
     with out.open("w", buffering=1) as file:
         while True:
-            answers = [live_master.transact(port, live_master.smp_get(SmpAttr.SM_INFO, dlid=lid)) for lid in lids]
+            answers = [wire.transact(port, wire.smp_get(SmpAttr.SM_INFO, dlid=lid)) for lid in lids]
             states = [-1 if a is None else int(SMInfo.sm_state.get(a)) for a in answers]
             file.write(f"{time.monotonic():.3f} {' '.join(map(str, states))}\n")
             time.sleep(EVERY_S)

@@ -28,7 +28,14 @@ FLAGS = (
     "-Wno-tsan",
     "-fno-omit-frame-pointer",
 )
-INCLUDES = tuple(f"-I{folder}" for folder in (VERBS, VERBS / "memory", VERBS / "peers", VERBS / "engine", HERE))
+INCLUDES = tuple(
+    f"-I{folder}"
+    for folder in (
+        VERBS,
+        *sorted({p.parent for f in ("memory", "peers", "engine") for p in (VERBS / f).rglob("*.h")}),
+        HERE,
+    )
+)
 
 
 @functools.cache
@@ -43,7 +50,7 @@ def program(
     if "engine" in folders and not Path("/usr/include/infiniband/verbs.h").is_file():
         pytest.skip("no infiniband/verbs.h; install libibverbs-dev")
     to = scratch("softib-engine-") / name
-    sources = [HERE / f"{name}.c", *(p for f in folders for p in sorted((VERBS / f).glob("*.c")))]
+    sources = [HERE / f"{name}.c", *(p for f in folders for p in sorted((VERBS / f).rglob("*.c")))]
     sources += [VERBS / file for file in files]
     if "engine" in folders:
         sources += [p for p in sorted(HERE.glob("*.c")) if p.name.startswith(("rig", "stub", f"{name}_"))]

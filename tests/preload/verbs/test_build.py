@@ -28,7 +28,7 @@ def sources() -> list[Path]:
             *build.SOURCES.glob("*.c"),
             *build.MPI_SOURCES.glob("*.c"),
             *build.WAIT_SOURCES.glob("*.c"),
-            *build.VERBS_SOURCES.glob("*/*.c"),
+            *build.VERBS_SOURCES.rglob("*.c"),
         ]
     )
 

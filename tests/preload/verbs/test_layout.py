@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from softib.agents.kernels import app_cells as k
-from softib.iba import ar
+from softib.agents.kernels import app_drops as k
 from softib.iba import constants as c
-from softib.iba.ar import ARInfo
 from softib.iba.smp import PortInfo, SwitchInfo
+from softib.iba.vendor import ar
+from softib.iba.vendor.ar import ARInfo
 from softib.live.verbs import server
 from softib.live.verbs.traffic import HEADER, constant
 

@@ -57,7 +57,7 @@ def victims(memory):
 
 
 def used(memory):
-    found = memory.usage()
+    found = memory.usage().to_json()
     octets = found.pop("octets")
     return found, octets
 

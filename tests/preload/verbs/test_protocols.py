@@ -26,9 +26,10 @@ from tests.scratch import scratch
 
 EXPLORED = ("-include", str(HERE / "explore.h"), "-ffunction-sections")
 LIBRARY = (
-    *(f"memory/{name}.c" for name in ("mapping", "reserve", "identity", "heap", "ring", "number_table", "key_table", "locks", "hazards", "wake")),
+    *(f"memory/heap/{name}.c" for name in ("mapping", "reserve", "heap", "ring", "number_table", "key_table")),
+    *(f"memory/{name}.c" for name in ("identity", "locks", "hazards", "wake")),
     *(f"peers/{name}.c" for name in ("peer_mappings", "orders", "serve")),
-    *(f"engine/{p.name}" for p in sorted((VERBS / "engine").glob("*.c"))),
+    *(str(p.relative_to(VERBS)) for p in sorted((VERBS / "engine").rglob("*.c"))),
     "abi/cq.c", "abi/poll.c", "abi/post.c", "abi/srq.c",
 )  # fmt: skip
 SCENARIOS = {"locks": 3000, "ring": 40_000, "events": 7000, "receives": 2000, "keys": 300_000, "local": 40_000}
@@ -91,14 +92,14 @@ FAULTS = {
     ),
     "nobody takes a dead owner's lock": ("locks", "memory/locks.c", "!vm_owner_lives(w, owner)", "false && !vm_owner_lives(w, owner)"),
     "the sequence of a completion is written before the rest": (
-        "ring", "engine/complete.c", "    memcpy(to, cqe, offsetof(struct softib_cqe, seq));\n",
+        "ring", "engine/completion/complete.c", "    memcpy(to, cqe, offsetof(struct softib_cqe, seq));\n",
         "    __atomic_store_n(&to->seq, ve_cqe_seq(cq->producer), __ATOMIC_RELEASE);\n    memcpy(to, cqe, offsetof(struct softib_cqe, seq));\n",
     ),
     "who takes a dead one's lock does not count its completion": (
-        "ring", "engine/complete.c", "== ve_cqe_seq(cq->producer))\n", "== ve_cqe_seq(cq->producer) && false)\n",
+        "ring", "engine/completion/complete.c", "== ve_cqe_seq(cq->producer))\n", "== ve_cqe_seq(cq->producer) && false)\n",
     ),
     "an armed queue is looked at before the completion is there": (
-        "events", "engine/complete.c", "    ve_lock_cq(e, cq);\n    ring = vm_at(&e->w, cq->ring);\n    producer = cq->producer;\n",
+        "events", "engine/completion/complete.c", "    ve_lock_cq(e, cq);\n    ring = vm_at(&e->w, cq->ring);\n    producer = cq->producer;\n",
         "    bool nobody = !__atomic_load_n(&cq->armed, __ATOMIC_RELAXED);\n    ve_lock_cq(e, cq);\n    ring = vm_at(&e->w, cq->ring);\n"
         "    producer = cq->producer;\n    if (nobody)\n        solicited = false, cq->channel = 0;\n",
     ),
@@ -107,17 +108,17 @@ FAULTS = {
     ),
     "nobody is woken": ("receives", "abi/srq.c", "    if (who)\n        vm_wake(&va_engine.w, who);\n", "    (void)who;\n"),
     "a hazard is raised after the look": (
-        "keys", "memory/number_table.c", "    *hazard = vm_hazard(w, process, level);\n    if (__atomic_load_n(at, __ATOMIC_SEQ_CST) != value) {",
+        "keys", "memory/heap/number_table.c", "    *hazard = vm_hazard(w, process, level);\n    if (__atomic_load_n(at, __ATOMIC_SEQ_CST) != value) {",
         "    bool other = __atomic_load_n(at, __ATOMIC_SEQ_CST) != value;\n    *hazard = vm_hazard(w, w->process, level);\n    if (other) {",
     ),
     "nobody waits for hazards": (
         "keys", "memory/hazards.c", "if ((seen & 0xFFFF) != process)", "if (true || (seen & 0xFFFF) != process)",
     ),
     "nobody waits for a process's own copies": (
-        "local", "engine/quiesce.c", "seen % 2 && __atomic_load_n(&s->copies", "seen % 2 && false && __atomic_load_n(&s->copies",
+        "local", "engine/scheduling/quiesce.c", "seen % 2 && __atomic_load_n(&s->copies", "seen % 2 && false && __atomic_load_n(&s->copies",
     ),
     "a request says that it copies after it has looked at the key": (
-        "local", "engine/quiesce.h", "__atomic_store_n(&q->s->copies, q->s->copies + 1, __ATOMIC_RELAXED);", "(void)q;",
+        "local", "engine/scheduling/quiesce.h", "__atomic_store_n(&q->s->copies, q->s->copies + 1, __ATOMIC_RELAXED);", "(void)q;",
     ),
 }  # fmt: skip
 

@@ -106,7 +106,7 @@ CASES += [("mpi4py", "twelve", 5000), ("torch", "reduced", 400_000)]
 
 def has_pyverbs() -> bool:
     """As the backend finds it: Debian's, too, which no virtual environment looks into."""
-    from softib.ulp.torch.device import load_pyverbs  # which needs torch
+    from softib.ulp.torch.verbs import load_pyverbs  # which needs torch
 
     try:
         return load_pyverbs() is not None

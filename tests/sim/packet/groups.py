@@ -7,7 +7,7 @@ import numpy as np
 from softib.fabric.end_ports import end_ports
 from softib.fabric.topologies.registry import generate
 from softib.scenario.bring_up import bring_up
-from softib.scenario.multicast_groups import join_group
+from softib.scenario.sa_requests import join_group
 from softib.sim.messages import MulticastGroup, Opcode, Transport, messages
 
 

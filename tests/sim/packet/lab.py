@@ -30,3 +30,8 @@ def arbitration(fabric, low, high=(), limit=0):
             fabric.vl_arb[:, block, 2 * i], fabric.vl_arb[:, block, 2 * i + 1] = vl, weight
     PortInfo.vl_high_limit.set(fabric.port_info, limit)
     return fabric
+
+
+def jain(x: np.ndarray) -> float:
+    """Jain's index of fairness: 1 where all shares are equal, 1 / n where one has all."""
+    return float(x.sum() ** 2 / len(x) / (x**2).sum())

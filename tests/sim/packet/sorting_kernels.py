@@ -1,6 +1,6 @@
 # mypy: ignore-errors
 from softib.jit import kernel
-from softib.sim.packet.kernels.engine.sorting import sort_due
+from softib.sim.packet.kernels.engine.events import sort_due
 
 
 @kernel

@@ -12,7 +12,7 @@ import pytest
 from softib.errors import InputError
 from softib.fabric.end_ports import end_ports
 from softib.fabric.topologies.registry import generate
-from softib.iba.sharp import QuotaConfig
+from softib.iba.vendor.sharp import QuotaConfig
 from softib.scenario.aggregation import aggregation_messages, all_reduces, placements
 from softib.scenario.bring_up import bring_up
 from softib.sim.messages import Reduction, joined, messages
@@ -78,13 +78,7 @@ def test_an_unloaded_tree_takes_the_closed_form():
     switch, reduce = p.switch_ns * 1000, fast + p.reduce_ns * 1000
     up = post + wire + cable + switch + reduce  # host to the node of its leaf; cut-through: one packet's time
     tree = 2 * switch + wire + between + reduce  # out of a node, through its switch, the next switch, into its node
-    down = (
-        switch
-        + wire
-        + cable
-        + max(round(octets * 8e3 / p.pcie_gbps), round(octets * 8e3 / p.ramp_gbps))
-        + p.adapter_ns * 500
-    )
+    down = switch + wire + cable + round(octets * 8e3 / p.pcie_gbps) + p.adapter_ns * 500
     # The node at the top takes the second vector after the first, and sends the second result after the first.
     assert sorted(out.arrived_ps[results]) == [up + 2 * tree + down + fast, up + 2 * tree + down + 2 * fast]
 

@@ -11,6 +11,7 @@ from softib.sim.messages import Opcode, messages
 from softib.sim.packet import PacketOptions, constants, run
 from softib.sim.packet.engine import execute
 from tests.sim.packet.fabrics import star
+from tests.sim.packet.lab import jain
 
 MS, US = 10**9, 10**6
 WIRE = 4096 + 62 + 20
@@ -59,10 +60,6 @@ def steady(flows: int, p_max: float, late_ms: int = 0):
     return rates, (area2 - area) * 1024 / (100 * MS), (marked2 - marked) / (acked2 - acked).sum()
 
 
-def jain(x: np.ndarray) -> float:
-    return float(x.sum() ** 2 / len(x) / (x**2).sum())
-
-
 @pytest.mark.parametrize(("flows", "p_max"), [(2, 0.01), (4, 0.1)])
 def test_the_queue_stays_at_the_fixed_point(flows, p_max):
     """The mean queue is within a third of Kmin + p* / Pmax (Kmax - Kmin); the link is full, and the shares are even (Jain's index)."""
@@ -95,12 +92,12 @@ def after_one_cnp(wait_us: int):
     always = {"gbps": 40, "k_min_bytes": 8_000, "k_max_bytes": 8_001, "p_max": 1.0}
     for us in range(20, 80):
         _, s, _, _ = execute(fabric, sent, PacketOptions(network="roce", until_ps=us * US, ethernet=always))
-        if s.dcqcn["cnps"][0] == 1:
+        if s.cc["cnps"][0] == 1:
             break
-    began = int(s.dcqcn["rate_at"][0]) - 55 * US  # of the CNP: the timer began then
+    began = int(s.cc["rate_at"][0]) - 55 * US  # of the CNP: the timer began then
     _, s, _, _ = execute(fabric, sent, PacketOptions(network="roce", until_ps=began + wait_us * US, ethernet=always))
-    assert s.dcqcn["cnps"][0] == 1, "the short flow is over"
-    return int(s.dcqcn["rate_now"][0]), int(s.dcqcn["rate_target"][0])
+    assert s.cc["cnps"][0] == 1, "the short flow is over"
+    return int(s.cc["rate_now"][0]), int(s.cc["rate_target"][0])
 
 
 def test_one_notice_halves_the_rate_and_fast_recovery_halves_the_gap():
@@ -118,14 +115,17 @@ def test_notices_come_at_most_once_an_interval():
     sent = messages(1 + np.arange(4), 0, 50_000_000)
     options = PacketOptions(network="roce", until_ps=3 * MS, ethernet={"rate_min_mbps": 30_000})
     _, s, _, _ = execute(fabric, sent, options)
-    assert (s.dcqcn["cnps"][:8:2] <= 3_000 // 50).all() and (s.dcqcn["cnps"][:8:2] > 50).all()
-    assert s.queue["ecn_marked"].sum() > 10 * s.dcqcn["cnps"][:8:2].sum()
+    assert (s.cc["cnps"][:8:2] <= 3_000 // 50).all() and (s.cc["cnps"][:8:2] > 50).all()
+    assert s.queue["ecn_marked"].sum() > 10 * s.cc["cnps"][:8:2].sum()
 
 
 def test_responses_to_reads_obey_the_rate_of_their_stream():
     """Eight READs of one host: with DCQCN the responders slow down before anybody must be paused; a CNP leaves though nothing else does."""
     fabric = star(9)
     sent = messages([0] * 8, np.arange(1, 9), 4_000_000, opcode=Opcode.READ)
-    made = {on: run(fabric, sent, PacketOptions(network="roce", ethernet={"dcqcn": on})) for on in (True, False)}
+    made = {
+        on: run(fabric, sent, PacketOptions(network="roce", ethernet={"cc": "dcqcn" if on else "none"}))
+        for on in (True, False)
+    }
     assert made[True].done and made[False].done
     assert made[True].port_figures["pause_frames_sent"].sum() < made[False].port_figures["pause_frames_sent"].sum() / 10

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from softib.fabric.end_ports import end_ports
-from softib.iba.crc import icrc, vcrc
+from softib.iba.crc import icrc
 from softib.sim.messages import Opcode, Transport, messages
 from softib.sim.packet import PacketOptions, constants, run
 from softib.sim.packet.frames import FIRST_QPN, frames, tap, write_capture
 from tests.iba.dissected import columns
+from tests.iba.lab import vcrc
 from tests.sim.packet.fabrics import fabric_copy, star, tree
 from tests.sim.packet.groups import datagrams, grouped
 from tests.sim.packet.traffic import mixture

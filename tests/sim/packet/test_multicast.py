@@ -13,11 +13,11 @@ from softib.fabric.end_ports import end_ports
 from softib.fabric.topologies.registry import generate
 from softib.iba.smp import SwitchInfo
 from softib.scenario.bring_up import bring_up
-from softib.scenario.multicast_groups import join_group
+from softib.scenario.sa_requests import join_group
 from softib.sim.messages import MulticastGroup, Transport, messages
 from softib.sim.packet import PacketOptions, constants, run
 from softib.sim.packet.engine import execute
-from softib.sim.packet.groups import deliveries_of
+from softib.sim.packet.manager_tables import deliveries_of
 from tests.sim.packet.fabrics import no_lifetimes
 from tests.sim.packet.groups import datagrams, grouped
 from tests.sim.packet.lab import IDEAL, drained

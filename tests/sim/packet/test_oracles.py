@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from softib.fabric.power_cycle import power_on
 from softib.iba.smp import PortInfo, SwitchInfo
 from softib.sim.messages import Transport, messages
 from softib.sim.packet import PacketOptions, run
@@ -202,12 +203,12 @@ def test_the_flit_simulators_example_with_its_own_tables(shared_data):
     (The file of its example of two levels is that of one level: its tables name switches that it has not.)"""
     name, hosts = "is1_3l_32n", 32
     from softib.fabric.formats.lft.dump import read_lfts
-    from softib.fabric.formats.lft.omnet import read_hcas
+    from softib.fabric.formats.lft.parse import read_hcas
     from softib.fabric.formats.topo.reader import read as read_topo
 
     base = shared_data / f"flitsim/examples__{name}__"
     fabric = read_topo(f"{base}{name}.topo", ibnl_dirs=[shared_data / "ibutils-ibnl"]).fabric
-    fabric.power_on()
+    power_on(fabric)
     fabric.lft[:], problems = read_lfts(f"{base}{name}.fdbs", fabric)
     lid, more = read_hcas(f"{base}ftree.hcas", fabric)
     assert not problems and not more

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from softib.errors import InputError
-from softib.iba.ar import ARInfo
+from softib.iba.vendor.ar import ARInfo
 from softib.sim.messages import Opcode, Transport, joined, messages
 from softib.sim.packet import PacketOptions, constants, run
 from softib.sim.packet.engine import execute

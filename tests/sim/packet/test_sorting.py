@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from softib.jit import table
-from softib.sim.packet.kernels.engine.sorting import FEW
+from softib.sim.packet.kernels.engine.events import FEW
 from softib.sim.packet.tables.engine import EVENT
 
 from .sorting_kernels import sort_rows

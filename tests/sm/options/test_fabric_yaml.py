@@ -101,7 +101,7 @@ def test_a_guid_file_with_something_else_in_it_is_named(tmp_path):
 def test_the_managers_node_is_the_one_named(tmp_path):
     told(tmp_path, node="host-0005")
     result = load_fabric_yaml(tmp_path / "fabric.yaml")
-    assert from_engine(result, None, quietly).bring_up.numbers["node"] == "host-0005[1]"
+    assert from_engine(result, None, quietly).bring_up.node == "host-0005[1]"
 
 
 def test_a_running_manager_has_them(running):  # noqa: F811

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from softib.live.internal_sm.settings import ManagerSettings
-from softib.sm.options.ar import ArConfig
 from softib.sm.options.opensm_conf import as_opensm_reads, shown
 from softib.sm.options.opensm_defaults import DEFAULTS, KINDS, number
+from softib.sm.options.softib_options import ArConfig
 
 SHARED = Path(__file__).parents[4] / "shared"
 VALUES = (

@@ -17,17 +17,13 @@ from softib.live.internal_sm.guid2lid import read_lids, write_lids
 from softib.live.internal_sm.settings import ManagerSettings
 from softib.sm.config import SmConfig
 from softib.sm.managers import link_mgr
-from softib.sm.managers.aggregation_mgr import AGGREGATION_OPTIONS
-from softib.sm.options.ar import AR_OPTIONS
-from softib.sm.options.change import CHANGE_OPTIONS
-from softib.sm.options.congestion import CC_OPTIONS, congestion_config
+from softib.sm.managers.congestion_mgr import CC_OPTIONS, congestion_config
 from softib.sm.options.fabric_yaml import CHAIN_FILES
 from softib.sm.options.file import OPTIONS, read_options
-from softib.sm.options.flap import FLAP_OPTIONS
-from softib.sm.options.left_out import LEFT_OUT
 from softib.sm.options.link import LINK_OPTIONS, LinkPolicy, LinkRule, link_policy
-from softib.sm.options.opensm_defaults import KINDS
+from softib.sm.options.opensm_defaults import KINDS, LEFT_OUT
 from softib.sm.options.qos import QOS_OPTIONS, qos_config
+from softib.sm.options.softib_options import SOFTIB_OPTIONS
 from softib.sm.subnet_manager import SubnetManager
 from tests.extent import examples
 from tests.sm.asking import Asked, hosts
@@ -42,7 +38,7 @@ def test_opensms_defaults_are_ours(stock, tmp_path):
     found, said_notes = read_options(text, "opensm.conf")
     assert said_notes == [], "defaults are no news"
     said = {line.split()[0].lstrip("#") for line in text.splitlines() if line.split()}
-    own = {*AR_OPTIONS, *FLAP_OPTIONS, *CHANGE_OPTIONS, *CHAIN_FILES, "aggregation", *AGGREGATION_OPTIONS}
+    own = {*SOFTIB_OPTIONS, *CHAIN_FILES, "aggregation"}
     assert set(OPTIONS) - said == own - {"babbling_port_policy"}, "stock OpenSM has none"
     # Options that make up a part of their own say nothing here: what OpenSM writes is off.
     assert qos_config(found) is None and not [k for k in QOS_OPTIONS if found.get(k) is not None]
@@ -93,8 +89,8 @@ def test_the_command_line_goes_before_the_file_and_the_file_before_the_fabric(tm
         ManagerSettings(options=str(tmp_path / "nowhere")).read()
 
 
-@pytest.mark.parametrize(("text", "says"), [("\nflap_threshold -1", "f:2: flap_threshold '-1' is not possible; write a number from 0 to 1000"),
-                                            ("adaptive_routing fast", "write free, bounded or off")])  # fmt: skip
+@pytest.mark.parametrize(("text", "says"), [("\nflap_threshold -1", "f:2: flap_threshold '-1' is not possible; use a number from 0 to 1000"),
+                                            ("adaptive_routing fast", "use free, bounded or off")])  # fmt: skip
 def test_an_impossible_value_of_softibs_own_is_an_error(text, says):
     with pytest.raises(InputError) as error:
         read_options(text, "f")

@@ -12,7 +12,7 @@ from softib.workloads.mpi.cost import costs_of
 from softib.workloads.mpi.han import SEGMENT
 from tests.workloads.mpi.execute import execute, meets
 
-COSTS = costs_of("default", 8, 4)
+COSTS = costs_of("default")
 
 
 def made(collective: str, ranks: int, each: int, count: int, **given):

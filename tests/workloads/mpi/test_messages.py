@@ -43,7 +43,7 @@ def end_ns(octets: int, blocking: bool = True, hosts: tuple[int, ...] = (0, 1), 
 )  # fmt: skip
 def test_isend_meets_early_and_send_at_256_kib(octets, blocking, reads):
     """UCX_RNDV_SEND_NBR_THRESH=256k is for ucp_tag_send_nbr, which MPI_Send takes; MPI_Isend has the threshold that UCX computes."""
-    part, _ = part_of(one_message(octets, blocking), np.array([0, 1]), costs_of("abci-v").overheads)
+    part, _ = part_of(one_message(octets, blocking), np.array([0, 1]), costs_of("default").overheads)
     assert (part.opcode == Opcode.READ).sum() == reads
 
 
@@ -51,22 +51,20 @@ def test_eager_messages_keep_to_one_rail_and_rendezvous_takes_two():
     """UCX_MAX_EAGER_RAILS=1, UCX_MAX_RNDV_RAILS=2."""
     rails = np.array([[0, 1], [2, 3]])
     eager, late = (
-        part_of(one_message(128 << 10, blocking), np.array([0, 2]), costs_of("abci-v").overheads, rails)[0]
+        part_of(one_message(128 << 10, blocking), np.array([0, 2]), costs_of("default").overheads, rails)[0]
         for blocking in (True, False)
     )
     assert (eager.opcode == Opcode.SEND).sum() == 1 and (late.opcode == Opcode.READ).sum() == 2
 
 
 def test_only_a_send_that_is_not_blocking_goes_without_a_copy():
-    cost = {"copy_ps": 1000.0, "zcopy_above": 1024, "zcopy_ns": 50.0}
+    cost = {"copy_ps": 1000.0, "zcopy_above": 1024}
     copied = end_ns(4096, True, **cost)
-    assert copied - end_ns(4096, False, **cost) == pytest.approx(4096 - 50)
+    assert copied - end_ns(4096, False, **cost) == pytest.approx(4096)
     assert end_ns(1024, True, **cost) == end_ns(1024, False, **cost)
 
 
-@pytest.mark.parametrize(
-    ("name", "above"), [("fetch_ns", "bounce_above"), ("scatter_ns", "scatter_above"), ("behind_ns", "fragment")]
-)
+@pytest.mark.parametrize(("name", "above"), [("fetch_ns", "bounce_above"), ("behind_ns", "fragment")])
 def test_latencies_begin_above_their_thresholds(name, above):
     more = lambda octets: end_ns(octets, **{above: 512, name: 100.0}) - end_ns(octets, **{above: 512})
     assert (round(more(512)), round(more(513))) == (0, 100)
@@ -113,16 +111,9 @@ def test_layers_agree_on_ranks_of_one_host():
     assert fluid.tolist() == replay(Plane(star(2)), s, host, Overheads(**cost)).outcome.ended_ps.tolist()
 
 
-@pytest.mark.parametrize(("octets", "more"), [(28, 0), (29, 70), (92, 70), (93, 70 + 30)])
-def test_a_slot_has_two_cache_lines(octets, more):
-    cost = {"memory_line_above": 28, "memory_line_ns": 70.0, "memory_bounce_above": 92, "memory_bounce_ns": 30.0}
-    of = lambda **given: end_ns(octets, hosts=(0,), each=2, **given)
-    assert of(**cost) - of() == more
-
-
 def test_only_reductions_take_the_time_of_a_call():
     """Scratch buffers; a broadcast has none."""
-    costs = costs_of("abci-a", 8, 1)
+    costs = costs_of("default")
     computes = lambda what: int((program_of(what, 8, 4, costs, version="4.0")[0].schedule("x").compute_ps > 0).sum())
     assert computes("bcast") == computes("barrier") == 0 < computes("allreduce")
 

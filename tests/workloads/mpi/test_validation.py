@@ -1,4 +1,4 @@
-"""The table of docs/evidence/validation.md is what ``make validate`` writes; the bars that hold are kept."""
+"""MPI and perftest as a user asks: the page of docs/evidence/validation.md is what ``make validate`` writes; the bars that hold are kept."""
 
 from __future__ import annotations
 
@@ -8,20 +8,23 @@ import numpy as np
 import pytest
 from bench.validation import mpi
 from bench.validation.fit import fit
-from bench.validation.table import row_line
-
-from softib.workloads.parameters import sections
+from bench.validation.table import constants, row_line
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "evidence" / "validation.md"
-CHEAP = ("A-ABCI-vnode", "C-azure-cyclecloud-28pairs", "abci2-intra-vnode", "P1-QDR-CX2")
+PAIRS = ("A-ABCI-vnode", "C-azure-cyclecloud-28pairs", "abci2-anode-pt2pt")
+REDUCTIONS = ("abci2-intra-vnode", "A-ABCI-A(4xHDR)")
 
 
 @pytest.fixture(scope="module")
 def rows(shared_data):
-    found = mpi.rows(sections(), CHEAP, 6)
+    found = mpi.rows(only=(*PAIRS, *REDUCTIONS), every=6)
     if not found:
         pytest.skip("shared/reference/measured.csv is absent")
     return found
+
+
+def mean(rows) -> float:
+    return float(np.mean([abs(r.error) for r in rows]))
 
 
 def test_the_page_has_these_rows(rows):
@@ -30,9 +33,20 @@ def test_the_page_has_these_rows(rows):
     assert not missing, f"docs/evidence/validation.md is old: run make validate ({missing[0]})"
 
 
-@pytest.mark.parametrize("dataset", ["A-ABCI-vnode", "C-azure-cyclecloud-28pairs"])
-def test_osu_latency_and_bandwidth_are_within_eight_percent(rows, dataset):
-    assert np.mean([abs(r.error) for r in rows if r.dataset == dataset]) <= 0.08
+@pytest.mark.parametrize("dataset", PAIRS[:2])
+def test_messages_between_hosts_are_within_eight_percent(rows, dataset):
+    """Those of measured.csv; node A of the same study is described by its own row of 8 bytes."""
+    assert mean([r for r in rows if r.dataset == dataset]) <= 0.08
+
+
+def test_all_reduces_are_within_fifteen_percent(rows):
+    assert mean([r for r in rows if r.dataset in REDUCTIONS]) <= 0.15
+
+
+def test_no_more_is_fitted_than_the_page_counts():
+    """Every number that was chosen by looking at measured rows."""
+    assert f"## The {len(constants())} fitted constants" in PAGE.read_text(encoding="utf-8")
+    assert len(constants()) <= 31
 
 
 def test_hosts_of_abci_share_leaf_switches_by_their_names():
@@ -46,11 +60,12 @@ def test_hosts_of_abci_share_leaf_switches_by_their_names():
 @pytest.mark.slow
 def test_allreduce_on_several_hosts(shared_data):
     """Mean errors; docs/evidence/validation.md has each row."""
-    found = mpi.rows(sections(), ("A-ABCI-V(2xEDR)", "A-ABCI-A(4xHDR)", "S1-SHArP2016-sharp", "fiu-imb-fdr"))
+    names = ("A-ABCI-V(2xEDR)", "abci2-intra-anode", "abci2-inter-anode", "S1-SHArP2016-sharp", "fiu-imb-fdr")
+    found = mpi.rows(only=names)
     if not found:
         pytest.skip("shared/reference/measured.csv is absent")
     for dataset in {r.dataset for r in found}:
-        assert np.mean([abs(r.error) for r in found if r.dataset == dataset]) <= 0.15, dataset
+        assert mean([r for r in found if r.dataset == dataset]) <= 0.15, dataset
 
 
 def test_fit_tells_two_parameters_apart_that_do_nearly_the_same():

@@ -186,10 +186,10 @@ def busiest_gbytes(run: softib.Simulation) -> float:
 
 @pytest.mark.parametrize("nodes", [2, 3, 4, pytest.param(8, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("what", "most"), [
-    ("all-reduce:32MB,machine=dgx-a100,algorithm=tree,protocol=simple", 25), ("all-reduce:16MB,machine=abci-a,algorithm=tree,protocol=simple", 10.3),
-    ("all-reduce:4MB,machine=dgx-a100,algorithm=ring,protocol=ll128", 25), ("all-reduce:4MB,machine=ndv4,algorithm=ring,protocol=simple,gpudirect=sys", 10),
+    ("all-reduce:32MB,machine=dgx-a100,algorithm=tree,protocol=simple", 25), ("all-reduce:16MB,machine=a100,gpu-nic=77.92,algorithm=tree,protocol=simple", 10.3),
+    ("all-reduce:4MB,machine=dgx-a100,algorithm=ring,protocol=ll128", 25), ("all-reduce:4MB,machine=a100,algorithm=ring,protocol=simple,gpudirect=sys", 10),
     ("all-reduce:32MB,machine=dgx-h100,algorithm=nvls-tree", 50), ("all-gather:4MB,machine=dgx-a100,algorithm=pat,gpus=1", 25),
-    ("all-to-all:4MB,machine=dgx-a100", 25), ("send-recv:4MB,machine=dgx-a100", 25), ("reduce-scatter:4MB,machine=abci-v", 10.3),
+    ("all-to-all:4MB,machine=dgx-a100", 25), ("send-recv:4MB,machine=dgx-a100", 25), ("reduce-scatter:4MB,machine=v100,gpu-nic=81.6", 10.3),
 ])  # fmt: skip
 @pytest.mark.parametrize("detail", ["chunks", "flows"])
 def test_links_faster_than_the_adapters_carry_no_more_than_these(
@@ -233,7 +233,7 @@ def test_adapters_of_a_node_begin_alike() -> None:
 
 
 def test_gpus_use_the_nearest_adapter() -> None:
-    assert [machine_of("abci-a").nic_of(g) for g in range(8)] == [0, 0, 1, 1, 2, 2, 3, 3]
+    assert [machine_of("a100").but(nics=4).nic_of(g) for g in range(8)] == [0, 0, 1, 1, 2, 2, 3, 3]
     assert [Machine("m", GPUS["A100"], 2, 8, 200.0).nic_of(g) for g in range(2)] == [0, 4]
 
 
@@ -245,8 +245,9 @@ HOSTS = Hosts(np.arange(8), tuple(f"h{i}" for i in range(8)), np.zeros(8, np.int
     ("nccl-all-reduce:1MB,algorithm=pat", "NCCL has no all-reduce by pat"),
     ("nccl-broadcast:1MB,algorithm=tree", "NCCL has no broadcast by tree"),
     ("nccl-all-reduce:1MB,protocol=ll256", "no NCCL protocol named"),
-    ("nccl-all-reduce:1MB,machine=dgx1", "no machine named"),
+    ("nccl-all-reduce:1MB,machine=dgx-2", "no machine named"),
     ("nccl-all-reduce:1MB,rate=10", "takes no rate"),
+    ("nccl-all-reduce:1MB,nccl=3.1", "use for example 2.19.3"),
     ("nccl-all-reduce:1MB,gpus=5000", "1 to 1,024"),
 ])  # fmt: skip
 def test_what_does_not_fit_is_one_line(text: str, says: str) -> None:
@@ -285,7 +286,7 @@ def test_what_nccl_would_take_is_taken() -> None:
 def test_one_process_launches_its_gpus_one_after_another(detail: str) -> None:
     """8 GPUs of a process take 34 us for any small collective (superbench's logs), large ones what the GPUs take."""
     at = lambda size, each: took(
-        1, f"nccl-all-reduce:{size},machine=dgx-a100,release=2.8,per-process={each},detail={detail},hosts=0-7"
+        1, f"nccl-all-reduce:{size},machine=dgx-a100,nccl=2.8,per-process={each},detail={detail},hosts=0-7"
     )
     assert at("8", 1) < 20
     assert at("8", 8) == pytest.approx(34, rel=0.03)

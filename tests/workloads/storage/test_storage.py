@@ -10,8 +10,7 @@ from softib.errors import InputError, LimitError
 from softib.fabric.topologies.registry import generate
 from softib.scenario.bring_up import bring_up
 from softib.sim import fluid, packet
-from softib.sim.messages import Opcode
-from softib.sim.socket_reads import REQUEST_OCTETS, without_reads
+from softib.sim.messages import REQUEST_OCTETS, Opcode, without_reads
 from softib.workloads.hosts import Hosts, hosts_of
 from softib.workloads.storage.storage import COMMAND, RESPONSE
 from softib.workloads.workload import parse, read

@@ -34,7 +34,7 @@ def took(text: str, hosts: list[int] | None = None, generation: str = "NDR") -> 
 
 def step(nodes: int, generation: str = "NDR", /, **options: object) -> float:
     text = "training-step:1," + ",".join(f"{k.replace('_', '-')}={v}" for k, v in (SMALL | options).items())
-    return took(text, list(range(8 * nodes)), generation)
+    return took(f"{text},machine=h100", list(range(8 * nodes)), generation)
 
 
 def collective(
@@ -126,7 +126,7 @@ def test_two_groups_of_an_adapter_share_it() -> None:
     """Node A of ABCI has two GPUs for each of four adapters. With tensor=2 both use it at once, so two all-reduces of half the bytes take about as long as one of all bytes."""
     made = softib.bring_up(softib.generate("rail-optimized", nodes=4, rails=4, radix=16, generation="XDR", ufm=False))
     at = lambda text: softib.simulate(made.fabric, text).simulated_us
-    big = "training-step:1,layers=8,hidden=8192,sequence=2048,machine=abci-a,overlap=no,batch=32"
+    big = "training-step:1,layers=8,hidden=8192,sequence=2048,machine=a100,overlap=no,batch=32"
     compute = lambda text: softib.simulate(made.fabric, text.replace("batch=32", "batch=64")).simulated_us - at(text)
     shared, alone = (at(f"{big},tensor={t}") - compute(f"{big},tensor={t}") for t in (2, 1))
     assert shared == pytest.approx(alone, rel=0.1)

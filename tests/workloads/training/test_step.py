@@ -56,7 +56,7 @@ def step(nodes: int, **options: object) -> dict[str, float]:
     run = softib.simulate(fabric(nodes), text)
     assert run.good
     hosts = hosts_of(fabric(nodes).arrays)
-    return figures_of(parse(text).jobs[0], hosts.name, np.arange(len(hosts)), run.simulated_us)
+    return figures_of(parse(text).jobs[0], hosts.name, np.arange(len(hosts)), hosts.gbps, run.simulated_us)
 
 
 def test_results_have_the_step() -> None:
@@ -183,6 +183,6 @@ def test_groups_that_do_not_fit_into_a_node_are_named() -> None:
     small = "training-step:1,layers=8,hidden=512,batch=64,nics=1,gpus={g},tensor={t}"
     found = softib.simulate(fabric, small.format(g=2, t=4))
     assert found.notes == (
-        "tensor groups of 4 GPUs do not fit into a node of 2: their all-reduces are time, by adapters of 400 Gb/s, not messages on this fabric",
+        "tensor groups of 4 GPUs do not fit into a node of 2: their all-reduces are time, by adapters of 100 Gb/s, not messages on this fabric",
     )
     assert softib.simulate(fabric, small.format(g=4, t=4)).notes == ()

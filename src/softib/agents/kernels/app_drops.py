@@ -1,30 +1,11 @@
 """Packets of applications that a port dropped: its counters, and the traps of bad keys (IBA 7.7,
-10.2, 13.4.9)."""
+10.2, 13.4.9). The numbers of a cell are those of ``preload/verbs/fabric/traffic.h`` (a test
+compares), and the columns of :data:`softib.live.verbs.traffic.Cells` that are the daemon's own."""
 
 import numpy as np
 
-from softib.agents.kernels.app_cells import (
-    DLID_DROP,
-    DROP,
-    HELD_DROP,
-    HOQ_DROP,
-    INACTIVE_DROP,
-    KEY,
-    KINDS,
-    LAST_TRAP,
-    LIDS,
-    MTU_DROP,
-    OVERRUN_DROP,
-    PKEY_DROP,
-    QKEY_DROP,
-    QP,
-    RCV_DROP,
-    VL_DROP,
-    XMIT_DROP,
-)
 from softib.agents.kernels.big_endian import get16, get32, inner, put16, put32
-from softib.agents.kernels.drain import expire, hold
-from softib.agents.kernels.flow_control import overruns
+from softib.agents.kernels.faults.flow_control import expire, hold, overruns
 from softib.agents.kernels.mad_traffic import add
 from softib.agents.kernels.notice import notice
 from softib.agents.kernels.pkey import (
@@ -52,6 +33,36 @@ from softib.agents.kernels.pkey import (
 from softib.agents.kernels.route import DLID_MAPPING, INACTIVE, RELAY_ERRORS, XMIT_DISCARDS, end_port
 from softib.fabric.counters import DETAIL_COUNTERS
 from softib.iba.smp import PortInfo
+
+# Numbers (uint32, uint64) of a cell; SOFTIB_* constants.
+CHUNK, LINKS_ROOM = 64, 40
+MAX_LINKS = 128
+"""SV_PATH_LINKS; a multicast tree has no more links than there are ports."""
+FREE, TAKEN, LIVE, RETIRED, MORE = range(5)
+STATE, NEXT, LINKS, DROP, KINDS, LIDS, KEY, QP, CORRUPTED, EGRESS = 0, 1, 3, 5, 7, 8, 9, 10, 14, 24
+PACKETS, DWORDS = 8, 10
+OWNER, DIRTY = 0, 1
+HIGH, PACED = 6, 11
+"""Numbers of the file's head: how many chunks were ever claimed; 1 = a program takes the wire's
+time."""
+CLOCK_WAIT = 1
+(
+    INACTIVE_DROP,
+    MTU_DROP,
+    DLID_DROP,
+    VL_DROP,
+    XMIT_DROP,
+    RCV_DROP,
+    PKEY_DROP,
+    QKEY_DROP,
+    HOQ_DROP,
+    HELD_DROP,
+    OVERRUN_DROP,
+) = range(1, 12)
+LAST_TRAP, SEEN_CORRUPTED = 4, 5
+"""Columns of ``seen``: when this cell raised its last trap, ps; corrupted packets, forward and
+back."""
+
 
 MTU_DISCARDS, VL_MAPPING = (
     DETAIL_COUNTERS.names.index(n) for n in ("port_neighbor_mtu_discards", "port_vl_mapping_errors")

@@ -7,7 +7,7 @@ wrote: rows and numbers are checked before they are used, and a nonsensical cell
 
 import numpy as np
 
-from softib.agents.kernels.app_cells import (
+from softib.agents.kernels.app_drops import (
     CHUNK,
     CLOCK_WAIT,
     CORRUPTED,
@@ -29,12 +29,12 @@ from softib.agents.kernels.app_cells import (
     RETIRED,
     SEEN_CORRUPTED,
     STATE,
+    drop,
 )
-from softib.agents.kernels.app_drops import drop
-from softib.agents.kernels.ber import arrive_corrupted, rates_of_loss
 from softib.agents.kernels.big_endian import inner
-from softib.agents.kernels.drain import flow
-from softib.agents.kernels.fault_columns import BITS, FAULTY, LAVISH, SLOW
+from softib.agents.kernels.faults.ber import arrive_corrupted, rates_of_loss
+from softib.agents.kernels.faults.fault_columns import BITS, FAULTY, LAVISH, SLOW, roll
+from softib.agents.kernels.faults.flow_control import flow
 from softib.agents.kernels.mad_traffic import (
     RCV_DATA,
     RCV_PKTS,
@@ -46,7 +46,6 @@ from softib.agents.kernels.mad_traffic import (
     XMIT_SL,
     add,
 )
-from softib.agents.kernels.rng import roll
 from softib.fabric.counters import COUNTER_NAMES
 from softib.jit import kernel
 
@@ -198,7 +197,7 @@ def fold_link_waits(t, v):
 def fold_cells(t, v, now):
     """Bring the counters up to date. Returns the number of cells that had counted something.
 
-    Chunks that nobody touched since the last time but one are not looked at (``v.watch``: touched
+    Chunks that were not touched since the last time but one are not looked at (``v.watch``: touched
     at the last time).
     """
     changed = 0
@@ -235,7 +234,7 @@ def retire_chunks(v, owner):
 
 @kernel(_nrt=False)
 def free_chunks(v, owner):
-    """The chunks of a dead process, folded, are nobody's."""
+    """Free the chunks of a dead process, which are folded."""
     for chunk in range(min(np.int64(v.head[HIGH]), v.watch.shape[0])):
         at = chunk * CHUNK
         if v.cells[at, OWNER] == owner:

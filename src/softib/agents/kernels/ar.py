@@ -1,4 +1,4 @@
-"""Adaptive routing of a switch: ARInfo, groups, and the LIDs that use them (:mod:`softib.iba.ar`).
+"""Adaptive routing of a switch: ARInfo, groups, and the LIDs that use them (:mod:`softib.iba.vendor.ar`).
 
 ``ar_info`` holds what a Set wrote; what the device can is added at each Get. A request that is
 refused changes nothing.
@@ -8,11 +8,10 @@ import numpy as np
 
 from softib.agents.kernels.big_endian import clear, copy, get16, get32, get64, inner, put16, put64
 from softib.agents.kernels.sma import MELLANOX, is_mellanox_part
-from softib.iba import ar
 from softib.iba import constants as c
 from softib.iba.devices import AR_SWITCHES
-from softib.iba.mad_offsets import DATA_AT
-from softib.iba.smp import SwitchInfo
+from softib.iba.smp import DATA_AT, SwitchInfo
+from softib.iba.vendor import ar
 
 OK, BAD_FIELD, BAD_ATTRIBUTE = int(c.MadStatus.OK), int(c.MadStatus.BAD_FIELD), int(c.MadStatus.BAD_ATTRIBUTE)
 A, M = ar.ARInfo, ar.CapabilityMaskSMP

@@ -4,13 +4,13 @@ engine obeys."""
 import numpy as np
 
 from softib.agents.kernels.big_endian import clear, copy, get16, get32, inner, put32, same
-from softib.agents.kernels.mgmt_key import WRONG, key_state, violated
+from softib.agents.kernels.mkey import WRONG, key_state, violated
 from softib.agents.kernels.pma import class_port_info
 from softib.agents.kernels.route import end_port
 from softib.fabric.columns import CCT_ENTRIES
 from softib.iba import cc
 from softib.iba import constants as c
-from softib.iba.mad_offsets import ATTR_AT, DATA_AT, METHOD_AT, MODIFIER_AT
+from softib.iba.smp import ATTR_AT, DATA_AT, METHOD_AT, MODIFIER_AT
 
 SWITCH, SET = int(c.NodeType.SWITCH), int(c.Method.SET)
 OK, BAD_ATTRIBUTE, BAD_FIELD = int(c.MadStatus.OK), int(c.MadStatus.BAD_ATTRIBUTE), int(c.MadStatus.BAD_FIELD)
@@ -71,7 +71,7 @@ def key_fits(t, m, end, now):
 
 @inner
 def key_info(t, m, end, is_set):
-    """CongestionKeyInfo; with the protect bit set only who knows the CC_Key reads it."""
+    """CongestionKeyInfo; with the protect bit set only a MAD with the CC_Key reads it."""
     info = t.cc_key_info[end]
     if is_set:
         copy(info, 0, m, DATA_AT, 8)

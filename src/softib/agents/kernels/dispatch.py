@@ -31,7 +31,7 @@ from softib.agents.kernels.vports import (
     vport_states,
 )
 from softib.iba import constants as c
-from softib.iba.mad_offsets import ATTR_AT, CLASS_AT, METHOD_AT, MODIFIER_AT, VERSION_AT
+from softib.iba.smp import ATTR_AT, CLASS_AT, METHOD_AT, MODIFIER_AT, VERSION_AT
 from softib.jit import kernel
 
 A = c.SmpAttr

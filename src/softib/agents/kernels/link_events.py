@@ -1,13 +1,12 @@
 """What no MAD asks for: links that fail and train, time that passes, traps that the hardware or the
 host raises."""
 
-from softib.agents.kernels.ber import rates_of_loss, settle
 from softib.agents.kernels.big_endian import copy
-from softib.agents.kernels.notice import local_change, notice, threshold
+from softib.agents.kernels.faults.ber import rates_of_loss, settle
+from softib.agents.kernels.notice import local_change, notice
 from softib.agents.kernels.port_info import drop, fail, train
 from softib.agents.kernels.samples import advance
 from softib.agents.kernels.sma import describe
-from softib.agents.kernels.vports import change_vport
 from softib.jit import kernel
 
 
@@ -66,16 +65,3 @@ def raise_trap(t, end, trap, number, data, now):
     row = notice(t, now, end, trap, number)
     if row >= 0:
         copy(t.notice_data[row], 0, data, 0, 54)
-
-
-@kernel(_nrt=False)
-def raise_threshold(t, end, trap, number, now):
-    """Trap 129, 130 or 131 of port ``number`` of the node of end port ``end``."""
-    threshold(t, now, end, trap, number)
-
-
-@kernel(_nrt=False)
-def set_vport(t, port, index, enabled):
-    """The host's doing: a virtual port of ``port`` comes up or goes down; False where nothing
-    changed."""
-    return change_vport(t, port, index, enabled)

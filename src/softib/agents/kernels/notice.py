@@ -10,7 +10,10 @@ import numpy as np
 
 from softib.agents.kernels.big_endian import clear, copy, get16, get32, inner, put16, put32
 from softib.iba import constants as c
-from softib.iba.mad_offsets import (
+from softib.iba.notice import TrapBadMKey as K
+from softib.iba.notice import TrapCapMaskChange as L
+from softib.iba.notice import TrapPortThreshold as T
+from softib.iba.smp import (
     ATTR_AT,
     CLASS_AT,
     DR_SLID_AT,
@@ -20,9 +23,6 @@ from softib.iba.mad_offsets import (
     MODIFIER_AT,
     RETURN_PATH_AT,
 )
-from softib.iba.notice import TrapBadMKey as K
-from softib.iba.notice import TrapCapMaskChange as L
-from softib.iba.notice import TrapPortThreshold as T
 from softib.iba.smp import PortInfo as P
 
 CAP_MASK_AT, CAP_MASK2_AT = P.cap_mask.byte, P.cap_mask2.byte
@@ -53,7 +53,7 @@ DETAILS = 54
 
 @inner
 def notice(t, now, port, trap, detail):
-    """Queue a trap for whoever sends traps and return its row, its details zeroed; -1 when the port
+    """Queue a trap to be sent and return its row, its details zeroed; -1 when the port
     raises none.
 
     Beyond the queue's room it is counted as lost.

@@ -10,16 +10,16 @@ device that has the extended ones.)
 
 import numpy as np
 
-from softib.agents.kernels.ber import settle
 from softib.agents.kernels.big_endian import clear, copy, get16, get32, get64, inner, put16, put32, put64
+from softib.agents.kernels.faults.ber import settle
 from softib.agents.kernels.mad_traffic import fold
 from softib.agents.kernels.route import end_port
 from softib.agents.kernels.samples import samples_control, samples_result
 from softib.fabric.counters import COUNTERS, DETAIL_COUNTERS, LANE_COUNTERS, SL_COUNTERS, VL_COUNTERS
 from softib.iba import constants as c
-from softib.iba import perf, perf_congestion, perf_extended_speeds, perf_optional
-from softib.iba.class_port_info import ClassPortInfo
-from softib.iba.mad_offsets import ATTR_AT, DATA_AT, METHOD_AT
+from softib.iba import perf, perf_optional
+from softib.iba.notice import ClassPortInfo
+from softib.iba.smp import ATTR_AT, DATA_AT, METHOD_AT
 
 ALL_ONES = np.uint64(0xFFFFFFFFFFFFFFFF)
 
@@ -86,8 +86,8 @@ CLASS_PORT_INFO, PORT_COUNTERS, PORT_COUNTERS_EXT, EXT_SPEEDS, SW_VL_CONGESTION 
     ClassPortInfo.attr,
     perf.PortCounters.attr,
     perf_optional.PortCountersExtended.attr,
-    perf_extended_speeds.PortExtendedSpeedsCounters.attr,
-    perf_congestion.SwPortVLCongestion.attr,
+    perf_optional.PortExtendedSpeedsCounters.attr,
+    perf_optional.SwPortVLCongestion.attr,
 )
 SAMPLES_CONTROL, SAMPLES_RESULT = perf.PortSamplesControl.attr, perf.PortSamplesResult.attr
 CAP_MASK_AT, CAP_MASK2_AT = ClassPortInfo.cap_mask.byte, ClassPortInfo.cap_mask2.byte
@@ -101,7 +101,7 @@ SELECT_AT = DATA_AT + perf.PortCounters.counter_select.byte
 SELECT2_AT = DATA_AT + perf.PortCounters.counter_select2.byte
 EXT_SELECT2_AT = DATA_AT + perf_optional.PortCountersExtended.counter_select2.byte
 XMIT_WAIT_AT = DATA_AT + perf.PortCounters.port_xmit_wait.byte
-EXT_SPEEDS_SELECT_AT = DATA_AT + perf_extended_speeds.PortExtendedSpeedsCounters.counter_select.byte
+EXT_SPEEDS_SELECT_AT = DATA_AT + perf_optional.PortExtendedSpeedsCounters.counter_select.byte
 
 _SELECTED = (
     "symbol_error_counter",
@@ -178,15 +178,15 @@ _ATTRIBUTES = (
             perf_optional.PortVLOpData,
             perf_optional.PortVLXmitFlowCtlUpdateErrors,
             perf_optional.PortVLXmitWaitCounters,
-            perf_extended_speeds.PortExtendedSpeedsCounters,
-            perf_congestion.SwPortVLCongestion,
-            perf_congestion.PortRcvConCtrl,
-            perf_congestion.PortSLRcvFECN,
-            perf_congestion.PortSLRcvBECN,
-            perf_congestion.PortXmitConCtrl,
-            perf_congestion.PortVLXmitTimeCong,
-            perf_congestion.PortXmitDataSL,
-            perf_congestion.PortRcvDataSL,
+            perf_optional.PortExtendedSpeedsCounters,
+            perf_optional.SwPortVLCongestion,
+            perf_optional.PortRcvConCtrl,
+            perf_optional.PortSLRcvFECN,
+            perf_optional.PortSLRcvBECN,
+            perf_optional.PortXmitConCtrl,
+            perf_optional.PortVLXmitTimeCong,
+            perf_optional.PortXmitDataSL,
+            perf_optional.PortRcvDataSL,
         )
     ),
 )

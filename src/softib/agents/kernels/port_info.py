@@ -2,17 +2,16 @@
 
 import numpy as np
 
-from softib.agents.kernels.ber import settle
 from softib.agents.kernels.big_endian import clear, copy, get8, get16, inner, same
-from softib.agents.kernels.fault_columns import BITS, CUT, DEAD
+from softib.agents.kernels.faults.ber import settle
+from softib.agents.kernels.faults.fault_columns import BITS, CUT, DEAD
 from softib.agents.kernels.notice import notice
 from softib.agents.kernels.training import agree
 from softib.fabric.counters import COUNTER_NAMES
 from softib.iba import constants as c
-from softib.iba.mad_offsets import DATA_AT, MKEY_AT
 from softib.iba.port_states import INVALID, STATE_AFTER_SET
+from softib.iba.smp import DATA_AT, MKEY_AT, SwitchInfo
 from softib.iba.smp import PortInfo as P
-from softib.iba.smp import SwitchInfo
 
 SWITCH = int(c.NodeType.SWITCH)
 DOWN, INIT, ACTIVE = int(c.PortState.DOWN), int(c.PortState.INIT), int(c.PortState.ACTIVE)
@@ -98,7 +97,7 @@ def selected_port(t, ingress, number):
 def get_port_info(t, m, ingress, modifier):
     """Write PortInfo of the port that ``modifier`` names into the MAD; returns the status.
 
-    With MKeyProtectBits 1 only who knows the M_Key reads it (14.2.4.1).
+    With MKeyProtectBits 1 only a MAD with the M_Key reads it (14.2.4.1).
     """
     port = selected_port(t, ingress, modifier & PORT_MASK)
     if port < 0:
@@ -266,8 +265,8 @@ def enable(new, info):
 
 @inner
 def change_state(t, port, state, phys, now):
-    """Follow the state table; going down drops the link, which then trains anew unless it is
-    disabled."""
+    """Follow the state table; going down drops the link, which then trains again unless it
+    is disabled."""
     old = get8(t.port_info[port], STATE_AT) & 15
     target = np.int64(STATE_AFTER_SET[old, state])
     if phys == 0 and state != DOWN:

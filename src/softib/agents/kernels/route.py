@@ -13,9 +13,8 @@ from softib.agents.kernels.big_endian import get16, inner, put16
 from softib.agents.kernels.vports import owns_vport_lid
 from softib.fabric.counters import COUNTER_NAMES, DETAIL_COUNTERS
 from softib.iba import constants as c
-from softib.iba.ar import GROUP_MASK, ARInfo
 from softib.iba.constants import DR_DIRECTION
-from softib.iba.mad_offsets import (
+from softib.iba.smp import (
     DR_DLID_AT,
     DR_SLID_AT,
     HOP_COUNT_AT,
@@ -24,8 +23,10 @@ from softib.iba.mad_offsets import (
     METHOD_AT,
     RETURN_PATH_AT,
     STATUS_AT,
+    PortInfo,
+    SwitchInfo,
 )
-from softib.iba.smp import PortInfo, SwitchInfo
+from softib.iba.vendor.ar import GROUP_MASK, ARInfo
 
 SWITCH, GET_RESP = int(c.NodeType.SWITCH), int(c.Method.GET_RESP)
 LINK_UP = int(c.PhysState.LINK_UP)

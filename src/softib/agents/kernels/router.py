@@ -1,4 +1,4 @@
-"""What a router knows of other subnets (:mod:`softib.iba.router`): its own ports in them, as their
+"""What a router knows of other subnets (:mod:`softib.iba.vendor.router`): its own ports in them, as their
 subnet managers configured these.
 
 Site-local prefixes go into the table of adjacent subnets, others into that of next hops. Routers
@@ -12,9 +12,8 @@ from softib.agents.kernels.big_endian import clear, copy, get64, inner, put16, p
 from softib.agents.kernels.route import link_up
 from softib.agents.kernels.sma import MELLANOX, is_mellanox_part
 from softib.iba import constants as c
-from softib.iba import router
-from softib.iba.mad_offsets import DATA_AT
-from softib.iba.smp import PortInfo
+from softib.iba.smp import DATA_AT, PortInfo
+from softib.iba.vendor import router
 
 ROUTER, ACTIVE = int(c.NodeType.ROUTER), int(c.PortState.ACTIVE)
 OK, BAD_FIELD, BAD_ATTRIBUTE = int(c.MadStatus.OK), int(c.MadStatus.BAD_FIELD), int(c.MadStatus.BAD_ATTRIBUTE)

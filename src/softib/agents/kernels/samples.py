@@ -17,11 +17,11 @@ from softib.agents.kernels.big_endian import clear, copy, get8, get16, get32, in
 from softib.agents.kernels.mad_traffic import fold
 from softib.fabric.counters import COUNTER_NAMES
 from softib.iba import constants as c
-from softib.iba.mad_offsets import DATA_AT
 from softib.iba.perf import PortSamplesControl as S
 from softib.iba.perf import PortSamplesResult as R
 from softib.iba.perf import SampleStatus
 from softib.iba.rates import SPEEDS
+from softib.iba.smp import DATA_AT
 from softib.iba.smp import PortInfo as P
 
 OK = int(c.MadStatus.OK)

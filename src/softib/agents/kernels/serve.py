@@ -6,10 +6,10 @@ A batch is processed in its order, as one sender's MADs arrive. Outputs are allo
 
 import numpy as np
 
-from softib.agents.kernels.ber import survive, survive_back
 from softib.agents.kernels.big_endian import get16, get64, inner
 from softib.agents.kernels.dispatch import ANSWERED, FOR_CLIENT, SILENT, SUBN_DR, SUBN_LID, arrive
-from softib.agents.kernels.fault_columns import BITS, DEAD, FAULTY
+from softib.agents.kernels.faults.ber import survive, survive_back
+from softib.agents.kernels.faults.fault_columns import BITS, DEAD, FAULTY
 from softib.agents.kernels.mad_traffic import count_back, count_hops, count_level, fold
 from softib.agents.kernels.pkey import partitioned
 from softib.agents.kernels.route import (
@@ -26,8 +26,7 @@ from softib.agents.kernels.route import (
 )
 from softib.agents.kernels.samples import advance
 from softib.iba import constants as c
-from softib.iba.mad_offsets import BASE_VERSION_AT, CLASS_AT, METHOD_AT, TID_AT
-from softib.iba.smp import PortInfo
+from softib.iba.smp import BASE_VERSION_AT, CLASS_AT, METHOD_AT, TID_AT, PortInfo
 from softib.jit import kernel
 
 PERMISSIVE, RESPONSE_BIT, MAD_SIZE = c.LID_PERMISSIVE, c.RESPONSE_BIT, c.MAD_SIZE

@@ -1,4 +1,4 @@
-"""An aggregation node: trees, the QPs that join them, quotas of jobs (:mod:`softib.iba.sharp`).
+"""An aggregation node: trees, the QPs that join them, quotas of jobs (:mod:`softib.iba.vendor.sharp`).
 
 A request that is refused changes nothing.
 """
@@ -7,8 +7,8 @@ import numpy as np
 
 from softib.agents.kernels.big_endian import clear, copy, get8, get16, get32, inner, put16, put32
 from softib.iba import constants as c
-from softib.iba import sharp
-from softib.iba.mad_offsets import ATTR_AT, DATA_AT, METHOD_AT, MODIFIER_AT
+from softib.iba.smp import ATTR_AT, DATA_AT, METHOD_AT, MODIFIER_AT
+from softib.iba.vendor import sharp
 
 SET = int(c.Method.SET)
 OK, BAD_ATTRIBUTE, BAD_FIELD = int(c.MadStatus.OK), int(c.MadStatus.BAD_ATTRIBUTE), int(c.MadStatus.BAD_FIELD)

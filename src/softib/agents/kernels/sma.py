@@ -11,7 +11,7 @@ from softib.agents.kernels.big_endian import clear, copy, get16, inner, put16, p
 from softib.agents.kernels.notice import DESC_CHANGED, local_change
 from softib.iba import constants as c
 from softib.iba import devices, smp
-from softib.iba.mad_offsets import DATA_AT
+from softib.iba.smp import DATA_AT
 
 SWITCH = int(c.NodeType.SWITCH)
 OK, BAD_FIELD, BAD_ATTRIBUTE = int(c.MadStatus.OK), int(c.MadStatus.BAD_FIELD), int(c.MadStatus.BAD_ATTRIBUTE)

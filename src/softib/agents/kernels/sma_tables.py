@@ -9,8 +9,7 @@ import numpy as np
 from softib.agents.kernels.big_endian import clear, copy, get16, get64, inner, put16, put64
 from softib.agents.kernels.sma import BAD_ATTRIBUTE, BAD_FIELD, LFDB_CAP_AT, LIFE_AT, MFDB_CAP_AT, OK, SWITCH
 from softib.iba import constants as c
-from softib.iba.mad_offsets import DATA_AT
-from softib.iba.smp import PortInfo
+from softib.iba.smp import DATA_AT, PortInfo
 
 GUID_CAP_AT = PortInfo.guid_cap.byte
 HIGH_CAP_AT, LOW_CAP_AT = PortInfo.vl_arb_high_cap.byte, PortInfo.vl_arb_low_cap.byte

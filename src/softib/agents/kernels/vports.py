@@ -1,7 +1,7 @@
-"""Virtual ports of a CA port (:mod:`softib.iba.vports`): what its SMA answers and keeps.
+"""Virtual ports of a CA port (:mod:`softib.iba.vendor.vports`): what its SMA answers and keeps.
 
 The port that an SMP entered owns them; AttributeModifier names index and block
-(:mod:`softib.iba.vports` says how). A virtual port is never further than its physical port: it
+(:mod:`softib.iba.vendor.vports` says how). A virtual port is never further than its physical port: it
 reads the lower one of both states.
 """
 
@@ -9,16 +9,13 @@ import numpy as np
 
 from softib.agents.kernels.big_endian import clear, copy, get16, get64, inner, put16, put64
 from softib.iba import constants as c
-from softib.iba import vports
-from softib.iba.mad_offsets import DATA_AT
-from softib.iba.smp import PortInfo
+from softib.iba.smp import DATA_AT, PortInfo
+from softib.iba.vendor import vports
 
 OK, BAD_FIELD, BAD_ATTRIBUTE = int(c.MadStatus.OK), int(c.MadStatus.BAD_FIELD), int(c.MadStatus.BAD_ATTRIBUTE)
-DOWN, INIT, ARMED, ACTIVE = (
-    int(s) for s in (c.PortState.DOWN, c.PortState.INIT, c.PortState.ARMED, c.PortState.ACTIVE)
-)
+INIT, ARMED, ACTIVE = (int(s) for s in (c.PortState.INIT, c.PortState.ARMED, c.PortState.ACTIVE))
 V, INFO = vports.VirtualizationInfo, vports.VPortInfo
-FLAGS_AT, CAP_AT, TOP_AT, HEAD_SIZE = V.virtualization_enable.byte, V.vport_cap.byte, V.vport_index_top.byte, 8
+FLAGS_AT, CAP_AT, HEAD_SIZE = V.virtualization_enable.byte, V.vport_cap.byte, 8
 CHANGE_BIT = 0x20  # VPortStateChange, in the octet of VirtualizationEnable
 STATE_AT, LID_AT, LID_INDEX_AT, GUID_AT = (
     INFO.vport_state.byte,
@@ -178,23 +175,3 @@ def vport_pkey_table(t, m, ingress, modifier, is_set):
             t.vport_pkeys[row, i] = get16(m, DATA_AT + 2 * i)
         put16(m, DATA_AT + 2 * i, np.int64(t.vport_pkeys[row, i]))
     return OK
-
-
-@inner
-def change_vport(t, port, index, enabled):
-    """The host's doing: a virtual port comes up (Initialize) or goes down; VPortIndexTop and
-    VPortStateChange follow. False: there is none, or it is so."""
-    row = vport_row(t, port, index) if has_vports(t, port) else np.int64(-1)
-    if row < 0 or (t.vport_enabled[row] != 0) == enabled:
-        return False
-    t.vport_enabled[row] = enabled
-    t.vport_info[row, STATE_AT] = (t.vport_info[row, STATE_AT] & 0x0F) | ((INIT if enabled else DOWN) << 4)
-    if not enabled:
-        put16(t.vport_info[row], LID_AT, 0)
-    head, top, base = t.virtualization[port], 0, np.int64(t.vport_base[port])
-    for i in range(get16(head, CAP_AT) + 1):
-        if t.vport_enabled[base + i]:
-            top = i
-    put16(head, TOP_AT, top)
-    head[FLAGS_AT] |= np.uint8(CHANGE_BIT)
-    return True

@@ -4,22 +4,46 @@ measurements; each with significance where it is a measurement."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
+
+import numpy as np
 
 from softib.analysis.acceptance.baseline import MODULE_KEYS, BaselineRecord
 from softib.analysis.acceptance.drift import ClassDrift, Drift, compare_pairs
-from softib.analysis.acceptance.pair_classes import classes_of_pairs
+from softib.analysis.acceptance.plan import ends_of_fabric
 from softib.diags.acceptance import codes
 from softib.diags.acceptance.measurements import TESTS
-from softib.diags.finding import Finding, Location, Severity
-from softib.diags.registry import finding
+from softib.diags.acceptance.schedule import CLASSES, class_of
+from softib.diags.finding import Finding, Location, Severity, finding
 from softib.errors import InputError
 from softib.fabric.diff import diff, named_alike
+from softib.fabric.end_ports import end_ports
 from softib.fabric.model import Fabric
 from softib.plural import counted
+from softib.scenario.bring_up import bring_up
+from softib.scenario.graph_view import graph_of
 
-__all__ = ["binomial_tail", "compare_baselines", "drift_of"]
+__all__ = ["binomial_tail", "classes_of_pairs", "compare_baselines", "drift_of"]
+
+
+def classes_of_pairs(fabric: Fabric | None) -> Callable[[tuple[str, str]], str] | None:
+    """What says the class of a pair (same leaf, across spine, across core; "": not known) by the
+    names of its ends; None without a fabric."""
+    if fabric is None:
+        return None
+    if not len(end_ports(fabric)):  # a file without LIDs: who hangs on which leaf is known all the same
+        fabric = fabric.copy()
+        bring_up(fabric)
+    ends = ends_of_fabric(fabric, graph_of(fabric)).ends
+    row = {ends.name(i): i for i in range(len(ends))}
+
+    def kind(pair: tuple[str, str]) -> str:
+        a, b = (row.get(name, -1) for name in pair)
+        return "" if a < 0 or b < 0 else CLASSES[int(class_of(ends, np.array([a]), np.array([b]))[0])]
+
+    return kind
+
 
 LEVEL = 0.01
 """Chance of a false alarm in each kind of comparison, after correction."""

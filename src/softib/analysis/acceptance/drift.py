@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
+
+from softib.result import HIDDEN, Result, key
 
 __all__ = ["ClassDrift", "Drift", "HostDrift", "compare_pairs", "mann_whitney", "signed_rank"]
 
@@ -52,20 +54,23 @@ class ClassDrift:
 
 
 @dataclass(frozen=True)
-class Drift:
-    """``ratio``: median of after over before of all ``pairs`` measured in both; ``probability`` of
-    as much by accident. ``hosts`` whose own pairs changed otherwise than the rest, with
-    significance, the surest first. ``only_before`` and ``only_after``: pairs measured in one alone.
-    ``classes`` of pairs that changed otherwise than the others, likewise: what they did is taken
-    off before hosts are looked at."""
+class Drift(Result):
+    """What became of the pairs of a test."""
 
     pairs: int
-    ratio: float
+    """Measured in both."""
+    ratio: float = field(metadata=key(type=float | None))
+    """Median of after over before; null without pairs in both."""
     probability: float
-    hosts: tuple[HostDrift, ...]
+    """Of as much by accident (signed ranks; of different pairs: rank sum)."""
+    hosts: tuple[HostDrift, ...] = field(metadata=HIDDEN)
+    """Hosts whose own pairs changed otherwise than the rest, with significance, the surest first."""
     only_before: int
+    """Pairs measured in the first alone."""
     only_after: int
-    classes: tuple[ClassDrift, ...] = ()
+    classes: tuple[ClassDrift, ...] = field(default=(), metadata=HIDDEN)
+    """Classes of pairs that changed otherwise than the others, likewise: what they did is taken off
+    before hosts are looked at."""
 
     def changed(self, level: float = 0.01) -> bool:
         """Is the fabric as a whole, any host or any class of pairs another one than it was?"""

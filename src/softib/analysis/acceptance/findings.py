@@ -5,22 +5,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from softib.analysis.acceptance.expected_pairs import Expectation
-from softib.analysis.acceptance.path_parts import FabricParts, Part, parts_of
+from softib.analysis.acceptance.expected_pairs import Expectation, FabricParts, Part, parts_of
 from softib.diags.acceptance import codes
 from softib.diags.acceptance.measurements import TESTS, Failure, Measurements
 from softib.diags.acceptance.schedule import CLASSES, class_of
 from softib.diags.acceptance.tomography import Blamed, blame, deviation
-from softib.diags.finding import Finding, Location
-from softib.diags.registry import finding
+from softib.diags.finding import Finding, Location, finding
 from softib.iba.constants import NodeType
 from softib.plural import counted
+from softib.result import Result, key
 
-__all__ = ["Judged", "judge", "summary"]
+__all__ = ["ClassSummary", "Judged", "Unit", "judge", "summary"]
+
+Unit = Literal["Gb/s", "us"]
 
 BELOW = 0.9
 """Share of the model below which the median pair of a test is worth an information."""
@@ -283,9 +284,33 @@ def _unpaced(measured: Measurements, model: np.ndarray) -> Finding:
     )
 
 
-def summary(measured: Measurements, expected: np.ndarray) -> list[dict[str, Any]]:
-    """One row for each test and class of pairs: how many, least, median and largest value, and the
-    median of what was expected."""
+@dataclass(frozen=True)
+class ClassSummary(Result):
+    """A test and a class of pairs."""
+
+    table_columns = ("test", "pairs", "measurements", "least", "median", "largest", "expected", "unit")
+
+    test: str
+    pairs: str
+    """``same leaf``, ``across spine``, ``across core``; ``all`` where paths are not known."""
+    measurements: int
+    unit: str = field(metadata=key(type=Unit))
+    least: float
+    median: float
+    largest: float
+    expected: float | None
+    """Median of what the paths let expect."""
+
+    def __str__(self) -> str:
+        model = "" if self.expected is None else f", model {self.expected:.4g}"
+        return (
+            f"{self.test}, {self.pairs}: {counted(self.measurements, 'measurement')}, median {self.median:.4g} "
+            f"{self.unit} ({self.least:.4g} to {self.largest:.4g}{model})"
+        )
+
+
+def summary(measured: Measurements, expected: np.ndarray) -> list[ClassSummary]:
+    """One for each test and class of pairs that were measured; ``expected`` float64[m]."""
     out = []
     kind = class_of(measured.ends, measured.source, measured.target)
     known = len(np.unique(measured.ends.leaf)) > 1
@@ -296,15 +321,15 @@ def summary(measured: Measurements, expected: np.ndarray) -> list[dict[str, Any]
                 continue
             values, model = measured.value[rows], expected[rows]
             out.append(
-                {
-                    "test": test,
-                    "pairs": name if known else "all",
-                    "measurements": len(rows),
-                    "unit": TESTS[test].unit,
-                    "least": float(values.min()),
-                    "median": float(np.median(values)),
-                    "largest": float(values.max()),
-                    "expected": float(np.median(model)) if np.isfinite(model).all() else None,
-                }
+                ClassSummary(
+                    test,
+                    name if known else "all",
+                    len(rows),
+                    TESTS[test].unit,
+                    float(values.min()),
+                    float(np.median(values)),
+                    float(values.max()),
+                    float(np.median(model)) if np.isfinite(model).all() else None,
+                )
             )
     return out

@@ -132,11 +132,13 @@ def _hashed(run: RunResult, port: int) -> BusyPort:
     else:
         mean = _mean_of_others(run, port)
         uneven = run.load[port] > UNEVEN * mean
-        cause = (
-            f"flows that the hash leads here, while this switch's other links to switches are "
-            f"{mean:.0%} busy on average"
+        leads = "packets whose paths lead here" if run.congestion_control.path else "flows that the hash leads here"
+        cause = f"{leads}, while this switch's other links to switches are {mean:.0%} busy on average"
+        remedy = (
+            "more flows, or packets on all paths (cc=spray)"
+            if uneven
+            else "more or faster links there (oversubscription)"
         )
-        remedy = "more flows, or adaptive routing" if uneven else "more or faster links there (oversubscription)"
     seen = [f"{figures[key]:,} {what}" for key, what in SEEN.items() if figures[key]]
     if seen:
         cause += f" ({', '.join(seen)})"
@@ -281,7 +283,7 @@ def engine_loads(run: RunResult) -> list[EngineLoad]:
     if base <= 0:
         return []
     found = []
-    for name in sorted(engines.ENGINES):
+    for name in sorted(engines.engines()):
         if name == run.engine:
             continue
         try:

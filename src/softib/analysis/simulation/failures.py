@@ -3,51 +3,70 @@ the subnet manager."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from softib.result import Result
 
 if TYPE_CHECKING:
     from softib.fabric.model import Fabric
     from softib.scenario.failures import FailureRun
 
-__all__ = ["fault_rows", "figures"]
+__all__ = ["FaultEffect", "fault_effects", "figures"]
 
 
-def fault_rows(run: FailureRun) -> list[dict[str, Any]]:
-    """Return a row for each fault: its effect, and when the manager had dealt with it. Times in µs;
-    None for what did not happen."""
-    rows = []
+@dataclass
+class FaultEffect(Result):
+    """A fault of a run; times are null for what did not happen."""
+
+    at_us: float
+    kind: str
+    where: str
+    happened: bool
+    lost_on_wire: int
+    discarded: int
+    paths_broken: int
+    trap_us: float | None
+    """When a trap reached the manager."""
+    sweep_began_us: float | None
+    sweep_ended_us: float | None
+    paths_back_us: float | None
+
+
+def fault_effects(run: FailureRun) -> list[FaultEffect]:
+    """Return the effect of each fault, and when the manager had dealt with it."""
+    found = []
     broken, back = iter(run.broken), iter(run.paths_back_ps)
     for r in run.records:
-        row: dict[str, Any] = {
-            "at_us": r.fault.at_ps / 1e6,
-            "kind": r.fault.kind,
-            "where": r.fault.where,
-            "happened": r.happened,
-            "lost_on_wire": r.lost_on_wire,
-            "discarded": r.discarded,
-            "paths_broken": next(broken) if r.happened else 0,
-        }
-        at = next(back) if r.happened else -1
-        trap = next((t for t, _, _ in run.milestones.traps if r.happened and t >= r.fault.at_ps), -1)
-        sweep = next(([b, e] for b, e in run.milestones.sweeps if 0 <= trap <= b), [-1, -1])
-        row |= {
-            "trap_us": _us(trap),
-            "sweep_began_us": _us(sweep[0]),
-            "sweep_ended_us": _us(sweep[1]),
-            "paths_back_us": _us(at),
-        }
-        rows.append(row)
-    return rows
+        fault = r.fault
+        trap = next((t for t, _, _ in run.milestones.traps if r.happened and t >= fault.at_ps), -1)
+        sweep = next(((b, e) for b, e in run.milestones.sweeps if 0 <= trap <= b), (-1, -1))
+        found.append(
+            FaultEffect(
+                fault.at_ps / 1e6,
+                fault.kind,
+                fault.where,
+                r.happened,
+                r.lost_on_wire,
+                r.discarded,
+                next(broken) if r.happened else 0,
+                _us(trap),
+                _us(sweep[0]),
+                _us(sweep[1]),
+                _us(next(back) if r.happened else -1),
+            )
+        )
+    return found
 
 
 def figures(run: FailureRun, fabric: Fabric) -> dict[str, Any]:
-    """``faults``, ``management``, ``retransmission`` and ``unreachable`` as JSON has them."""
+    """``faults``, ``management``, ``retransmission`` and ``unreachable`` of the figures of a run."""
     arrived, repeated = run.outcome.arrived_ps >= 0, run.resent > 0
     ends = run.milestones.sweeps
     return {
-        "faults": fault_rows(run),
+        "faults": fault_effects(run),
         "management": {
             "sm": "internal" if run.manager_port >= 0 else "off",
             "engine": run.engine,

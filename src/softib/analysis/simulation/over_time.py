@@ -13,7 +13,7 @@ from softib.plural import counted
 if TYPE_CHECKING:
     from softib.analysis.simulation.result import RunResult
     from softib.fabric.model import Fabric
-    from softib.sim.samples import Samples
+    from softib.sim.outcome import Samples
 
 __all__ = ["Heat", "link_tiers", "loads_of_ports", "loads_of_tiers", "queues_of_ports"]
 

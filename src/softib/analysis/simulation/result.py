@@ -17,9 +17,59 @@ if TYPE_CHECKING:
     from softib.scenario.failures import FailureRun
     from softib.sim.messages import Messages
     from softib.sim.outcome import Outcome
+    from softib.sim.packet.congestion_control import CongestionControl
     from softib.workloads.workload import Workload
+from typing import TYPE_CHECKING
 
-__all__ = ["JobTimes", "RunResult", "names_of"]
+from softib.fabric.counters import COUNTER_NAMES
+from softib.fabric.faults.targets import port_at
+from softib.iba.perf import PortCounters
+from softib.plain_values import whole_number
+
+if TYPE_CHECKING:
+    from softib.fabric.model import Fabric
+
+__all__ = ["JobTimes", "RunResult", "as_perfquery", "named_port", "names_of", "port_counters"]
+
+
+HEX = {"counter_select": 4, "counter_select2": 2}
+"""Fields that perfquery prints in hexadecimal → their number of digits."""
+ACRONYMS = {"qp1": "QP1", "vl15": "VL15"}
+WIDTH = 33
+"""Columns up to the value (libibmad's dump)."""
+
+
+def named_port(fabric: Fabric, place: str) -> int:
+    """The row of ``leaf-1[3]`` or ``leaf-1:3``. Raises :class:`InputError` for a port that is not
+    there."""
+    node, colon, number = place.rpartition(":")
+    return port_at(fabric, f"{node}[{number}]" if colon and whole_number(number) is not None else place)
+
+
+def port_counters(run: RunResult, place: str) -> dict[str, int]:
+    """PortCounters of ``leaf-1[3]`` (or ``leaf-1:3``), by field; each stops at its largest value.
+    Raises :class:`InputError` for a port that is not there."""
+    port = named_port(run.fabric, place)
+    row, fields = run.outcome.counters[port], PortCounters.fields
+    counted = {
+        n: min(int(row[n]), f.mask) if n in COUNTER_NAMES else 0 for n, f in fields.items() if not n.startswith("_")
+    }
+    return {**counted, "port_select": int(run.fabric.port_num[port])}
+
+
+def as_perfquery(run: RunResult, place: str) -> str:
+    """The same as ``perfquery`` prints it (libibmad's ``mad_dump_perfcounters``)."""
+    lines = []
+    for name, value in port_counters(run, place).items():
+        shown = f"0x{value:0{HEX[name]}x}" if name in HEX else str(value)
+        lines.append(f"{label(name) + ':':.<{WIDTH}}{shown}")
+    return "\n".join(lines)
+
+
+def label(name: str) -> str:
+    """``port_xmit_data`` as ``PortXmitData``."""
+    return "".join(ACRONYMS.get(part, part[:1].upper() + part[1:]) for part in name.split("_"))
+
 
 ETHERNET_OVERHEAD = 24.0
 """Octets of a frame that PortXmitData does not count: FCS 4, preamble 8, gap 12."""
@@ -68,6 +118,13 @@ class RunResult:
     def fabric(self) -> Fabric:
         """The fabric with the tables that the run took."""
         return self.plane.fabric
+
+    @property
+    def congestion_control(self) -> CongestionControl:
+        """The congestion control of a run over RoCE."""
+        from softib.sim.packet.options import ethernet_options
+
+        return ethernet_options(self.options.get("ethernet", {})).control
 
     @property
     def ok(self) -> bool:

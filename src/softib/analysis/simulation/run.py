@@ -16,6 +16,7 @@ from softib.analysis.simulation.result import RunResult, names_of
 from softib.errors import InputError, UnknownName
 from softib.plain_values import whole_number
 from softib.scenario.managed_messages import MAX_SL, managed_messages
+from softib.sim.packet.profiles import host_figures
 from softib.sim.paths import WHY, Plane, Scale, packets_of, wire_octets
 from softib.workloads.hosts import hosts_of
 
@@ -31,8 +32,51 @@ if TYPE_CHECKING:
     from softib.workloads.workload import Workload
 
     Progress = Callable[[int, int, int], None]
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-__all__ = ["LAYERS", "Recording", "message_row", "run_layer", "run_messages", "run_workload"]
+from softib.scenario.managed_messages import stated_sls
+from softib.sim.fluid_phases import Phases, shift_phases
+
+if TYPE_CHECKING:
+    from softib.analysis.routed import Routed
+
+__all__ = ["LAYERS", "Recording", "message_row", "phases_of", "run_layer", "run_messages", "run_workload"]
+
+
+AT_ONCE = 1 << 20
+"""Pairs whose SLs are asked for together."""
+
+
+def phases_of(
+    found: Routed, size: int, scale: Scale | None = None, progress: Callable[[int, int, int], None] | None = None
+) -> Phases:
+    """:func:`softib.sim.fluid_phases.shift_phases` of all hosts of ``found``, each pair on the SL
+    that its manager states.
+
+    Raises :class:`InputError` for a pair that no path leads to, or that shares no partition.
+    """
+    plane = Plane(found.fabric, scale=scale)
+    hosts = plane.phase_tables.hosts
+    if hosts < 2:
+        raise InputError(f"{found.fabric.name or 'the fabric'} has {hosts} hosts with an address; traffic takes two")
+    path_sl = _path_sl(found, plane, hosts)
+    return shift_phases(plane if path_sl is None else Plane(found.fabric, path_sl, scale), size, progress=progress)
+
+
+def _path_sl(found: Routed, plane: Plane, hosts: int) -> np.ndarray | None:
+    """``path_sl`` of :class:`Plane` for pairs of hosts; None where all are 0."""
+    sls = np.zeros((len(plane.ends), len(plane.ends)), np.uint8)
+    rows = max(AT_ONCE // hosts, 1)
+    for begin in range(0, hosts, rows):
+        source, target = (a.ravel() for a in np.mgrid[begin : min(begin + rows, hosts), 0:hosts])
+        apart = source != target
+        stated = stated_sls(found, plane, source[apart], target[apart])
+        if stated is None:
+            return None
+        sls[source[apart], target[apart]] = np.maximum(stated, 0)
+    return sls if sls.any() else None
+
 
 LAYERS = ("static", "fluid", "packet")
 NOT_RUN: Any = None
@@ -106,9 +150,11 @@ def run_workload(
     options: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
     recording: Recording | None = None,
+    hosts: Mapping[str, Any] | None = None,
 ) -> RunResult:
     """Run ``workload`` on a fabric that has LIDs and tables, which ``engine`` computed.
     ``options``: fields of :class:`~softib.sim.packet.PacketOptions`, for the packet layer.
+    ``hosts``: what messages cost the hosts, as a fabric file's ``hosts``.
 
     Raises :class:`InputError` where the workload does not fit: fewer hosts than it takes, a
     destination without a path.
@@ -117,26 +163,27 @@ def run_workload(
     if workload.faults and layer != "packet":
         raise InputError(f"only the packet layer knows faults at a time, not {layer}; add --layer packet")
     fabric, recording = found.fabric, recording or Recording()
-    hosts = hosts_of(fabric)
-    if len(hosts) < 2:
-        raise InputError(f"{fabric.name or 'the fabric'} has {len(hosts)} hosts with an address; traffic takes two")
-    messages, jobs = workload.messages(hosts, seed)
-    notes_of_workload = tuple(workload.notes(hosts))
-    plane = Plane(fabric, scale=recording.scale, aggregates=workload.reduces)
+    ends = hosts_of(fabric, hosts)
+    if len(ends) < 2:
+        raise InputError(f"{fabric.name or 'the fabric'} has {len(ends)} hosts with an address; traffic takes two")
+    messages, jobs = workload.messages(ends, seed)
+    notes_of_workload = tuple(workload.notes(ends))
+    figures = host_figures(hosts or {})
+    plane = Plane(fabric, scale=recording.scale, aggregates=workload.reduces, hosts=figures)
     messages.check(len(plane.ends))
     messages = managed_messages(found, plane, messages, layer, (options or {}).get("network", ""))
     if recording.jobs_apart:
         messages = replace(messages, sl=(messages.job % (MAX_SL + 1)).astype(np.int8))
     frame = RunResult(
         plane,
-        hosts,
+        ends,
         workload,
         messages,
         jobs,
         NOT_RUN,
         engine,
         seed,
-        dict(options or {}),
+        {**(options or {}), **({"profile": figures} if figures else {})},
         of_tables=_notes_of_tables(found),
         of_workload=notes_of_workload,
     )
@@ -149,7 +196,7 @@ def _notes_of_tables(found: Routed) -> tuple[str, ...]:
     """Why another engine than the requested one made the tables, and how many ports they do not
     know."""
     part = found.part
-    fallback = part.notes if part.tables not in ("", part.engine) else ()
+    fallback = part.notes if part.tables != part.engine else ()
     absent = part.ports_without_lid
     return (*fallback, *([f"{absent:,} cabled host ports have no LID and take no part"] if absent else []))
 

@@ -5,172 +5,87 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, Unpack
 
-from softib.api.acceptance.options import AcceptOptions, Options
+from softib.api.acceptance.result import Acceptance, AcceptanceSource
 from softib.api.fabric import Fabric, result_of
 from softib.api.findings import Findings
 from softib.api.progress import Steps, unwatched
-from softib.api.shown import Suggests, html_table
-from softib.api.table import Table
 from softib.errors import InputError, UnknownFormat, UnreadableFile
 from softib.plural import counted
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    from softib.analysis.acceptance.ends import FabricEnds
-    from softib.analysis.acceptance.expected_pairs import Expectation
+    from softib.analysis.acceptance.plan import FabricEnds
     from softib.api.running.running import RunningFabric
-    from softib.diags.acceptance.measurements import Measurements
-    from softib.diags.acceptance.schedule import Ends
-    from softib.fabric.formats.base import ReadResult
+    from softib.diags.acceptance.measurements import Measurements, PairTest
     from softib.live.acceptance.launchers import Launcher
 
-__all__ = ["Acceptance", "AcceptanceSource", "accept", "where_to_measure"]
+__all__ = ["accept", "where_to_measure"]
 
 Source: TypeAlias = "Fabric | RunningFabric | str | os.PathLike[str] | Sequence[str]"
 Progress: TypeAlias = Callable[[int, int, float], None]
 LOCAL = "local"
 
 
+class AcceptOptions(TypedDict, total=False):
+    """Options of a run."""
+
+    rounds: int | None
+    """Of each class of pairs: same leaf, across spine, across core (4; None: until all have met).
+    """
+    tests: Sequence[str] | None
+    """Names of :data:`softib.diags.acceptance.measurements.TESTS` (None: all)."""
+    quick: bool
+    """The loaded tests alone, two rounds."""
+    program: str
+    """``write``, ``send`` or ``read``: which programs of perftest."""
+    size: int
+    """Octets of a message of the bandwidth tests (1 MiB)."""
+    seconds: float
+    """That a program ought to send (1)."""
+    at_once: int | None
+    """Pairs at a time where each is to be alone on its links."""
+    base_port: int
+    """First TCP port for perftest's exchange (18515)."""
+    seed: int
+    """Of the draw of partners."""
+
+
 @dataclass(frozen=True)
-class AcceptanceSource:
-    """Where measurements are taken: ``ends``; ``name`` for people; ``result`` and ``expectation``
-    of the fabric, None where only hosts are known; ``running``: the name of a fabric that runs;
-    ``paced``: what programs send takes the time of links."""
+class Options:
+    """:class:`AcceptOptions` with their defaults. Raises :class:`InputError` for what cannot be."""
 
-    name: str
-    ends: Ends
-    result: ReadResult | None = None
-    expectation: Expectation | None = None
-    running: str = ""
-    paced: bool = True
+    rounds: int | None = 4
+    tests: Sequence[str] | None = None
+    quick: bool = False
+    program: str = "write"
+    size: int = 1 << 20
+    seconds: float = 1.0
+    at_once: int | None = None
+    base_port: int = 18515
+    seed: int = 0
 
+    def __post_init__(self) -> None:
+        from softib.live.acceptance.perftest import PROGRAMS
 
-class Acceptance(Suggests):
-    """What an acceptance run measured and found."""
-
-    def __init__(
-        self,
-        source: AcceptanceSource,
-        measured: Measurements,
-        expected: np.ndarray,
-        findings: Findings,
-        about: Mapping[str, Any],
-    ):
-        self._source, self._measured, self._expected = source, measured, expected
-        self.findings = findings
-        self.about: dict[str, Any] = dict(about)
-        """How it was run: ``launcher``, ``program``, ``tests``, ``rounds``, ``sizes``, ``seconds``.
-        """
-
-    @property
-    def good(self) -> bool:
-        """Nothing but information was found."""
-        return self.findings.good
-
-    @property
-    def measurements(self) -> Measurements:
-        """The columns behind it."""
-        return self._measured
-
-    @property
-    def fabric(self) -> Fabric | None:
-        """The fabric that was measured; None where only hosts were known."""
-        return None if self._source.result is None else Fabric(self._source.result, self._source.name)
-
-    @property
-    def failures(self) -> list[dict[str, Any]]:
-        """Pairs that could not measure: round, test, source, target, the host at fault (None:
-        neither alone), reason."""
-        return [f.to_json(self._measured.ends) for f in self._measured.failures]
-
-    def summary(self) -> list[dict[str, Any]]:
-        """One row for each test and class of pairs: least, median and largest value, and the median
-        of what was expected."""
-        from softib.analysis.acceptance.findings import summary
-
-        return summary(self._measured, self._expected)
-
-    def table(self) -> Table:
-        """One row a measurement: test, round, class of the pair, source, target, value, unit,
-        expected."""
-        rows = self._rows()
-        return Table({key: [r[key] for r in rows] for key in _COLUMNS})
-
-    def to_json(self) -> dict[str, Any]:
-        """As ``softib accept --json`` prints it (docs/schemas/accept.schema.json)."""
-        from softib.render.documents import document
-
-        return document(
-            "accept",
-            source=self._source.name,
-            **self.about,
-            hosts=len(set(self._measured.ends.host)),
-            ports=len(self._measured.ends),
-            summary=self.summary(),
-            findings=[f.to_json() for f in self.findings],
-            failures=self.failures,
-            measurements=self._rows(),
-        )
-
-    def lines(self) -> list[str]:
-        """The summary for people."""
-        out = []
-        for s in self.summary():
-            model = "" if s["expected"] is None else f", model {s['expected']:.4g}"
-            out.append(
-                f"{s['test']}, {s['pairs']}: {counted(s['measurements'], 'measurement')}, median {s['median']:.4g} "
-                f"{s['unit']}"
-                f" ({s['least']:.4g} to {s['largest']:.4g}{model})"
+        if self.program not in PROGRAMS:
+            raise InputError(
+                f"program {self.program!r}: perftest has {', '.join(PROGRAMS)} (ib_write_bw, ib_write_lat …)"
             )
-        return out
+        if self.size < 1 or not self.seconds > 0:
+            raise InputError(f"size={self.size}, seconds={self.seconds:g}: both are above 0")
 
-    def _rows(self) -> list[dict[str, Any]]:
-        from softib.diags.acceptance.measurements import TESTS
-        from softib.diags.acceptance.schedule import CLASSES, class_of
+    @property
+    def per_class(self) -> int | None:
+        """Rounds of each class."""
+        return min(2, self.rounds or 2) if self.quick else self.rounds
 
-        m = self._measured
-        kinds = class_of(m.ends, m.source, m.target).tolist()
-        known = self._source.expectation is not None
-        names = [m.ends.name(i) for i in range(len(m.ends))]
-        return [
-            {
-                "test": t,
-                "round": int(r),
-                "pairs": CLASSES[k] if known else "all",
-                "source": names[a],
-                "target": names[b],
-                "value": v,
-                "unit": TESTS[t].unit,
-                "expected": e if e == e else None,
-            }
-            for t, r, k, a, b, v, e in zip(
-                m.test.tolist(),
-                m.round.tolist(),
-                kinds,
-                m.source.tolist(),
-                m.target.tolist(),
-                m.value.tolist(),
-                self._expected.tolist(),
-                strict=True,
-            )
-        ]
+    @property
+    def chosen(self) -> tuple[PairTest, ...]:
+        """The tests. Raises :class:`UnknownName`."""
+        from softib.diags.acceptance.measurements import QUICK, TESTS, tests_named
 
-    def __repr__(self) -> str:
-        m = self._measured
-        return (
-            f"<Acceptance of {self._source.name!r}: {counted(len(set(m.ends.host)), 'host')}, "
-            f"{counted(len(m), 'measurement')}, {self.findings!r}>"
-        )
-
-    def _repr_html_(self) -> str:
-        keys = ("test", "pairs", "measurements", "least", "median", "largest", "expected", "unit")
-        return html_table(keys, ([s[k] for k in keys] for s in self.summary())) + self.findings._repr_html_()
-
-
-_COLUMNS = ("test", "round", "pairs", "source", "target", "value", "unit", "expected")
+        return tests_named(self.tests or (QUICK if self.quick else TESTS))
 
 
 def accept(
@@ -268,7 +183,9 @@ def report_of(place: AcceptanceSource, found: Sequence[Any]) -> Any:
         built = FabricBuilder(place.name)
         built.nodes(len(place.ends), NodeType.CA, 1, desc=list(place.ends.node))
         result = ReadResult(built.build(), [], "hosts")
-    return Report(place.name, result.format, result.fabric, counts_of(result), list(result.problems), list(found))
+    return Report(
+        place.name, result.format, counts_of(result), list(found), list(result.problems), fabric=result.fabric
+    )
 
 
 def where_to_measure(
@@ -278,8 +195,8 @@ def where_to_measure(
     steps: Steps = unwatched,
 ) -> AcceptanceSource:
     """The ports to measure from, and what is known of the paths between them."""
-    from softib.analysis.acceptance.ends import ends_of_hosts
-    from softib.analysis.jobs.host_lists import read_hosts
+    from softib.analysis.acceptance.plan import ends_of_hosts
+    from softib.analysis.jobs.files import read_hosts
 
     chosen = None if hosts is None else read_hosts(hosts)
     fabric = _fabric_of(source)
@@ -311,8 +228,8 @@ def _fabric_of(source: Source) -> Fabric | None:
 
 
 def _on_fabric(fabric: Fabric, hosts: Sequence[str] | None, steps: Steps) -> AcceptanceSource:
-    from softib.analysis.acceptance.ends import ends_of_fabric
     from softib.analysis.acceptance.expected_pairs import Expectation
+    from softib.analysis.acceptance.plan import ends_of_fabric
     from softib.analysis.routed import routed
     from softib.api.running.running import RunningFabric
 

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from softib.api.acceptance.accepting import Acceptance
+from softib.analysis.acceptance.drift import Drift
+from softib.api.acceptance.result import Acceptance
+from softib.api.arguments import Suggests
 from softib.api.fabric import Fabric, as_fabric, result_of
 from softib.api.findings import Findings
 from softib.api.monitor.observing import Observed, observe
 from softib.api.progress import Steps, unwatched
-from softib.api.shown import Suggests
 from softib.api.table import Table
+from softib.diags.finding import Finding
 from softib.errors import InputError, UnreadableFile
 from softib.input_files import FILE_LIMIT, content, head, json_document
 from softib.plural import counted
+from softib.result import Result, key
 
 if TYPE_CHECKING:
     from softib.analysis.acceptance.baseline import BaselineRecord
@@ -26,6 +30,26 @@ __all__ = ["Baseline", "baseline"]
 Source: TypeAlias = "Fabric | RunningFabric | Acceptance | str | os.PathLike[str]"
 Pairs: TypeAlias = dict[str, dict[tuple[str, str], float]]
 HEAD = 4096
+
+
+@dataclass
+class TestDrift(Result):
+    """What became of the pairs of a test."""
+
+    test: str
+    drift: Drift = field(metadata=key(flat=Drift))
+
+
+@dataclass
+class BaselineComparison(Result):
+    """What has changed since a baseline."""
+
+    document = "baseline"
+
+    before: str
+    after: str
+    tests: list[TestDrift]
+    findings: list[Finding]
 
 
 class Baseline(Suggests):
@@ -75,19 +99,16 @@ class Baseline(Suggests):
     def drift(self, after: Baseline) -> list[dict[str, Any]]:
         """One row for each test that both have: pairs in both, median ratio of after to before,
         probability of as much by accident, pairs in one alone."""
+        return [one.to_json() for one in self._drift(after)]
+
+    def comparison(self, after: Baseline) -> dict[str, Any]:
+        """As ``softib baseline compare --json`` prints it (docs/schemas/baseline.schema.json)."""
+        return BaselineComparison(self.name, after.name, self._drift(after), list(self.compare(after))).to_json()
+
+    def _drift(self, after: Baseline) -> list[TestDrift]:
         from softib.analysis.acceptance.baseline_compare import drift_of
 
-        return [
-            {
-                "test": t,
-                "pairs": d.pairs,
-                "ratio": d.ratio,
-                "probability": d.probability,
-                "only_before": d.only_before,
-                "only_after": d.only_after,
-            }
-            for t, d in drift_of(self._record, after._record).items()
-        ]
+        return [TestDrift(test, drift) for test, drift in drift_of(self._record, after._record).items()]
 
     def _parts(self, accepted: Acceptance) -> list[Any]:
         """The tomography of what pairs lost against this baseline."""
@@ -269,4 +290,4 @@ def _report(record: BaselineRecord, found: list[Any]) -> Any:
         built.nodes(1, NodeType.CA, 1)
         fabric = built.build()
     result = ReadResult(fabric, [], "baseline")
-    return Report(record.name, result.format, result.fabric, counts_of(result), [], found)
+    return Report(record.name, result.format, counts_of(result), found, [], fabric=result.fabric)

@@ -1,21 +1,127 @@
-"""What OpenSM would make of a file of its configuration, and what softib's subnet manager makes of
-it."""
+"""What OpenSM would make of a file of its configuration, which of its files that is, and what
+softib's subnet manager makes of it."""
 
 from __future__ import annotations
 
 import math
 import os
 import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
-from softib.api.manager.config_kinds import PARSERS, PARTITIONS, POLICY, ROUTES, TORUS, kind_of
-from softib.api.shown import Suggests
-from softib.errors import InputError, SoftibError
-from softib.input_files import read_text
+from softib.api.arguments import Suggests
+from softib.errors import InputError, SoftibError, UnknownFormat
+from softib.input_files import read_text, shown_name
 from softib.plural import counted
+from softib.result import Result, also, key
 
-__all__ = ["ConfigCheck", "check_config"]
+__all__ = ["KINDS", "PARSERS", "PARTITIONS", "POLICY", "ROUTES", "TORUS", "ConfigCheck", "check_config", "kind_of"]
+
+
+OPTIONS, TORUS, PARTITIONS, POLICY = "opensm.conf", "torus-2QoS.conf", "partitions.conf", "qos-policy.conf"
+GUIDS, ROUTES, NAMES = "GUID file", "prefix-routes.conf", "node-name-map"
+KINDS = (OPTIONS, TORUS, PARTITIONS, POLICY, ROUTES, GUIDS, NAMES)
+_TORUS_KEYWORDS = {
+    "torus",
+    "mesh",
+    "next_seed",
+    "port_order",
+    "portgroup_max_ports",
+    "max_changes",
+    *(f"{a}{w}" for a in "xyz" for w in ("p_link", "m_link", "_dateline")),
+}
+_POLICY_SECTIONS = {"port-groups", "qos-setup", "qos-levels", "qos-match-rules", "qos-ulps"}
+_PARTITION = re.compile(r"^\s*[^:;{}\"\n]*:[^;{}]*;|^\s*[\w.-]+\s*=\s*0x[0-9a-fA-F]{1,4}\b[^:\n]*:", re.MULTILINE)
+_GUID = r"(?:0[xX])?[0-9a-fA-F]{9,16}"
+_GUID_LINE = re.compile(rf"{_GUID}(?:\s+(?P<name>\S.*))?")
+_ROUTE_LINE = re.compile(rf"(?:{_GUID}|\*)\s+(?:{_GUID}|\*)")
+_OPTION_LINE = re.compile(r"[A-Za-z_]\w*(?:\s+[^=:\s].*)?")
+
+
+def kind_of(path: str, text: str) -> str:
+    """The kind of the configuration file ``text``. Raises :class:`UnknownFormat` for a file of
+    something else, with what it is."""
+    from softib.sm.options.opensm_conf import as_opensm_reads
+
+    lines = [line for raw in text.splitlines() if (line := raw.split("#")[0].strip())]
+    first = {line.split()[0] for line in lines}
+    if first & _POLICY_SECTIONS:
+        return POLICY
+    if first & _TORUS_KEYWORDS:
+        return TORUS
+    if as_opensm_reads(text).lines:
+        return OPTIONS
+    _refuse_fabrics(path, text)
+    if lines and all(_ROUTE_LINE.fullmatch(line) for line in lines):
+        return ROUTES
+    matches = [_GUID_LINE.fullmatch(line) for line in lines]
+    if lines and all(matches):
+        return NAMES if all(m and m["name"] for m in matches) else GUIDS
+    if all(_OPTION_LINE.fullmatch(line) for line in lines):
+        return OPTIONS
+    if _PARTITION.search("\n".join(lines)):
+        return PARTITIONS
+    known = ", ".join((OPTIONS, TORUS, PARTITIONS, POLICY, ROUTES))
+    raise UnknownFormat(
+        f"{shown_name(path)}: this is no configuration of OpenSM; softib judges {known}, GUID files and node-name-maps"
+    )
+
+
+def _refuse_fabrics(path: str, text: str) -> None:
+    """Raise :class:`UnknownFormat` for fabrics, tables, counters and cabling lists."""
+    from softib.fabric.formats import registry
+    from softib.fabric.topologies import spec
+
+    if spec.YAML_HEAD.search(text.encode()):
+        what = "a fabric.yaml; 'softib check' judges it, its section sm too"
+    else:
+        try:
+            row = registry.detect(path)
+        except SoftibError as error:
+            if not any(word in str(error) for word in ("this is", "binary")):
+                return
+            raise UnknownFormat(f"{str(error).removesuffix('.')}; it is no configuration of OpenSM") from None
+        if row.kind == "names":
+            return
+        what = f"{row.what}; 'softib check' judges fabrics" if row.kind == "fabric" else row.what
+    raise UnknownFormat(f"{shown_name(path)}: no configuration of OpenSM, but {what}")
+
+
+def _names(text: str, name: str) -> None:
+    from softib.fabric.formats.node_name_map import parse
+
+    if problems := parse(text, name).problems:
+        raise InputError(str(problems[0]))
+
+
+def _policy(text: str, name: str) -> None:
+    from softib.sm.managers.qos_policy import parse_policy
+
+    parse_policy(text, name)
+
+
+def _routes(text: str, name: str) -> None:
+    from softib.sm.managers.router_mgr import parse_prefix_routes
+
+    parse_prefix_routes(text, name)
+
+
+def _guids(text: str, name: str) -> None:
+    from softib.sm.options.fabric_yaml import read_guids
+
+    read_guids(name)
+
+
+PARSERS: dict[str, Callable[[str, str], None]] = {
+    POLICY: _policy,
+    ROUTES: _routes,
+    GUIDS: _guids,
+    NAMES: _names,
+}
+"""Kind → its reader, which raises :class:`InputError` for what it cannot read."""
+
 
 THEN = {
     POLICY: "OpenSM logs ERR AC03 or AC04, and goes on without a QoS policy",
@@ -24,31 +130,24 @@ THEN = {
 """Kind → what OpenSM does after the first mistake."""
 
 
-class ConfigCheck(Suggests):
-    """The answer of :func:`check_config`. ``kind`` is that of the file (``opensm.conf``,
-    ``partitions.conf``, …); ``opensm`` are lines on what OpenSM 3.3.23 does not take as it is
-    written (empty: it takes everything), ``softib`` lines on what softib does otherwise."""
+@dataclass(repr=False)
+class ConfigCheck(Suggests, Result):
+    """The answer of :func:`check_config`."""
 
-    def __init__(self, path: str, kind: str, opensm: list[str], softib: list[str]):
-        self.path, self.kind, self.opensm, self.softib = path, kind, tuple(opensm), tuple(softib)
+    document = "sm-config"
+
+    path: str = field(metadata=key("file"))
+    kind: str = field(metadata=key(type=Literal[*KINDS]))
+    opensm: tuple[str, ...]
+    """What OpenSM 3.3.23 does not take as it is written, and what it does instead."""
+    softib: tuple[str, ...]
+    """What softib's manager does otherwise, or leaves out."""
 
     @property
+    @also(before="opensm")
     def good(self) -> bool:
-        """Does OpenSM take the file as it is written?"""
+        """OpenSM takes the file as it is written."""
         return not self.opensm
-
-    def to_json(self) -> dict[str, Any]:
-        """As ``softib sm check-config --json`` prints it (docs/schemas/sm-config.schema.json)."""
-        from softib.render.documents import document
-
-        return document(
-            "sm-config",
-            file=self.path,
-            kind=self.kind,
-            good=self.good,
-            opensm=list(self.opensm),
-            softib=list(self.softib),
-        )
 
     def __repr__(self) -> str:
         return (
@@ -77,8 +176,8 @@ def check_config(path: str | os.PathLike[str]) -> ConfigCheck:
         PARSERS[kind](text, name)
     except InputError as why:
         rest = f"; {THEN[kind]}" if kind in THEN else ""
-        return ConfigCheck(name, kind, [str(why)], [f"refuses the whole file{rest}"])
-    return ConfigCheck(name, kind, [], [])
+        return ConfigCheck(name, kind, (str(why),), (f"refuses the whole file{rest}",))
+    return ConfigCheck(name, kind, (), ())
 
 
 def _torus(name: str, text: str) -> ConfigCheck:
@@ -87,7 +186,7 @@ def _torus(name: str, text: str) -> ConfigCheck:
     lines = refusals(text)
     if lines:
         lines.append("torus-2QoS is refused; OpenSM goes on with the next engine, or minhop")
-    return ConfigCheck(name, TORUS, lines, [])
+    return ConfigCheck(name, TORUS, tuple(lines), ())
 
 
 def _partitions(name: str, text: str) -> ConfigCheck:
@@ -107,12 +206,12 @@ def _partitions(name: str, text: str) -> ConfigCheck:
         softib.append("softib refuses the whole file for these lines")
     elif opensm:
         softib.append("softib takes the file as it is written")
-    return ConfigCheck(name, PARTITIONS, opensm, softib)
+    return ConfigCheck(name, PARTITIONS, tuple(opensm), tuple(softib))
 
 
 def _options(name: str, text: str) -> ConfigCheck:
     from softib.live.internal_sm.settings import ManagerSettings
-    from softib.sm.options.engines import unknown_to_opensm
+    from softib.sm.options.file import unknown_to_opensm
     from softib.sm.options.opensm_conf import as_opensm_reads
     from softib.sm.options.opensm_defaults import DEFAULTS
 
@@ -139,7 +238,8 @@ def _options(name: str, text: str) -> ConfigCheck:
         softib.append(f"refused: {why}")
     listed = {line for line in softib if line in opensm or any(n not in DEFAULTS and n in line for n in stated.unknown)}
     opensm.sort(key=_line)
-    return ConfigCheck(name, "opensm.conf", opensm, sorted((line for line in softib if line not in listed), key=_line))
+    others = sorted((line for line in softib if line not in listed), key=_line)
+    return ConfigCheck(name, "opensm.conf", tuple(opensm), tuple(others))
 
 
 def _line(remark: str) -> float:

@@ -5,24 +5,27 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
+from softib.api.arguments import Suggests
 from softib.api.progress import Notice
-from softib.api.shown import Suggests, totals
+from softib.api.table import Rows
+from softib.result import Result, key
+from softib.sm.dry_run import AttributeChange
+from softib.sm.sweep.report import SweepReport
 from softib.source import warn
 
 if TYPE_CHECKING:
     from softib.live.umad_client.devices import UmadDevice
-    from softib.live.umad_sm.live_master import Master
     from softib.live.umad_sm.manager import Hooks
     from softib.live.umad_sm.manager import UmadManager as Loop
     from softib.live.umad_sm.session import Job
-    from softib.sm.dry_run import AttributeChange
-    from softib.sm.sweep.report import SweepReport
+    from softib.sm.tables.table_proof import TableProof
 
-__all__ = ["PlannedChanges", "UmadManager"]
+__all__ = ["PlannedChanges", "SmRun", "UmadManager"]
 
 OnStep = Callable[["UmadManager"], None]
 
@@ -123,7 +126,7 @@ class UmadManager(Suggests):
         plan = session.Plan(window=self._window)
         self._log("begin", guid=f"{self.guid:#018x}", engine=self._config.engine, dry_run=True)
         self._running, changes, master = session.dry_run(self._device, self._config, plan, self._hooks(on_step, True))
-        return PlannedChanges(changes, master, self._running.sm.report, self.port)
+        return PlannedChanges(self.port, None if master is None else str(master), changes, self._running.sm.report)
 
     @property
     def port(self) -> str:
@@ -181,21 +184,9 @@ class UmadManager(Suggests):
 
     def to_json(self) -> dict[str, Any]:
         """Its last sweep, as ``softib sm run --json`` prints it (docs/schemas/sm-run.schema.json)."""
-        from softib.render.documents import document
-        from softib.sm.sweep.report import SweepReport
-
         report = SweepReport() if self._running is None else self._running.sm.report
         proof = None if self._running is None else self._running.proof
-        return document(
-            "sm-run",
-            state=self.state,
-            port=self.port,
-            sweeps=self.counts["sweeps"],
-            sent=report.sent,
-            sets=report.sets,
-            tables=None if proof is None else proof.to_json(),
-            **report.as_dict(),
-        )
+        return SmRun(self.state, self.port, self.counts["sweeps"], report.sent, report.sets, proof, report).to_json()
 
     def _hooks(self, on_step: OnStep, proves_all: bool) -> Hooks:
         from softib.live.umad_sm import session
@@ -234,39 +225,40 @@ class UmadManager(Suggests):
         return f"<UmadManager on {self.port}: {self.state}>"
 
 
-class PlannedChanges(Suggests, Sequence["AttributeChange"]):
+@dataclass(eq=False, repr=False)
+class PlannedChanges(Rows[AttributeChange], Result):
     """What a manager would change (:meth:`UmadManager.dry_run`), by node, attribute and block or
     port; empty = nothing."""
 
-    def __init__(self, found: Sequence[AttributeChange], master: Master | None, report: SweepReport, port: str):
-        self._found, self._report, self.port = list(found), report, port
-        self.master: str | None = None if master is None else str(master)
-        """The subnet's master at that time: LID, PortGUID, priority."""
+    document = "sm-run"
+    row, by = AttributeChange, "attr"
 
-    @overload
-    def __getitem__(self, index: int) -> AttributeChange: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[AttributeChange]: ...
-    def __getitem__(self, index: int | slice) -> AttributeChange | list[AttributeChange]:
-        return self._found[index]
-
-    def __len__(self) -> int:
-        return len(self._found)
-
-    def __iter__(self) -> Iterator[AttributeChange]:
-        return iter(self._found)
+    port: str
+    master: str | None
+    """The subnet's master at that time: LID, PortGUID, priority."""
+    rows: list[AttributeChange] = field(metadata=key("changes"))
+    report: SweepReport = field(metadata=key("sweep"))
 
     @property
     def problems(self) -> tuple[str, ...]:
         """What the sweep could not do, a line each."""
-        return tuple(self._report.problems)
+        return tuple(self.report.problems)
 
-    def to_json(self) -> dict[str, Any]:
-        """As ``softib sm run --dry-run --json`` prints it (docs/schemas/sm-run.schema.json)."""
-        from softib.render.documents import document
 
-        changes = [c.to_json() for c in self._found]
-        return document("sm-run", port=self.port, master=self.master, changes=changes, sweep=self._report.as_dict())
+@dataclass
+class SmRun(Result):
+    """The last sweep of a manager that ended."""
 
-    def __repr__(self) -> str:
-        return f"<PlannedChanges: {totals([c.attr for c in self._found]) or 'none'}>"
+    document = "sm-run"
+
+    state: str
+    """SMState (IBA 14.4.1)."""
+    port: str
+    sweeps: int
+    sent: int
+    """Requests of the last sweep, retries apart."""
+    sets: int
+    """Those that change something."""
+    tables: TableProof | None
+    """What the tables of the last sweep as master are worth."""
+    report: SweepReport = field(metadata=key(flat=SweepReport))

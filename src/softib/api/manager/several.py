@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, overload
 
-from softib.api.manager.managing import PlannedChanges, UmadManager
-from softib.api.shown import Suggests
+from softib.api.arguments import Suggests
+from softib.api.manager.managing import PlannedChanges, SmRun, UmadManager
 from softib.errors import InputError
+from softib.result import Result, key
 
 __all__ = ["UmadManagers"]
 
 OnStep = Callable[[UmadManager], None]
+
+
+@dataclass
+class SmRunPorts(Result):
+    """The last sweep of each manager, or what each would change."""
+
+    document = "sm-run"
+
+    ports: list[Any] = field(metadata=key(type=list[SmRun] | list[PlannedChanges]))
+    failed: list[str]
+    """Why managers ended that could not go on."""
 
 
 class UmadManagers(Suggests, Sequence[UmadManager]):
@@ -92,10 +105,8 @@ class UmadManagers(Suggests, Sequence[UmadManager]):
     def to_json(self, planned: Sequence[PlannedChanges] = ()) -> dict[str, Any]:
         """The last sweep of each, or what each would change, as ``softib sm run A B --json`` prints
         it (docs/schemas/sm-run.schema.json)."""
-        from softib.render.documents import document
-
-        ports = [one.to_json() for one in (planned or self)]
-        return document("sm-run", ports=ports, failed=list(self.failed))
+        ports: list[Any] = list(planned) or [one.to_json() for one in self]
+        return SmRunPorts(ports, list(self.failed)).to_json()
 
     def __repr__(self) -> str:
         return f"<UmadManagers on {', '.join(m.port for m in self)}: {self.state}>"

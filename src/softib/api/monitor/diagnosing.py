@@ -6,12 +6,13 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from softib.api.arguments import Suggests
 from softib.api.fabric import Fabric, as_fabric, result_of
 from softib.api.findings import Findings
 from softib.api.progress import Steps, unwatched
-from softib.api.shown import Suggests, html_table
 from softib.api.table import Table
 from softib.plural import counted
+from softib.result import html_table
 
 if TYPE_CHECKING:
     from softib.analysis.jobs.files import ScheduledJob
@@ -165,7 +166,7 @@ def jobs_on(source: Source, jobs: str | os.PathLike[str] | Mapping[str, Any], *,
 def _processes_on(source: Source | None) -> ProcessesOf:
     """Finds processes of a job: on the nodes of a running fabric, else on this machine."""
     from softib.live.instances import running
-    from softib.live.job_processes import JobProcesses
+    from softib.live.proc import JobProcesses
 
     name = getattr(source, "name", source)
     return JobProcesses(next((i.folder for i in running() if i.name == name), None)).of
@@ -196,17 +197,16 @@ def diagnose(
     Raises :class:`UnknownName`, :class:`InputError` and :class:`UnreadableFile` for thresholds,
     codes and jobs that cannot be.
     """
-    from softib.analysis.isolation_cost import with_bisection
     from softib.analysis.model import Report
-    from softib.analysis.observed_fabric import fabric_of_ports
+    from softib.analysis.observed_fabric import fabric_of_ports, with_bisection
     from softib.analysis.pipeline import counts_of
     from softib.api.findings import checked_codes, severity_named
     from softib.diags.cable_rules.case import Case
     from softib.diags.cable_rules.job_traffic import job_traffic
     from softib.diags.cable_rules.judge import judge
-    from softib.diags.cable_rules.tables import tables_of
     from softib.diags.cable_rules.thresholds import load_thresholds
     from softib.diags.managers.manager_health import manager_findings
+    from softib.diags.observations import tables_of
     from softib.errors import InputError
     from softib.fabric.formats.base import ReadResult
 
@@ -236,5 +236,5 @@ def diagnose(
         found += manager_findings(getattr(observed, "managers", ()))
         if on is not None:
             found += job_traffic(Case(seen, load_thresholds(thresholds)), on.ports(), _processes_on(source))
-    report = Report(name, result.format, result.fabric, counts_of(result), list(result.problems), found)
+    report = Report(name, result.format, counts_of(result), found, list(result.problems), fabric=result.fabric)
     return Findings(report).without(*ignore).at_least(severity)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from softib.api.arguments import Suggests
 from softib.api.progress import Notice
-from softib.api.shown import Suggests
 from softib.errors import InputError
 from softib.plural import counted
 from softib.source import warn
@@ -112,13 +112,21 @@ class Exporter(Suggests):
         needs two. ``fabric`` names the ports of files that hold counters alone. Raises
         :class:`InputError` and its kin as :func:`softib.observe` does."""
         from softib.monitor.exporter.names import SCHEMES
-        from softib.monitor.exporter.of_files import text_of_files
+        from softib.monitor.exporter.text import text_of_files
 
         if names not in SCHEMES:
             raise InputError(f"names={names!r}: give one of {', '.join(SCHEMES)}")
         if not 1 <= len(files) <= 2:
             raise InputError(f"{counted(len(files), 'file')}; give one, or two of different times")
         return text_of_files([os.fspath(f) for f in files], names, None if fabric is None else os.fspath(fabric))
+
+    def export_to(self, *targets: str) -> None:
+        """Hand every round from now on to exporters of installed packages too, each as
+        ``NAME=TARGET``. Raises :class:`InputError` for one that no package has, or that cannot be
+        opened."""
+        from softib.monitor.exporter.round_exporter import open_exporters
+
+        self._service.sinks += open_exporters(self.source, targets)
 
     def expect(self, file: str | os.PathLike[str]) -> None:
         """Devices and cables of a plan or a discovery must be there: they are down until they are

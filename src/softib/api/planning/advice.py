@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
+from softib.api.arguments import Suggests
 from softib.api.fabric import Fabric
-from softib.api.shown import Suggests
+from softib.api.planning.design import PriceRange
 from softib.errors import InputError, SoftibError, UnknownName
+from softib.result import Result, key
 
 if TYPE_CHECKING:
     from softib.api.simulation.comparison import Comparison
     from softib.plan.advice import Facts, Kind, Opinion, Verdict
 
-__all__ = ["KINDS", "Advice", "advise"]
+__all__ = ["KINDS", "Advice", "Recommendation", "advise"]
 
 KINDS = ("training", "mpi", "storage", "service", "independent")
 MOST_PORTS = 64
@@ -28,30 +32,75 @@ about a minute a network on one core."""
 PACKET_BYTES = 4096
 
 
+@dataclass(frozen=True)
+class Reason(Result):
+    """A rule that applies."""
+
+    verdict: str
+    reason: str
+    decides: bool
+    """It outweighs all that do not."""
+
+
+@dataclass(frozen=True)
+class NetworkTime(Result):
+    """The workload on one network."""
+
+    network: str
+    completion_us: float | None
+    ratio: float | None
+    """To the first."""
+    price: PriceRange | None
+    per_price: float | None
+    """Performance for the price, relative to the first."""
+    why: str
+    """Why it was not run."""
+
+
+@dataclass(frozen=True)
+class BreakEven(Result):
+    """The fastest network of each side."""
+
+    infiniband: str
+    ethernet: str
+    time_ratio: float
+    """Time on Ethernet over that on InfiniBand: the ratio of prices at which both give the same."""
+    price_ratio: float | None = None
+    """Price of InfiniBand over that of Ethernet, by middle prices."""
+
+
+@dataclass(frozen=True)
+class Recommendation(Result):
+    """Which network a workload needs, and why."""
+
+    document = "advise"
+
+    verdict: str
+    """ethernet, either or infiniband."""
+    known: dict[str, Any] = field(metadata=key("facts"))
+    """What is known of the workload."""
+    reasons: list[Reason]
+    networks: list[NetworkTime]
+    break_even: list[BreakEven]
+    notes: list[str]
+
+
 class Advice(Suggests):
     """``verdict``: ethernet, either or infiniband; ``reasons``: the rules that apply, those that
     decide first; ``comparison``: the workload over the networks (None: it was not simulated)."""
 
     def __init__(self, facts: Facts, reasons: tuple[Opinion, ...], verdict: str, comparison: Comparison | None,
-                 breaks: list[dict[str, Any]], notes: tuple[str, ...]):  # fmt: skip
+                 breaks: list[BreakEven], notes: tuple[str, ...]):  # fmt: skip
         self.facts, self.reasons, self.verdict = facts, reasons, verdict
         self.comparison, self.break_even, self.notes = comparison, breaks, notes
 
     def to_json(self) -> dict[str, Any]:
         """As ``softib advise --json`` prints it."""
-        import dataclasses
-
-        from softib.render.documents import document
-
-        return document(
-            "advise",
-            verdict=self.verdict,
-            facts=dataclasses.asdict(self.facts),
-            reasons=[dataclasses.asdict(r) for r in self.reasons],
-            networks=[] if self.comparison is None else [_network(row) for row in self.comparison.rows()],
-            break_even=self.break_even,
-            notes=list(self.notes),
-        )
+        rows = [] if self.comparison is None else self.comparison.rows()
+        reasons = [Reason(r.verdict, r.reason, r.decides) for r in self.reasons]
+        networks = [_network(row) for row in rows]
+        facts = dataclasses.asdict(self.facts)
+        return Recommendation(self.verdict, facts, reasons, networks, self.break_even, list(self.notes)).to_json()
 
     def print(self) -> None:
         """As ``softib advise`` prints it."""
@@ -61,8 +110,10 @@ class Advice(Suggests):
         print_advice(self.to_json(), console())
 
 
-def _network(row: dict[str, Any]) -> dict[str, Any]:
-    return {key: row[key] for key in ("network", "completion_us", "ratio", "price", "per_price", "why")}
+def _network(row: Any) -> NetworkTime:
+    price = row["price"]
+    paid = None if price is None else PriceRange(price["low"], price["high"])
+    return NetworkTime(row["network"], row["completion_us"], row["ratio"], paid, row["per_price"], row["why"])
 
 
 def advise(
@@ -95,8 +146,6 @@ def advise(
     >>> softib.advise(gpus=1024, kind="training").verdict
     'infiniband'
     """
-    from dataclasses import replace
-
     from softib.plan.advice import Facts, opinions, verdict_of
 
     if (hosts is None) == (gpus is None):
@@ -113,10 +162,10 @@ def advise(
     facts = Facts(nodes, gpus or 0, named, None, calls_a_second, step_ms, storage, existing, staff, tenants)
     comparison, per_money = None, None
     notes: list[str] = []
-    breaks: list[dict[str, Any]] = []
+    breaks: list[BreakEven] = []
     if workload is not None and nodes > 1:
         comparison, more, notes = _compared(facts, workload, networks, gpus_per_host, prices)
-        facts = replace(
+        facts = dataclasses.replace(
             facts,
             communication=more.get("communication"),
             step_ms=facts.step_ms if facts.step_ms is not None else more.get("step_ms"),
@@ -182,7 +231,7 @@ def _compared(
 
 def _figures(comparison: Comparison, facts: Facts, workload: Any) -> dict[str, float]:
     """Time of a training step and its share of communication, as it is on InfiniBand."""
-    from softib.api.simulation.scaling import scaling
+    from softib.api.simulation.simulate import scaling
 
     if facts.kind != "training":
         return {}
@@ -195,7 +244,7 @@ def _figures(comparison: Comparison, facts: Facts, workload: Any) -> dict[str, f
     return {**figures, "communication": 1 - row["efficiency"]}
 
 
-def _money(comparison: Comparison) -> tuple[Verdict | None, list[dict[str, Any]]]:
+def _money(comparison: Comparison) -> tuple[Verdict | None, list[BreakEven]]:
     """Which side gives more work for the money, by middle prices, and from which difference in price
     on the other would."""
     rows = [r for r in comparison.rows() if r["completion_us"]]
@@ -208,15 +257,15 @@ def _money(comparison: Comparison) -> tuple[Verdict | None, list[dict[str, Any]]
     fastest = {side: min(of, key=lambda r: float(r["completion_us"])) for side, of in sides.items()}
     eth, ib = fastest["ethernet"], fastest["infiniband"]
     ratio = eth["completion_us"] / ib["completion_us"]
-    breaks = [{"infiniband": ib["network"], "ethernet": eth["network"], "time_ratio": ratio, "price_ratio": None}]
+    both = BreakEven(ib["network"], eth["network"], ratio)
     priced = {side: [r for r in of if r["price"] is not None] for side, of in sides.items()}
     if not all(priced.values()):
-        return None, breaks
+        return None, [both]
     worth = {
         side: max(1 / (r["completion_us"] * (r["price"]["low"] + r["price"]["high"])) for r in of)
         for side, of in priced.items()
     }
     middle = lambda r: (r["price"]["low"] + r["price"]["high"]) / 2
     if ib["price"] is not None and eth["price"] is not None:
-        breaks[0]["price_ratio"] = middle(ib) / middle(eth)
-    return max(worth, key=lambda side: worth[side]), breaks
+        both = dataclasses.replace(both, price_ratio=middle(ib) / middle(eth))
+    return max(worth, key=lambda side: worth[side]), [both]

@@ -6,15 +6,18 @@ import csv
 import io
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from softib.api.arguments import Suggests
 from softib.api.fabric import Fabric, as_fabric, result_of
-from softib.api.shown import Suggests
+from softib.api.planning.design import DeviceCount
 from softib.api.table import Table
 from softib.errors import InputError, SoftibError
 from softib.plural import counted
+from softib.result import Result
 from softib.whole_files import write_file, write_text
 
 if TYPE_CHECKING:
@@ -22,12 +25,129 @@ if TYPE_CHECKING:
     from softib.plan.cables import Cables
     from softib.plan.floor import Floor
     from softib.plan.price_book import CostBook
-    from softib.plan.quote import Shortfall
 
-__all__ = ["CablePlan", "plan_cables"]
+__all__ = ["BillOfMaterials", "CableList", "CablePlan", "QuoteCheck", "bill_of_materials", "plan_cables"]
 
 FORMS = {".csv": "p2p", ".ufm": "ufm", ".labels": "labels", ".svg": "elevation", ".xlsx": "bill"}
 UFM_COLUMNS = ("StartDevice", "StartPort", "EndDevice", "EndPort", "LinkType")
+
+
+@dataclass(frozen=True)
+class CableKind(Result):
+    """Links of one medium and length."""
+
+    medium: str
+    length_m: float
+    links: int
+
+
+@dataclass(frozen=True)
+class RackPair(Result):
+    """Cables between two racks."""
+
+    rack_a: str
+    rack_z: str
+    cables: int
+    bundles: int
+
+
+@dataclass(frozen=True)
+class Tray(Result):
+    """A tray that carries more cables than it holds."""
+
+    rack: str
+    cables: int
+
+
+@dataclass(frozen=True)
+class BillItem(Result):
+    """A line of a bill; prices are None where the cost book has none."""
+
+    item: str
+    part: str
+    """The vendor's order number."""
+    count: int
+    spares: int
+    price_low: float | None
+    price_high: float | None
+    total_low: float | None
+    total_high: float | None
+    source: str
+    """Of the price."""
+
+
+@dataclass(frozen=True)
+class BillOfMaterials(Result):
+    """What is ordered, and its price."""
+
+    currency: str
+    prices_of: str
+    low: float
+    high: float
+    without_price: list[str]
+    """Items that the sums leave out."""
+    items: list[BillItem]
+
+
+@dataclass(frozen=True)
+class SwitchPlace(Result):
+    """The racks of switches at one place of the floor."""
+
+    switches: str
+    """start, middle or end of the racks in use."""
+    metres: float | None = None
+    """Of all cables."""
+    optical_links: int | None = None
+    low: float | None = None
+    high: float | None = None
+    without_price: int | None = None
+    """Items that the sums leave out."""
+    why_not: str = ""
+    """Why the switches cannot stand there."""
+
+
+@dataclass(frozen=True)
+class CableList(Result):
+    """The cables of a fabric on a floor plan."""
+
+    document = "plan-cables"
+
+    source: str
+    fabric: str
+    generation: str
+    links: int
+    racks: int
+    """In use."""
+    lengths: list[CableKind]
+    bundles: list[RackPair]
+    crowded_trays: list[Tray]
+    watts: float
+    """Of the plugs whose figure is published."""
+    watts_unknown: list[DeviceCount]
+    bill: BillOfMaterials
+    places: list[SwitchPlace]
+
+
+@dataclass(frozen=True)
+class QuoteDifference(Result):
+    """What a quote has too few or too many of."""
+
+    item: str
+    needed: int
+    offered: int
+
+
+@dataclass(frozen=True)
+class QuoteCheck(Result):
+    """A vendor's quote against what a fabric needs."""
+
+    document = "plan-quote"
+
+    source: str
+    quote: str
+    differences: list[QuoteDifference]
+    notes: list[str]
+    """Rows that were not understood."""
 
 
 class CablePlan(Suggests):
@@ -36,7 +156,7 @@ class CablePlan(Suggests):
     ``places``: what the switches standing elsewhere on the floor would cost, by position.
     """
 
-    def __init__(self, cables: Cables, bill: Bill, source: str, places: list[dict[str, Any]]):
+    def __init__(self, cables: Cables, bill: Bill, source: str, places: list[SwitchPlace]):
         self._cables, self.bill, self._source, self.places = cables, bill, source, places
 
     @property
@@ -102,35 +222,35 @@ class CablePlan(Suggests):
                 f"use {', '.join(f'{s} ({f})' for s, f in FORMS.items())}"
             )
 
-    def check_quote(self, path: str | os.PathLike[str]) -> tuple[list[Shortfall], list[str]]:
+    def check_quote(self, path: str | os.PathLike[str]) -> QuoteCheck:
         """What a vendor's quote (CSV or XLSX) lacks or has too many of, and its rows that were not
         understood."""
         from softib.plan.quote import check_quote, read_quote
 
-        return check_quote(self.bill, read_quote(path))
+        differences, notes = check_quote(self.bill, read_quote(path))
+        rows = [QuoteDifference(d.text, d.needed, d.offered) for d in differences]
+        return QuoteCheck(self._source, os.fspath(path), rows, notes)
 
     def to_json(self) -> dict[str, Any]:
         """As ``softib plan cables --json`` prints it."""
         from softib.plan.plugs import watts_of
-        from softib.render.documents import document
 
         c = self._cables
         watts, unknown = watts_of(c.links, c.kind)
-        return document(
-            "plan-cables",
-            source=self._source,
-            fabric=c.fabric.name,
-            generation=c.links.generation,
-            links=len(c),
-            racks=self.racks,
-            lengths=[{"medium": m, "length_m": length, "links": n} for m, length, n in c.by_kind()],
-            bundles=[{"rack_a": a, "rack_z": z, "cables": n, "bundles": b} for a, z, n, b in c.bundles()],
-            crowded_trays=[{"rack": rack, "cables": n} for rack, n in c.crowded_trays()],
-            watts=watts,
-            watts_unknown=[{"device": name, "count": n} for name, n in sorted(unknown.items())],
-            bill=bill_json(self.bill),
-            places=self.places,
-        )
+        return CableList(
+            self._source,
+            c.fabric.name,
+            c.links.generation,
+            len(c),
+            self.racks,
+            [CableKind(*kind) for kind in c.by_kind()],
+            [RackPair(*pair) for pair in c.bundles()],
+            [Tray(*tray) for tray in c.crowded_trays()],
+            watts,
+            [DeviceCount(name, n) for name, n in sorted(unknown.items())],
+            bill_of_materials(self.bill),
+            self.places,
+        ).to_json()
 
     def print(self) -> None:
         """As ``softib plan cables`` prints it."""
@@ -163,18 +283,12 @@ class CablePlan(Suggests):
         return f"<CablePlan of {self._source!r}: {counted(len(self._cables), 'link')}, {counted(self.racks, 'rack')}>"
 
 
-def bill_json(bill: Bill) -> dict[str, Any]:
+def bill_of_materials(bill: Bill) -> BillOfMaterials:
     """A bill as documents hold it."""
-    from softib.plan.bill import COLUMNS
-
-    return {
-        "currency": bill.currency,
-        "prices_of": bill.date,
-        "low": bill.low,
-        "high": bill.high,
-        "without_price": [item.text for item in bill.open],
-        "items": [dict(zip(COLUMNS, item.row(), strict=True)) for item in bill.items],
-    }
+    without = [item.text for item in bill.open]
+    return BillOfMaterials(
+        bill.currency, bill.date, bill.low, bill.high, without, [BillItem(*item.row()) for item in bill.items]
+    )
 
 
 def generation_of(fabric: Fabric) -> str:
@@ -219,23 +333,16 @@ def plan_cables(
     plan, book = read_floor(floor), read_book(prices)
     speed = generation or generation_of(fabric)
     cables, bill = _on_floor(fabric, plan, speed, book)
-    places: list[dict[str, Any]] = []
+    places: list[SwitchPlace] = []
     for where in ("start", "middle", "end"):
         try:
             other, its_bill = _on_floor(fabric, plan.model_copy(update={"switches": where}), speed, book)
         except SoftibError as error:
-            places.append({"switches": where, "why_not": str(error)})
+            places.append(SwitchPlace(where, why_not=str(error)))
             continue
         metres = float(other.length_m.sum())
         optical = sum(n for medium, _, n in other.by_kind() if medium in ("AOC", "MMF", "SMF"))
-        row = {
-            "switches": where,
-            "metres": metres,
-            "optical_links": optical,
-            "low": its_bill.low,
-            "high": its_bill.high,
-        }
-        places.append({**row, "without_price": len(its_bill.open)})
+        places.append(SwitchPlace(where, metres, optical, its_bill.low, its_bill.high, len(its_bill.open)))
     return CablePlan(cables, bill, fabric.source, places)
 
 

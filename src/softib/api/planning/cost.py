@@ -4,31 +4,68 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from softib.api.arguments import Suggests
 from softib.api.fabric import Fabric
-from softib.api.shown import Suggests
+from softib.api.planning.cables import BillOfMaterials, bill_of_materials
+from softib.api.planning.design import DeviceCount, PriceRange
 from softib.errors import InputError
+from softib.result import Result
 
 if TYPE_CHECKING:
     from softib.api.planning.cables import CablePlan
     from softib.plan.price_book import CostBook
 
-__all__ = ["Cost", "plan_cost"]
+__all__ = ["Cost", "CostSheet", "plan_cost"]
 
 HOURS_A_YEAR = 8766.0
+
+
+@dataclass(frozen=True)
+class ScalingRow(Result):
+    """A training step on a number of GPUs."""
+
+    gpus: int
+    step_us: float
+    efficiency: float
+    """Share of the GPUs' achieved rate that is left beside communication."""
+    relative: float
+    """Throughput of a GPU over that of the first row."""
+
+
+@dataclass(frozen=True)
+class CostSheet(Result):
+    """What a fabric costs over years."""
+
+    document = "plan-cost"
+
+    source: str
+    fabric: str
+    bill: BillOfMaterials
+    watts: float
+    watts_unknown: list[DeviceCount]
+    years: float
+    energy: PriceRange | None
+    """Power and cooling of the devices whose figure is published; None: the cost book has no tariff."""
+    total: PriceRange
+    gpus: int | None
+    gpu_hour: PriceRange | None
+    """The network's share of a useful GPU-hour."""
+    scaling: list[ScalingRow]
 
 
 class Cost(Suggests):
     """The bill of a fabric with the cost of running it. ``rows``: by number of GPUs, where a
     workload was given."""
 
-    def __init__(self, plan: CablePlan, book: CostBook, gpus: int | None, rows: list[dict[str, Any]]):
+    def __init__(self, plan: CablePlan, book: CostBook, gpus: int | None, rows: list[ScalingRow]):
         self._plan, self._book, self._gpus, self.rows = plan, book, gpus, rows
         self.bill = plan.bill
 
     @property
-    def watts(self) -> tuple[float, list[dict[str, Any]]]:
+    def watts(self) -> tuple[float, list[DeviceCount]]:
         """(watts of devices and plugs whose figure is published, devices without one)."""
         from collections import Counter
 
@@ -47,54 +84,50 @@ class Cost(Suggests):
                 unknown[part.name] += number
             else:
                 watts += part.power_w * number
-        return watts, [{"device": name, "count": n} for name, n in sorted(unknown.items())]
+        return watts, [DeviceCount(name, n) for name, n in sorted(unknown.items())]
 
     @property
-    def energy(self) -> dict[str, float] | None:
+    def energy(self) -> PriceRange | None:
         """Cost of power and cooling over the book's years, ``low`` and ``high``; None where the book
         has no tariff."""
         running = self._book.running
         if running.kwh is None or running.pue is None:
             return None
         kwh = self.watts[0] / 1000 * HOURS_A_YEAR * running.years
-        return {"low": kwh * running.kwh.low * running.pue.low, "high": kwh * running.kwh.high * running.pue.high}
+        return PriceRange(kwh * running.kwh.low * running.pue.low, kwh * running.kwh.high * running.pue.high)
 
     @property
-    def total(self) -> dict[str, float]:
+    def total(self) -> PriceRange:
         """Bill and energy over the book's years."""
-        energy = self.energy or {"low": 0.0, "high": 0.0}
-        return {"low": self.bill.low + energy["low"], "high": self.bill.high + energy["high"]}
+        energy = self.energy or PriceRange(0.0, 0.0)
+        return PriceRange(self.bill.low + energy.low, self.bill.high + energy.high)
 
-    def per_gpu_hour(self, efficiency: float = 1.0, gpus: int | None = None) -> dict[str, float] | None:
+    def per_gpu_hour(self, efficiency: float = 1.0, gpus: int | None = None) -> PriceRange | None:
         """Cost of the network for one useful GPU-hour: the total over the hours of all GPUs times
         ``efficiency``; None without a number of GPUs."""
         count = gpus or self._gpus
         if not count or not efficiency:
             return None
         hours = count * HOURS_A_YEAR * self._book.running.years * efficiency
-        return {key: value / hours for key, value in self.total.items()}
+        return PriceRange(self.total.low / hours, self.total.high / hours)
 
     def to_json(self) -> dict[str, Any]:
         """As ``softib plan cost --json`` prints it."""
-        from softib.api.planning.cables import bill_json
-        from softib.render.documents import document
-
         watts, unknown = self.watts
         last = self.rows[-1] if self.rows else None
-        return document(
-            "plan-cost",
-            source=self._plan._source,
-            fabric=self._plan._cables.fabric.name,
-            bill=bill_json(self.bill),
-            watts=watts,
-            watts_unknown=unknown,
-            years=self._book.running.years,
-            energy=self.energy,
-            total=self.total,
-            gpus=self._gpus,
-            gpu_hour=self.per_gpu_hour(last["efficiency"] if last else 1.0),
-            scaling=self.rows,
-        )
+        return CostSheet(
+            self._plan._source,
+            self._plan._cables.fabric.name,
+            bill_of_materials(self.bill),
+            watts,
+            unknown,
+            self._book.running.years,
+            self.energy,
+            self.total,
+            self._gpus,
+            self.per_gpu_hour(last.efficiency if last else 1.0),
+            self.rows,
+        ).to_json()
 
     def print(self) -> None:
         """As ``softib plan cost`` prints it."""
@@ -122,7 +155,7 @@ def plan_cost(
     """
     from softib.api.fabric import as_fabric
     from softib.api.planning.cables import plan_cables
-    from softib.api.simulation.scaling import scaling
+    from softib.api.simulation.simulate import scaling
     from softib.plan.price_book import read_book
 
     if workload is not None and gpus is None:
@@ -133,13 +166,7 @@ def plan_cost(
     if workload is not None and gpus is not None:
         counts = sorted({*scale, gpus})
         cost.rows = [
-            {
-                "gpus": row["gpus"],
-                "step_us": row["step_us"],
-                "efficiency": row["efficiency"],
-                "relative": row["relative"],
-                "gpu_hour": cost.per_gpu_hour(row["efficiency"], gpus),
-            }
+            ScalingRow(row["gpus"], row["step_us"], row["efficiency"], row["relative"])
             for row in scaling(fabric, workload, counts)
         ]
     return cost

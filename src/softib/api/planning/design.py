@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from softib.api.arguments import Suggests
 from softib.api.fabric import Fabric
 from softib.api.progress import Steps, unwatched
-from softib.api.shown import Suggests
 from softib.api.table import Table
 from softib.errors import InputError, UnknownName
 from softib.plural import counted
+from softib.result import Result, columns
 from softib.whole_files import write_text
 
 if TYPE_CHECKING:
@@ -19,10 +21,117 @@ if TYPE_CHECKING:
     from softib.plan.designs import Demand
     from softib.plan.price_book import CostBook
 
-__all__ = ["Designs", "plan_design"]
+__all__ = ["DesignComparison", "DesignRow", "Designs", "DeviceCount", "PriceRange", "plan_design"]
 
 MANAGEMENT_PORTS = 48
 """Ports of a switch for baseboard controllers and management ports (1 Gb/s Ethernet)."""
+
+
+@dataclass(frozen=True)
+class DeviceCount(Result):
+    """Devices of one kind."""
+
+    device: str
+    count: int
+
+
+@dataclass(frozen=True)
+class PriceRange(Result):
+    """From the least to the greatest, in the currency of the cost book."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class FailureRow(Result):
+    """What is left when one part fails."""
+
+    part: str
+    lost_host_ports: int
+    """Host ports that reach nothing any more."""
+    effective_bisection: float
+    """Of the other host ports, relative to their own links."""
+
+
+@dataclass(frozen=True)
+class GrowthRow(Result):
+    """What twice the hosts change."""
+
+    switches: int
+    """New ones."""
+    idle_switches: int
+    """Those of today that are no longer used."""
+    cables_kept: int
+    cables_moved: int
+    cables_new: int
+    """To buy, when every cable that moves is used again."""
+
+
+@dataclass(frozen=True)
+class DesignRow(Result):
+    """A design and its figures."""
+
+    table_columns = (
+        "design", "kind", "room", "host_ports", "switches", "cables", "switch_hops", "bisection",
+        "effective_bisection", "watts", "note",
+    )  # fmt: skip
+
+    design: str
+    kind: str
+    """The generator's kind of topology."""
+    parameters: dict[str, Any]
+    """Of the generator."""
+    room: int
+    """Hosts that it can take."""
+    host_ports: int
+    switches: int
+    switches_by_tier: dict[str, int]
+    cables: int
+    cables_by_tier: dict[str, int]
+    switch_hops: int
+    """Switches on the longest of the shortest paths."""
+    bisection: float | None
+    """Worst cut of the wiring, relative to the hosts' links."""
+    effective_bisection: float
+    """What random pairs get of their links under the tables of the subnet manager."""
+    watts: float
+    """Of the devices and plugs whose figure is published."""
+    watts_unknown: list[DeviceCount]
+    """Devices without a published figure."""
+    price: PriceRange | None
+    price_missing: list[str]
+    """Items that the cost book does not price."""
+    failures: list[FailureRow]
+    twice_the_hosts: GrowthRow | None
+    """None: no design of this kind holds them."""
+    note: str
+
+
+@dataclass(frozen=True)
+class DesignComparison(Result):
+    """Designs for one demand, side by side."""
+
+    document = "plan-design"
+
+    name: str
+    hosts: int
+    adapters: int
+    """Of each host."""
+    gpus: int | None
+    generation: str
+    radix: int
+    """Ports of a switch."""
+    oversubscription: float
+    designs: list[DesignRow]
+    storage: list[DesignRow]
+    """Of the storage fabric beside it."""
+    management_switches: int
+    """Ethernet switches of 48 ports for management."""
+    refused: list[str]
+    """Kinds of design that cannot, with the reason."""
+    currency: str
+    prices_of: str
 
 
 class Designs(Suggests):
@@ -75,37 +184,32 @@ class Designs(Suggests):
             paths.append(str(path))
         return paths
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[DesignRow]:
         """One row a design."""
         return [_row(d) for d in self._designs]
 
     def table(self) -> Table:
         """:meth:`rows` without what is nested."""
-        rows = self.rows()
-        flat = [key for key, value in rows[0].items() if not isinstance(value, dict | list)]
-        return Table({key: [row[key] for row in rows] for key in flat})
+        return Table(columns(self.rows(), DesignRow))
 
     def to_json(self) -> dict[str, Any]:
         """As ``softib plan design --json`` prints it."""
-        from softib.render.documents import document
-
         d = self._demand
-        return document(
-            "plan-design",
-            name=d.name,
-            hosts=d.hosts,
-            adapters=d.adapters,
-            gpus=d.gpus * d.hosts or None,
-            generation=d.generation,
-            radix=d.switch_ports,
-            oversubscription=d.oversubscription,
-            designs=self.rows(),
-            storage=[_row(s) for s in self._storage],
-            management_switches=self.management_switches,
-            refused=list(self.refused),
-            currency=self._book.currency,
-            prices_of=self._book.date,
-        )
+        return DesignComparison(
+            d.name,
+            d.hosts,
+            d.adapters,
+            d.gpus * d.hosts or None,
+            d.generation,
+            d.switch_ports,
+            d.oversubscription,
+            self.rows(),
+            [_row(s) for s in self._storage],
+            self.management_switches,
+            list(self.refused),
+            self._book.currency,
+            self._book.date,
+        ).to_json()
 
     def print(self) -> None:
         """As ``softib plan design`` prints it."""
@@ -125,40 +229,31 @@ class Designs(Suggests):
         return f"<Designs for {counted(self._demand.hosts, 'host')}: {', '.join(self.labels)}>"
 
 
-def _row(design: Design) -> dict[str, Any]:
-    shape, price, power = design.candidate, design.price, design.power
-    growth = design.growth
-    return {
-        "design": shape.label,
-        "kind": shape.kind,
-        "parameters": dict(shape.parameters),
-        "room": shape.room,
-        "host_ports": design.host_ports,
-        "switches": sum(design.switches.values()),
-        "switches_by_tier": dict(design.switches),
-        "cables": sum(design.cables.values()),
-        "cables_by_tier": dict(design.cables),
-        "switch_hops": design.hops,
-        "bisection": design.bisection,
-        "effective_bisection": design.effective,
-        "watts": power.watts,
-        "watts_unknown": [{"device": name, "count": n} for name, n in power.unknown],
-        "price": None if price.missing else {"low": price.low, "high": price.high},
-        "price_missing": list(price.missing),
-        "failures": [
-            {"part": f.part, "lost_host_ports": f.lost, "effective_bisection": f.effective} for f in design.failures
-        ],
-        "twice_the_hosts": None
+def _row(design: Design) -> DesignRow:
+    shape, price, power, growth = design.candidate, design.price, design.power, design.growth
+    return DesignRow(
+        shape.label,
+        shape.kind,
+        dict(shape.parameters),
+        shape.room,
+        design.host_ports,
+        sum(design.switches.values()),
+        dict(design.switches),
+        sum(design.cables.values()),
+        dict(design.cables),
+        design.hops,
+        design.bisection,
+        design.effective,
+        power.watts,
+        [DeviceCount(name, n) for name, n in power.unknown],
+        None if price.missing else PriceRange(price.low, price.high),
+        list(price.missing),
+        [FailureRow(f.part, f.lost, f.effective) for f in design.failures],
+        None
         if growth is None
-        else {
-            "switches": growth.new_switches,
-            "idle_switches": growth.idle_switches,
-            "cables_kept": growth.kept,
-            "cables_moved": growth.moved,
-            "cables_new": growth.new,
-        },
-        "note": shape.note,
-    }
+        else GrowthRow(growth.new_switches, growth.idle_switches, growth.kept, growth.moved, growth.new),
+        shape.note,
+    )
 
 
 def plan_design(
@@ -188,7 +283,7 @@ def plan_design(
 
     >>> import softib
     >>> designs = softib.plan_design(gpus=256)
-    >>> designs.rows()[0]["design"], designs.rows()[0]["switches"]
+    >>> designs.rows()[0].design, designs.rows()[0].switches
     ('rail-optimized, 2 tiers', 12)
     """
     from softib.analysis.planning import designs

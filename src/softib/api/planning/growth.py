@@ -3,17 +3,48 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from softib.api.arguments import Suggests
 from softib.api.fabric import Fabric, as_fabric, result_of
-from softib.api.shown import Suggests
 from softib.api.table import Table
 from softib.plural import counted
+from softib.result import Result, columns
 
 if TYPE_CHECKING:
     from softib.analysis.added_hosts import Addition
 
-__all__ = ["Growth", "plan_growth"]
+__all__ = ["AddedHosts", "Growth", "plan_growth"]
+
+
+@dataclass(frozen=True)
+class NewCable(Result):
+    """A cable to plug."""
+
+    node_a: str
+    port_a: int
+    node_z: str
+    port_z: int
+
+
+@dataclass(frozen=True)
+class AddedHosts(Result):
+    """What more hosts need."""
+
+    document = "plan-grow"
+
+    source: str
+    hosts: int
+    adapters: int
+    """Of each host."""
+    new_leaves: list[str]
+    new_upper_switches: int
+    moved_cables: int
+    oversubscription: float
+    """Of the most oversubscribed leaf afterwards."""
+    cables: list[NewCable]
+    notes: list[str]
 
 
 class Growth(Suggests):
@@ -24,26 +55,15 @@ class Growth(Suggests):
 
     def table(self) -> Table:
         """One row a new cable: ``node_a``, ``port_a``, ``node_z``, ``port_z``."""
-        columns = zip(*self._addition.cables, strict=True) if self._addition.cables else ((), (), (), ())
-        return Table(dict(zip(("node_a", "port_a", "node_z", "port_z"), map(list, columns), strict=True)))
+        return Table(columns([NewCable(*cable) for cable in self._addition.cables], NewCable))
 
     def to_json(self) -> dict[str, Any]:
         """As ``softib plan grow --json`` prints it."""
-        from softib.render.documents import document
-
         a = self._addition
-        return document(
-            "plan-grow",
-            source=self._source,
-            hosts=a.hosts,
-            adapters=a.adapters,
-            new_leaves=list(a.leaves),
-            new_upper_switches=a.tops,
-            moved_cables=a.moved,
-            oversubscription=a.oversubscription,
-            cables=self.table().rows(named=True),
-            notes=list(a.notes),
-        )
+        cables = [NewCable(*cable) for cable in a.cables]
+        return AddedHosts(
+            self._source, a.hosts, a.adapters, a.leaves, a.tops, a.moved, a.oversubscription, cables, a.notes
+        ).to_json()
 
     def print(self) -> None:
         """As ``softib plan grow`` prints it."""

@@ -46,12 +46,12 @@ def _recording(path: str | os.PathLike[str]) -> Recording:
 def attachment_of(instance: Instance, node: str | None, port: int | None) -> dict[str, Any]:
     """Where this program sits. An empty ``node`` (of a shell variable that is not set) is no choice
     of the first: :class:`InputError`."""
-    from softib.live.control.client import attach
-    from softib.live.launch.jobs import job_of
+    from softib.live.control import attach
+    from softib.live.launch.tuning import job_rank
 
     if node is not None and not node.strip():
         raise InputError("--node is empty; name a node, or leave --node out for the first host")
-    job = job_of(os.environ)
+    job = job_rank(os.environ)
     return attach(instance, node, port, None if job is None else job.rank)
 
 
@@ -67,13 +67,12 @@ def run_here(
     """Run ``program`` on that port with this process's stdin, stdout and stderr; its exit code.
     Raises :class:`SoftibError`. ``become``: where nothing is due when it ends, this process is
     replaced by a small one that waits for it and ends with its code."""
-    from softib.live.control.client import ask
+    from softib.live.control import ask
     from softib.live.ibsim.sockets import check_reachable
     from softib.live.launch.child_watchdog import living
     from softib.live.launch.port_locks import port_locks
-    from softib.live.launch.preload import Manner, find_program, run_attached
-    from softib.live.launch.silent_hcas import Watch, communicates
-    from softib.live.launch.tuning import tuned
+    from softib.live.launch.preload import LaunchOptions, find_program, run_attached
+    from softib.live.launch.tuning import HcaTraffic, communicates, tuned
 
     if manner.record is not None and manner.stock:
         raise InputError("what a program sends is recorded by our own library; leave out the stock one")
@@ -94,13 +93,15 @@ def run_here(
     recording = None if manner.record is None else _recording(manner.record)
     if recording is not None:
         env |= recording.environment
-    watch = Watch(folder, refresh) if not manner.stock and communicates(Path(path), program, os.environ) else None
+    watch = HcaTraffic(folder, refresh) if not manner.stock and communicates(Path(path), program, os.environ) else None
     if watch is not None:
         watch.begin()
     clients = lambda: ask(instance, "status")["clients"]
     due = recording is not None or watch is not None or manner.stock or manner.refresh_s is not None
     with port_locks(instance.folder, place, clients, program[0], manner.exclusive) as held:
-        how = Manner(manner.stock, manner.mount, manner.refresh_s, refresh, alive, held if become and not due else None)
+        how = LaunchOptions(
+            manner.stock, manner.mount, manner.refresh_s, refresh, alive, held if become and not due else None
+        )
         code = run_attached(path, tuple(program), env, how)
     if recording is not None:
         recording.close(notice, code)

@@ -42,7 +42,7 @@ class Recording:
     @property
     def environment(self) -> dict[str, str]:
         """Variables of the program."""
-        from softib.live.launch.jobs import RANK_VARIABLES
+        from softib.live.launch.tuning import RANK_VARIABLES
 
         return {VARIABLE: str(self.folder), "SOFTIB_RECORD_RANK_FROM": ",".join(name for name, _ in RANK_VARIABLES)}
 
@@ -102,7 +102,7 @@ def recording_to(path: str | os.PathLike[str]) -> Recording:
     Raises :class:`InputError` for another suffix, a folder that cannot be written, and inside of
     another recording.
     """
-    from softib.live.launch.jobs import job_of
+    from softib.live.launch.tuning import job_rank
 
     target = Path(path)
     if target.suffix not in SUFFIXES:
@@ -112,7 +112,7 @@ def recording_to(path: str | os.PathLike[str]) -> Recording:
             f"{target}: this program is already being recorded by the softib run around it; leave one --record out"
         )
     _remove_dead(target)
-    job = job_of(os.environ)
+    job = job_rank(os.environ)
     together = job is not None and job.size > 1
     number = os.getppid() if together else os.getpid()
     folder = target.with_name(f"{target.name}.{number}.parts").absolute()

@@ -1,4 +1,5 @@
-"""Fabrics that run: what can be asked of one, and the list of them. :func:`softib.up` starts one."""
+"""Running fabrics: what can be asked of one, why its packets take the path they take, and the list
+of them. :func:`softib.up` starts one."""
 
 from __future__ import annotations
 
@@ -9,10 +10,10 @@ from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from softib.api.arguments import Suggests
 from softib.api.fabric import Fabric, running
 from softib.api.progress import Notice
 from softib.api.running.attach import Attachment, attachment_of, run_here
-from softib.api.shown import Suggests
 from softib.api.table import Table
 from softib.errors import InputError, PeerError, UnknownName
 from softib.source import warn
@@ -20,8 +21,37 @@ from softib.source import warn
 if TYPE_CHECKING:
     from softib.analysis.path_explanation import Explanation
     from softib.live.instances import Instance
+from typing import TYPE_CHECKING
 
-__all__ = ["RunningFabric", "running_fabrics", "stale_fabrics"]
+if TYPE_CHECKING:
+    from softib.analysis.path_explanation import Explanation
+    from softib.live.instances import Instance
+
+__all__ = ["RunningFabric", "explain_path", "running_fabrics", "stale_fabrics"]
+
+
+def explain_path(instance: Instance, a: str, b: str) -> Explanation:
+    """The path between the nodes or ports that ``a`` and ``b`` name. Raises :class:`UnknownName`
+    for one that is not there."""
+    from softib.analysis.path_explanation import explain
+    from softib.errors import PeerError
+    from softib.fabric.node_finder import NodeFinder
+    from softib.live.control import ask
+    from softib.live.sa_client import path_sl
+    from softib.live.snapshot import read
+
+    fabric = read(instance).fabric
+    finder = NodeFinder(fabric)
+    ports = finder.end(a), finder.end(b)
+    manager = ask(instance, "status")["sm"]
+    engine = manager.get("engine_used") or manager.get("engine") or f"unknown ({manager['kind']} manager)"
+    sl, source = 0, "the subnet administration says it"
+    try:
+        sl = path_sl(instance, *(int(fabric.lid[p]) for p in ports))
+    except PeerError as error:
+        source = f"assumed: {error}"
+    return explain(fabric, *ports, engine, sl, source)
+
 
 SWEEP_S, LOOK_S = 60.0, 0.02
 
@@ -127,7 +157,6 @@ class RunningFabric(Suggests):
 
         Raises :class:`UnknownName` for a node.
         """
-        from softib.api.running.explaining import explain_path
 
         return explain_path(self._instance, a, b)
 
@@ -158,7 +187,7 @@ class RunningFabric(Suggests):
 
     def down(self) -> None:
         """Stop it. Programs on it see their next send fail."""
-        from softib.live.control.client import stop
+        from softib.live.control import stop
 
         stop(self._instance)
 
@@ -169,7 +198,7 @@ class RunningFabric(Suggests):
         return find(self.name)
 
     def _ask(self, op: str, **more: Any) -> dict[str, Any]:
-        from softib.live.control.client import ask
+        from softib.live.control import ask
 
         return ask(self._instance, op, **more)
 

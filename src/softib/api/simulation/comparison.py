@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
 
+from softib.api.arguments import Suggests
 from softib.api.fabric import Fabric
-from softib.api.shown import Suggests, html_table
+from softib.api.simulation.networks import HalfPrice, JobOver, Network, PriceRange
 from softib.api.simulation.result import Simulation
 from softib.api.simulation.simulate import Record, simulate
 from softib.api.table import Table
 from softib.errors import InputError, SoftibError
+from softib.result import Result, also, columns, html_table
 from softib.whole_files import write_text
 
 if TYPE_CHECKING:
@@ -43,14 +46,72 @@ BUSY = (
 HALF = "At half the price or less: {kept}."
 
 
-class Comparison(Suggests):
+class Comparison(Suggests, Result):
     """A workload over several networks. ``base``: the run on the fabric as it is; ``runs``: the
     successful runs by network; ``errors``: why the others failed."""
+
+    document = "compare"
 
     def __init__(self, base: Simulation, first: str, wanted: list[str], book: CostBook | None = None):
         self.base, self._first, self._order, self._book = base, first, [first, *wanted], book
         self.runs: dict[str, Simulation] = {first: base}
         self.errors: dict[str, str] = {}
+
+    @property
+    @also("source")
+    def _source(self) -> str:
+        return self.base.fabric.source
+
+    @property
+    @also("fabric")
+    def _fabric(self) -> str:
+        return self.base.fabric.name
+
+    @property
+    @also("workload")
+    def _workload(self) -> str:
+        return self.base.workload
+
+    @property
+    @also("layer", type=Literal["static", "fluid", "packet"])
+    def _layer(self) -> str:
+        return self.base.layer
+
+    @property
+    @also("engine")
+    def _engine(self) -> str:
+        return self.base.engine
+
+    @property
+    @also("seed")
+    def _seed(self) -> int:
+        return self.base._plain.settings.seed
+
+    @property
+    @also("as_it_is")
+    def _as_it_is(self) -> str:
+        """The generation of the fabric's links."""
+        return self._first
+
+    @property
+    @also("networks")
+    def _networks(self) -> list[Network]:
+        return [self._row(name) for name in self._order]
+
+    @property
+    @also("half_price")
+    def _half_price(self) -> list[HalfPrice] | None:
+        """Networks at half the price or less; null where the cost book has no price of the fabric
+        as it is."""
+        base, *others = self._networks
+        if base.price is None:
+            return None
+        half = base.price.middle / 2
+        return [
+            HalfPrice(row.network, row.price.middle / base.price.middle, 1 / row.ratio)
+            for row in others
+            if row.price is not None and row.ratio and row.price.middle <= half
+        ]
 
     def add(self, name: str) -> None:
         """Add the run over network ``name``; where it is impossible, ``errors`` has the reason."""
@@ -68,17 +129,19 @@ class Comparison(Suggests):
         return all(run.good for run in self.runs.values())
 
     @property
+    @also()
     def notes(self) -> tuple[str, ...]:
         """Assumptions of the figures, and missing figures."""
-        from softib.analysis.simulation.processor_time import ASSUMED
-        from softib.workloads.parameters import section
+        from softib.analysis.simulation.slowdown import ASSUMED
+        from softib.sim.packet.profiles import PROFILES
 
-        cost = section("verbs_cpu")
+        result = self.base._plain.result
+        profile = PROFILES["EDR"] if result is None else result.hosts.profile
         return (
             *self.base.notes,
             *self._slower(),
             *self._busy(),
-            ASSUMED.format(post=cost["post"], poll=cost["poll"]),
+            ASSUMED.format(post=profile.post_ns),
             *self._price_notes(),
         )
 
@@ -110,7 +173,7 @@ class Comparison(Suggests):
         """Warn where a host's messages take more than one core and nothing in the run waits for it."""
         from softib.iba.rates import SPEED_BY_NAME
 
-        most = {r["network"]: r["cpu_share_most"] or 0.0 for r in self.rows() if r["network"] in SPEED_BY_NAME}
+        most = {r.network: r.cpu_share_most or 0.0 for r in self._networks if r.network in SPEED_BY_NAME}
         name = max(most, key=lambda n: most[n], default="")
         return (BUSY.format(name=name, cores=most[name]),) if name and most[name] > 1 else ()
 
@@ -131,10 +194,8 @@ class Comparison(Suggests):
             )
             if first.short:
                 notes.append(SHORT.format(n=first.short))
-            half = self.half_price or []
-            kept = ", ".join(
-                f"{h['network']} keeps {h['performance']:.0%} at {h['price']:.0%} of the price" for h in half
-            )
+            half = self._half_price or []
+            kept = ", ".join(f"{h.network} keeps {h.performance:.0%} at {h.price:.0%} of the price" for h in half)
             notes.append(HALF.format(kept=kept) if kept else NO_HALF)
         return tuple(notes)
 
@@ -157,46 +218,18 @@ class Comparison(Suggests):
         """Networks at half of the fabric's price or less, by middle prices: ``price`` and
         ``performance`` (inverse of completion) as shares of the fabric as it is. None where the
         cost book does not price the fabric."""
-        rows = {row["network"]: row for row in self.rows()}
-        base = rows[self._first]
-        if base["price"] is None:
-            return None
-        middle = lambda row: (row["price"]["low"] + row["price"]["high"]) / 2
-        return [
-            {"network": name, "price": middle(row) / middle(base), "performance": 1 / row["ratio"]}
-            for name, row in rows.items()
-            if name != self._first and row["price"] is not None and row["ratio"] and middle(row) <= middle(base) / 2
-        ]
+        half = self._half_price
+        return None if half is None else [one.to_json() for one in half]
 
     def rows(self) -> list[dict[str, Any]]:
         """One row a network: ``completion_us`` (None: not all completed) and its ``ratio`` to the
         fabric as it is, ``p50_us`` and ``p99_us`` of messages, ``cpu_share``, ``valid``, ``why``;
         ``jobs`` with the time and p99 of each."""
-        return [self._row(name) for name in self._order]
+        return [row.to_json() for row in self._networks]
 
     def table(self) -> Table:
         """:meth:`rows` without jobs."""
-        rows = self.rows()
-        return Table({key: [row[key] for row in rows] for key in rows[0] if key != "jobs"})
-
-    def to_json(self) -> dict[str, Any]:
-        """As ``softib compare --json`` prints it."""
-        from softib.render.documents import document
-
-        b = self.base
-        return document(
-            "compare",
-            source=b.fabric.source,
-            fabric=b.fabric.name,
-            workload=b.workload,
-            layer=b.layer,
-            engine=b.engine,
-            seed=b._plain.settings.seed,
-            as_it_is=self._first,
-            networks=self.rows(),
-            half_price=self.half_price,
-            notes=list(self.notes),
-        )
+        return Table(columns(self._networks, Network))
 
     def print(self) -> None:
         """As ``softib compare`` prints it."""
@@ -219,72 +252,43 @@ class Comparison(Suggests):
         """Time of the workload on each network, as bars."""
         from softib.api.graph import Drawing
         from softib.render.comparison import completion_bars
-        from softib.render.plots import styled
+        from softib.render.html import styled
 
         return Drawing(styled(completion_bars(self.rows())))
 
-    def _row(self, name: str) -> dict[str, Any]:
-        run, known = self.runs.get(name), self.errors.get(name, "")
-        row: dict[str, Any] = {
-            "network": name,
-            "gbps": None,
-            "completion_us": None,
-            "ratio": None,
-            "p50_us": None,
-            "p99_us": None,
-            "cpu_share": None,
-            "cpu_share_most": None,
-            "good": False,
-            "valid": None,
-            "why": known,
-            "wall_s": None,
-            "price": None,
-            "per_price": None,
-            "jobs": [],
-        }
-        price, first = self._price(name), self._price(self._first)
+    def _row(self, name: str) -> Network:
+        from softib.analysis.simulation.slowdown import processor_share
+
+        run, price, first = self.runs.get(name), self._price(name), self._price(self._first)
+        row = Network(name, why=self.errors.get(name, ""))
         if not price.missing:
             assert self._book is not None
-            row["price"] = {"currency": self._book.currency, "low": price.low, "high": price.high}
+            row.price = PriceRange(self._book.currency, price.low, price.high)
         if run is None:
             return row
-        from softib.analysis.simulation.processor_time import processor_share
-
-        details, tails = run._details, run.percentiles_us
+        details, tails, base = run._details, run.percentiles_us, self.base.simulated_us
         share = processor_share(details)
-        base = self.base.simulated_us
-        paid = (
-            base
-            and run.good
-            and self.base.good
-            and run.simulated_us
-            and not price.missing
-            and not first.missing
-            and price.middle
+        comparable = bool(base) and run.good and self.base.good
+        priced = row.price is not None and not first.missing and price.middle
+        jobs = run.to_json()["jobs"]
+        return replace(
+            row,
+            gbps=float(details.gbps[details.plane.ends].max(initial=0.0)),
+            completion_us=run.simulated_us if run.good else None,
+            ratio=run.simulated_us / base if comparable else None,
+            p50_us=tails.get("p50"),
+            p99_us=tails.get("p99"),
+            cpu_share=share.get("cpu_share"),
+            cpu_share_most=share.get("cpu_share_most"),
+            good=run.good,
+            valid=run.valid,
+            why="; ".join(run.why_not),
+            wall_s=run.wall_s,
+            per_price=base / run.simulated_us * first.middle / price.middle
+            if comparable and priced and run.simulated_us
+            else None,
+            jobs=[JobOver(j["job"], _span(j), j["latency_us"].get("p99")) for j in jobs],
         )
-        if paid:
-            row["per_price"] = base / run.simulated_us * first.middle / price.middle
-        return row | {
-            "gbps": float(details.gbps[details.plane.ends].max(initial=0.0)),
-            "completion_us": run.simulated_us if run.good else None,
-            "ratio": run.simulated_us / base if base and run.good and self.base.good else None,
-            "p50_us": tails.get("p50"),
-            "p99_us": tails.get("p99"),
-            "cpu_share": share.get("cpu_share"),
-            "cpu_share_most": share.get("cpu_share_most"),
-            "good": run.good,
-            "valid": run.valid,
-            "why": "; ".join(run.why_not),
-            "wall_s": run.wall_s,
-            "jobs": [
-                {
-                    "job": j["job"],
-                    "took_us": None if j["ended_us"] is None else j["ended_us"] - j["began_us"],
-                    "p99_us": j["latency_us"].get("p99"),
-                }
-                for j in run.to_json()["jobs"]
-            ],
-        }
 
     def __repr__(self) -> str:
         return f"<Comparison of {self.base.workload!r} on {self.base.fabric.name!r}: {', '.join(self._order)}>"
@@ -292,7 +296,11 @@ class Comparison(Suggests):
     def _repr_html_(self) -> str:
         from softib.render.comparison import HEAD, cells
 
-        return html_table(HEAD, [cells(row) for row in self.to_json()["networks"]])
+        return html_table(HEAD, [cells(row) for row in self.rows()])
+
+
+def _span(job: dict[str, Any]) -> float | None:
+    return None if job["ended_us"] is None else job["ended_us"] - job["began_us"]
 
 
 def compare(
@@ -323,7 +331,7 @@ def compare(
     from softib.api.fabric import as_fabric, result_of
     from softib.fabric.generation import main_generation
     from softib.plan.price_book import read_book
-    from softib.sim.packet.ethernet_options import network_of
+    from softib.sim.packet.options import network_of
     from softib.workloads.workload import read
 
     if isinstance(networks, str) or not networks:

@@ -5,62 +5,66 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from softib.api.arguments import Suggests
 from softib.api.fabric import Fabric, as_fabric, result_of
-from softib.api.shown import Suggests
 from softib.errors import InputError
 from softib.plural import counted
+from softib.result import HIDDEN, Result, also, key
 
 if TYPE_CHECKING:
-    from softib.analysis.simulation.replay import ProgramRun
     from softib.workloads.jobs import Trace
 
 __all__ = ["Replay", "replay"]
 
 
-class Replay(Suggests):
-    """A program that ran on a fabric: ``operations`` (sends, receives, computations), ``messages``,
-    ``bytes``, ``ranks``, ``simulated_us`` of virtual time, ``wall_s`` taken."""
+@dataclass(eq=False, repr=False)
+class Replay(Suggests, Result):
+    """A program that ran on a fabric by the LogGOPS layer."""
 
-    def __init__(self, fabric: Fabric, found: ProgramRun, engine: str, wall_s: float):
-        from softib.workloads.schedule.schedule import Kind
+    document = "replay"
 
-        self.fabric, self._found, self.engine, self.wall_s = fabric, found, engine, wall_s
-        s = found.schedule
-        self.program, self.ranks, self.operations, self.bytes = s.name, s.ranks, len(s), s.octets
-        self.messages = int((s.kind == Kind.SEND).sum())
-        self.simulated_us = found.outcome.end_ps / 1e6
-        self.computed_us = float(s.compute_ps.sum()) / s.ranks / 1e6
+    fabric: Fabric = field(metadata=key(json=lambda fabric: fabric.name, type=str))
+    """The fabric's name."""
+    program: str
+    """The trace's name."""
+    layer: str
+    engine: str
+    """The engine of the forwarding tables."""
+    simulated_us: float
+    """Virtual time of the end."""
+    wall_s: float
+    """Seconds that it took."""
+    ranks: int
+    operations: int
+    """Sends, receives and computations."""
+    messages: int
+    """Messages between ranks."""
+    bytes: int
+    """Bytes that they carry."""
+    computed_us: float
+    """Time that a rank computes, on average."""
+    rank_ends_us: list[float] = field(metadata=HIDDEN)
+    """When each rank's last operation ended."""
 
     @property
-    def rank_ends_us(self) -> list[float]:
-        """When each rank's last operation ended."""
-        ends: list[float] = (self._found.rank_ends_ps() / 1e6).tolist()
-        return ends
+    @also("source", before="fabric")
+    def _source(self) -> str:
+        return self.fabric.source
 
-    def to_json(self) -> dict[str, Any]:
-        """As ``softib simulate --layer loggops --json`` prints it."""
-        from softib.render.documents import document
+    @property
+    @also()
+    def first_rank_ends_us(self) -> float:
+        """When the first rank had ended."""
+        return min(self.rank_ends_us)
 
-        ends = self.rank_ends_us
-        return document(
-            "replay",
-            source=self.fabric.source,
-            fabric=self.fabric.name,
-            program=self.program,
-            layer="loggops",
-            engine=self.engine,
-            simulated_us=self.simulated_us,
-            wall_s=self.wall_s,
-            ranks=self.ranks,
-            operations=self.operations,
-            messages=self.messages,
-            bytes=self.bytes,
-            computed_us=self.computed_us,
-            first_rank_ends_us=min(ends),
-            last_rank_ends_us=max(ends),
-        )
+    @property
+    @also()
+    def last_rank_ends_us(self) -> float:
+        """When the last rank had ended."""
+        return max(self.rank_ends_us)
 
     def print(self) -> None:
         """As ``softib simulate --layer loggops`` prints it."""
@@ -102,7 +106,7 @@ def replay(
     from softib.workloads.hosts import hosts_of, rows_of
     from softib.workloads.patterns import overheads_of
     from softib.workloads.schedule.messages import place
-    from softib.workloads.schedule.schedule import Schedule
+    from softib.workloads.schedule.schedule import Kind, Schedule
     from softib.workloads.traces.forms import program_of
 
     path = None if lfts is None else os.fspath(lfts)
@@ -122,7 +126,21 @@ def replay(
     )
     host = hosts.end[place(schedule, rows, job.ranks_per_host)]
     found = replay_program(plane, schedule, host, overheads_of(job))
-    return Replay(fabric, found, made.part.tables or made.part.engine, time.perf_counter() - began)
+    s = found.schedule
+    return Replay(
+        fabric,
+        s.name,
+        "loggops",
+        made.part.tables,
+        found.outcome.end_ps / 1e6,
+        time.perf_counter() - began,
+        s.ranks,
+        len(s),
+        int((s.kind == Kind.SEND).sum()),
+        s.octets,
+        float(s.compute_ps.sum()) / s.ranks / 1e6,
+        (found.rank_ends_ps() / 1e6).tolist(),
+    )
 
 
 def _job(text: str, options: Mapping[str, Any]) -> Trace:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from softib.api.shown import Suggests
+from softib.api.arguments import Suggests
 from softib.api.simulation.runs import Run, Runs, port_row
 from softib.api.table import Table
 from softib.errors import InputError, UnknownName
@@ -131,7 +131,7 @@ class Simulation(Suggests):
     @property
     def faults(self) -> list[dict[str, Any]]:
         """Each fault: when it happened, its cost, and when the manager had dealt with it."""
-        return list(self._plain.failures.get("faults", ()))
+        return [fault.to_json() for fault in self._plain.failures.get("faults", ())]
 
     @property
     def management(self) -> dict[str, Any]:
@@ -180,7 +180,7 @@ class Simulation(Suggests):
     @cached_property
     def busy_ports(self) -> list[dict[str, Any]]:
         """The ports with the largest loads, each with its cause and what would help."""
-        from softib.api.simulation.columns import busy_ports
+        from softib.api.simulation.figures import busy_ports
 
         return busy_ports(self._plain)
 
@@ -192,10 +192,9 @@ class Simulation(Suggests):
 
     def to_json(self) -> dict[str, Any]:
         """As ``softib simulate --json`` prints it."""
-        from softib.api.simulation.columns import as_json
-        from softib.render.documents import document
+        from softib.api.simulation.figures import figures_of
 
-        return document("simulate", **as_json(self._plain, self.remedies))
+        return figures_of(self._plain, self.remedies).to_json()
 
     def print(self) -> None:
         """As ``softib simulate`` prints it."""
@@ -222,20 +221,20 @@ class Simulation(Suggests):
     def counters(self, place: str) -> dict[str, int]:
         """Return what the run added to the counters of ``leaf-1[3]``, as PortCounters has them:
         each stops at its largest value (IBA 16.1.3.5)."""
-        from softib.analysis.simulation.counters import port_counters
+        from softib.analysis.simulation.result import port_counters
 
         return port_counters(self._details, place)
 
     def perfquery(self, place: str) -> str:
         """:meth:`counters` as ``perfquery`` prints them."""
-        from softib.analysis.simulation.counters import as_perfquery
+        from softib.analysis.simulation.result import as_perfquery
 
         return as_perfquery(self._details, place)
 
     @cached_property
     def trace(self) -> dict[str, Any]:
         """The timeline of the traced message. Raises :class:`InputError` without one."""
-        from softib.api.simulation.trace import trace_of
+        from softib.api.simulation.columns import trace_of
 
         return trace_of(self._details, self._plain.settings.record.trace)
 
@@ -243,7 +242,7 @@ class Simulation(Suggests):
     def over_time(self) -> dict[str, Any]:
         """Loads and queues over time of the ports that mattered, and of tiers of links; empty where
         no samples were taken."""
-        from softib.api.simulation.columns import over_time
+        from softib.api.simulation.figures import over_time
 
         return {} if self._run is None else over_time(self._run)
 
@@ -286,7 +285,7 @@ class Simulation(Suggests):
         to draw in it.
         """
         from softib.api.graph import Drawing
-        from softib.render.plots import styled
+        from softib.render.html import styled
         from softib.render.simulation.page import link_heat
         from softib.render.simulation.time_charts import heat_over_time, latency_curves
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from softib.api.arguments import check_fields
 from softib.api.fabric import Fabric, result_of
-from softib.api.simulation.qp_attributes import packet_options
-from softib.api.simulation.what_if import OF_PACKETS, manager_settings, scale_of
+from softib.api.simulation.what_if import OF_PACKETS, manager_settings, packet_options, scale_of
 from softib.errors import InputError
 
 if TYPE_CHECKING:
@@ -38,7 +37,9 @@ class Record:
     ``SOURCE->DESTINATION#n``). ``counters``: ports that :meth:`Simulation.counters` will be asked
     about; a name that is none is refused before the run. ``progress`` is called while the run goes
     on. ``queue_pairs``: ``timeout``, ``retry_cnt``, ``min_rnr_timer`` and ``rnr_retry`` of the
-    packet layer's queue pairs, as ibv_modify_qp(3) has them (TCP has none)."""
+    packet layer's queue pairs, as ibv_modify_qp(3) has them (TCP has none). ``hosts``: what
+    messages cost the hosts, in place of the fabric file's ``hosts``:
+    ``{"pcie": "gen4x16", "program_ns": 860}`` (docs/simulate.md)."""
 
     samples: bool | str = False
     ports: Sequence[str] = ()
@@ -46,6 +47,7 @@ class Record:
     counters: Sequence[str] = ()
     progress: Progress | None = field(default=None, compare=False)
     queue_pairs: Mapping[str, int] = field(default_factory=dict)
+    hosts: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -75,9 +77,9 @@ class Run:
 
     def variant(self, changes: Mapping[str, str]) -> Run:
         """Run it again with ``changes`` (for example ``{"engine": "updn"}``)."""
-        from softib.routing.engine import ENGINES
+        from softib.routing.engine import engines
 
-        engine = self.engine if self.settings.lfts is None and self.engine in ENGINES else None
+        engine = self.engine if self.settings.lfts is None and self.engine in engines() else None
         return self.settings.make(changes, changes.get("engine") or engine)
 
     @property
@@ -180,7 +182,7 @@ class Runs:
         from softib.analysis.routed import routed
         from softib.analysis.simulation.run import run_workload
         from softib.fabric.generation import at_generation
-        from softib.sim.packet.ethernet_options import network_of
+        from softib.sim.packet.options import network_of
 
         first = {} if self.network == "infiniband" else {"network": self.network}
         result, changed = result_of(self.fabric), {**first, **(changes or {})}
@@ -196,7 +198,7 @@ class Runs:
         )  # a dump holds no AR groups, no CC tables
         lfts = None if by_manager and changes is not None else self.lfts
         found: Routed = routed(result, self.engine if changes is None else engine, lfts, lambda _: nullcontext())
-        named = found.part.tables or found.part.engine
+        named = found.part.tables
         options: dict[str, Any] = {
             OF_PACKETS[key]: value == "on" for key, value in changed.items() if key in OF_PACKETS
         }
@@ -220,7 +222,12 @@ class Runs:
             options=options,
             progress=self.record.progress,
             recording=replace(recording, scale=scale_of(changed)),
+            hosts={**result.extra.get("hosts", {}), **self.record.hosts},
         )
+        from softib.sim.packet.profiles import no_adaptive_routing
+
+        if changed.get("ar") == "on" and (still := no_adaptive_routing(found.fabric)):
+            run.outcome.notes = (*run.outcome.notes, still)
         run.outcome.wall_s = time.perf_counter() - began
         return Run(self, run, None, shown, run.outcome.wall_s, named)
 
@@ -232,7 +239,7 @@ class Runs:
         return run_messages(run, made, self.layer, Recording(), self.record.progress)
 
     def _recording(self, fabric: Any, recorded: bool, apart: bool) -> Recording:
-        from softib.analysis.simulation.counters import named_port
+        from softib.analysis.simulation.result import named_port
         from softib.analysis.simulation.run import Recording
 
         if not recorded:
@@ -252,7 +259,7 @@ class Runs:
 
     def _phases(self, found: Routed, scale: Scale) -> Phases:
         """Run an all-to-all with barriers. It takes all hosts, and no option but a size."""
-        from softib.analysis.simulation.phases import phases_of
+        from softib.analysis.simulation.run import phases_of
 
         job = self.work.phased
         assert job is not None
@@ -276,7 +283,7 @@ class Runs:
 def port_row(fabric: Any, place: str) -> int:
     """The row of ``leaf-1[3]`` or ``leaf-1:3``. Raises :class:`InputError` for a port that is not
     there or has no link."""
-    from softib.analysis.simulation.counters import named_port
+    from softib.analysis.simulation.result import named_port
 
     port = named_port(fabric, place)
     if fabric.port_num[port] == 0 or fabric.port_peer[port] < 0:

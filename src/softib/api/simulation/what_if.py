@@ -1,4 +1,5 @@
-"""Changes of a what-if: ``engine=updn``, ``ar=on``, ``cc=on``, ``vl=jobs``, ``generation=XDR``."""
+"""What a run may change: ``engine=updn``, ``ar=on``, ``cc=on``, ``vl=jobs``, ``generation=XDR``; and
+the attributes of its queue pairs, by their names in ibv_modify_qp(3)."""
 
 from __future__ import annotations
 
@@ -11,15 +12,47 @@ if TYPE_CHECKING:
     from softib.sim.paths import Scale
 
 __all__ = [
+    "ATTRIBUTES",
     "CHANGES",
     "OF_PACKETS",
     "SENSITIVITY",
     "changes_of",
     "check_network",
     "manager_settings",
+    "packet_options",
     "scale_of",
     "variants_of",
 ]
+
+
+ATTRIBUTES = {
+    "timeout": ("ack_timeout", 1, 31, "the ACK timeout is 4.096 us * 2^n"),
+    "retry_cnt": ("retries", 0, 7, "Retry Count has 3 bits"),
+    "min_rnr_timer": ("rnr_timer", 0, 31, "the code of the RNR NAK timer has 5 bits (IBA table 45)"),
+    "rnr_retry": ("rnr_retries", 0, 7, "RNR Retry Count has 3 bits, and 7 is no limit"),
+}
+"""Member of ``ibv_qp_attr`` → field of :class:`~softib.sim.packet.PacketOptions`, least and
+greatest value, meaning."""
+
+
+def packet_options(given: Mapping[str, int], layer: str, network: str = "infiniband") -> dict[str, int]:
+    """Return ``given`` (``{"timeout": 18}``) as options of the packet layer. Raises
+    :class:`UnknownName` for another attribute, :class:`InputError` for an impossible value, and
+    where ``layer`` or ``network`` has no such queue pairs."""
+    found = {}
+    for name, value in given.items():
+        if name not in ATTRIBUTES:
+            raise UnknownName("attribute of queue pairs", name, ATTRIBUTES)
+        option, least, most, what = ATTRIBUTES[name]
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            raise InputError(f"{name} {value} is not possible; {what}: a number from {least} to {most}")
+        if layer != "packet":
+            raise InputError(f"{name} {value}: only packets time out; add --layer packet")
+        if network.partition(",")[0] == "tcp":
+            raise InputError(f"{name} {value}: tcp has no queue pairs; leave it out")
+        found[option] = value
+    return found
+
 
 CHANGES = ("engine", "ar", "cc", "vl", "network", "generation", "fabrics", "latency", "bandwidth", "congestion")
 """What may change: the routing engine; adaptive routing and congestion control on or off; a service
@@ -47,7 +80,8 @@ def changes_of(text: str | None, layer: str) -> dict[str, str]:
         if not equals and found and list(found)[-1] == "engine" and key:
             found["engine"] += f",{key}"
             continue
-        if equals and found and list(found)[-1] == "network" and key not in CHANGES:
+        of_network = key not in CHANGES or (key == "cc" and value not in VALUES["cc"])
+        if equals and found and list(found)[-1] == "network" and of_network:
             found["network"] += f",{key}={value}"
             continue
         if not equals or not value:
@@ -90,7 +124,7 @@ def scale_of(changes: Mapping[str, str]) -> Scale:
 def check_network(changes: Mapping[str, str], layer: str) -> None:
     """Raise :class:`UnknownName` or :class:`InputError` for a network that is none, or that
     ``layer`` does not know."""
-    from softib.sim.packet.ethernet_options import network_of
+    from softib.sim.packet.options import network_of
 
     if "network" in changes:
         network_of(changes["network"])

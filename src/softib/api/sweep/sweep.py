@@ -6,15 +6,16 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from softib.api.arguments import Suggests
 from softib.api.fabric import Fabric, as_fabric
-from softib.api.shown import Suggests
-from softib.api.sweep.grid import Point, read_grid, workload_at
-from softib.api.sweep.rows import Journal, check_appendable, keys_of, run_point
+from softib.api.sweep.grid import Journal, Point, check_appendable, keys_of, read_grid, run_point, workload_at
 from softib.api.table import Table, library
 from softib.errors import InputError
 from softib.plural import counted
+from softib.result import HIDDEN, Result, also, key
 from softib.whole_files import write_file
 
 if TYPE_CHECKING:
@@ -29,18 +30,30 @@ BATCHES = 4
 """Runs of each worker of a cluster between two looks at what is done."""
 
 
-class Sweep(Suggests):
+@dataclass(eq=False, repr=False)
+class Sweep(Suggests, Result):
     """Rows of all runs in the order of the grid, the last parameter and then the seed changing
     fastest."""
 
-    def __init__(self, workload: str, fabric: Fabric, parameters: list[str], rows: list[dict[str, Any]]):
-        self.workload, self.fabric, self.parameters, self._rows = workload, fabric, parameters, rows
+    document = "sweep"
+
+    fabric: Fabric = field(metadata=key(json=lambda fabric: fabric.name, type=str))
+    workload: str
+    parameters: list[str]
+    _rows: list[dict[str, Any]] = field(metadata=HIDDEN)
 
     @property
+    @also("source", before="fabric")
+    def _source(self) -> str:
+        return self.fabric.source
+
+    @property
+    @also()
     def good(self) -> bool:
         """Did every message of every run complete?"""
         return all(row["good"] for row in self._rows)
 
+    @also()
     def rows(self) -> list[dict[str, Any]]:
         """One mapping a run: parameters, ``seed``, ``good``, ``error`` (why it could not run),
         ``valid``, ``simulated_us``, latencies, and of each job ``JOB took_us`` and ``JOB p99_us``.
@@ -52,20 +65,6 @@ class Sweep(Suggests):
         """:meth:`rows` as a table."""
         rows = self.rows()
         return Table({name: _column([row[name] for row in rows]) for name in rows[0]})
-
-    def to_json(self) -> dict[str, Any]:
-        """As ``softib simulate --sweep --json`` prints it."""
-        from softib.render.documents import document
-
-        return document(
-            "sweep",
-            source=self.fabric.source,
-            fabric=self.fabric.name,
-            workload=self.workload,
-            parameters=self.parameters,
-            good=self.good,
-            rows=self.rows(),
-        )
 
     def to_parquet(self, path: str | os.PathLike[str]) -> None:
         """Write the table. The same sweep gives the same bytes. Raises :class:`InputError`,
@@ -82,7 +81,7 @@ class Sweep(Suggests):
     def plot(self) -> Drawing:
         """Time of the first 40 runs, as bars."""
         from softib.api.graph import Drawing
-        from softib.render.plots import styled
+        from softib.render.html import styled
         from softib.render.sweep import run_bars
 
         return Drawing(styled(run_bars(self.to_json())))
@@ -151,8 +150,8 @@ def sweep(
         if progress is not None:
             progress(len(rows), len(points))
     made = Sweep(
-        work.name,
         fabric,
+        work.name,
         list(found.parameters),
         [dict(p.values) | rows[key] for p, key in zip(points, keys, strict=True)],
     )

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from softib.diags.finding import Severity
-from softib.diags.registry import code
+from softib.diags.finding import Severity, code
 
 __all__ = [
     "BELOW_MODEL",

@@ -10,6 +10,7 @@ import numpy as np
 
 from softib.diags.acceptance.schedule import Ends
 from softib.errors import UnknownName
+from softib.result import Result
 
 __all__ = ["QUICK", "TESTS", "Failure", "Measurements", "PairTest", "tests_named"]
 
@@ -76,16 +77,23 @@ class Failure:
     end: int
     reason: str
 
-    def to_json(self, ends: Ends) -> dict[str, Any]:
-        """As ``softib accept --json`` has it."""
-        return {
-            "round": self.round,
-            "test": self.test,
-            "source": ends.name(self.source),
-            "target": ends.name(self.target),
-            "host": ends.host[self.end] if self.end >= 0 else None,
-            "reason": self.reason,
-        }
+    def named(self, ends: Ends) -> PairFailure:
+        """The same with names."""
+        host = ends.host[self.end] if self.end >= 0 else None
+        return PairFailure(self.round, self.test, ends.name(self.source), ends.name(self.target), host, self.reason)
+
+
+@dataclass(frozen=True)
+class PairFailure(Result):
+    """A pair that could not measure."""
+
+    round: int
+    test: str
+    source: str
+    target: str
+    host: str | None
+    """The host at fault; null: neither alone."""
+    reason: str
 
 
 @dataclass(frozen=True)

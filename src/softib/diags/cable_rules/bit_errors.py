@@ -13,12 +13,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from softib.diags.cable_rules.blame import blame
-from softib.diags.cable_rules.case import Case, Suspicion, line_rate, rule, span_text, speed_name
+from softib.diags.cable_rules.case import Case, Suspicion, blame, line_rate, span_text, speed_name
 from softib.diags.cable_rules.chances import poisson_lower, poisson_tail, poisson_upper
-from softib.diags.cables.bit_error_ratios import LINK_BIT_ERRORS
-from softib.diags.finding import Severity
-from softib.diags.registry import code, finding
+from softib.diags.cables.counters import LINK_BIT_ERRORS
+from softib.diags.finding import Severity, code, finding
 from softib.plural import counted, plural
 
 __all__ = ["needed_seconds"]
@@ -33,7 +31,6 @@ OBSERVED_TOO_SHORT = code(
 CONFIDENCE = 0.95
 
 
-@rule
 def symbol_errors(case: Case) -> Iterator[Suspicion]:
     """Cables of which an end received more bit errors than the floor explains, in all or in any one
     interval."""
@@ -144,7 +141,6 @@ def _too_short(case: Case, bits: np.ndarray, seconds: np.ndarray) -> Suspicion |
     )
 
 
-@rule
 def stated_ratios(case: Case) -> Iterator[Suspicion]:
     """NDR cables, and those of which no rate is known, whose device states an effective or symbol
     error ratio beyond NVIDIA's levels."""

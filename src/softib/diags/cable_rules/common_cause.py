@@ -14,8 +14,7 @@ import numpy as np
 
 from softib.diags.cable_rules.case import Case, Suspicion
 from softib.diags.cable_rules.chances import hypergeometric_tail
-from softib.diags.finding import Location, Severity
-from softib.diags.registry import code, finding
+from softib.diags.finding import Location, Severity, code, finding
 from softib.plural import counted
 
 __all__ = ["common_causes"]

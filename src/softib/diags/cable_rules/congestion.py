@@ -20,9 +20,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from softib.diags.cable_rules.case import Case, Suspicion, rule, signalling_rate, span_text
-from softib.diags.finding import Finding, Severity
-from softib.diags.registry import code, finding
+from softib.diags.cable_rules.case import Case, Suspicion, signalling_rate, span_text
+from softib.diags.finding import Finding, Severity, code, finding
 from softib.iba.constants import PortState
 from softib.plural import counted
 
@@ -81,8 +80,7 @@ class _Root:
     waited: float = 0.0
 
 
-@rule
-def congestion(case: Case) -> Iterator[Suspicion]:
+def congestion_roots(case: Case) -> Iterator[Suspicion]:
     """Roots of congestion trees over all intervals, the longest-lasting first; ports that discard
     without one."""
     wait, busy = _shares(case)

@@ -17,8 +17,7 @@ import numpy as np
 
 from softib.diags.cable_rules.case import Case, span_text
 from softib.diags.cable_rules.job_environment import JobProcess, explained, ipoib_named
-from softib.diags.finding import Finding, Severity
-from softib.diags.registry import code, finding
+from softib.diags.finding import Finding, Severity, code, finding
 from softib.plural import counted
 
 __all__ = ["JobPorts", "job_traffic"]

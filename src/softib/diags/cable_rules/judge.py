@@ -3,38 +3,129 @@ what to do."""
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-# Importing a rule registers it; they run in this order, and of several findings about one cable the
-# first of the worst leads.
-from softib.diags.cable_rules import (  # noqa: F401
-    bit_errors,
-    congestion,
+import numpy as np
+
+from softib.diags.cable_rules.bit_errors import stated_ratios, symbol_errors
+from softib.diags.cable_rules.case import Case, Suspicion
+from softib.diags.cable_rules.common_cause import common_causes
+from softib.diags.cable_rules.congestion import congestion_roots
+from softib.diags.cable_rules.fec_margin import fec_histogram, fec_margin
+from softib.diags.cable_rules.link_falls import link_falls
+from softib.diags.cable_rules.module_alarms import module_alarms, module_temperatures
+from softib.diags.cable_rules.packet_errors import constraint_errors, flow_control, overruns, packet_errors, vl15_drops
+from softib.diags.cable_rules.stuck_counters import full_counters, stuck_counters, unknown_counters, with_known
+from softib.diags.cable_rules.thresholds import load_thresholds
+from softib.diags.finding import Finding, Severity
+from softib.diags.observations import ForwardingTables, Observations
+from softib.plural import counted
+from softib.routing.graph import components
+
+__all__ = ["JobsOn", "judge", "with_isolation", "with_jobs"]
+
+
+RULES = (
+    module_temperatures,
+    module_alarms,
+    symbol_errors,
+    stated_ratios,
+    congestion_roots,
     fec_histogram,
     fec_margin,
     flow_control,
-    job_traffic,
     link_falls,
-    management_drops,
-    module_alarms,
+    vl15_drops,
     packet_errors,
-    partitions,
+    overruns,
+    constraint_errors,
+    full_counters,
     stuck_counters,
-    temperature,
+    unknown_counters,
 )
-from softib.diags.cable_rules.case import RULES, Case, Suspicion
-from softib.diags.cable_rules.common_cause import common_causes
-from softib.diags.cable_rules.isolation import with_isolation
-from softib.diags.cable_rules.known_counters import with_known
-from softib.diags.cable_rules.tables import ForwardingTables
-from softib.diags.cable_rules.thresholds import load_thresholds
-from softib.diags.finding import Finding
-from softib.diags.observations import Observations
+"""Functions from a :class:`~softib.diags.cable_rules.case.Case` to suspicions, in the order in which
+they run: of several findings about one cable the first of the worst leads."""
 
-__all__ = ["JobsOn", "judge", "with_jobs"]
+ISOLATED_CODES = frozenset(
+    {"link-bit-errors", "link-pre-fec-errors", "link-packet-errors", "link-flaps", "flow-control-errors"}
+)
+"""Findings that are of a cable, which can be switched off. A slow host's cable is not the matter.
+"""
+
+
+@dataclass
+class _Cost:
+    """The observed fabric without the cables that are isolated already."""
+
+    case: Case
+
+    def __post_init__(self) -> None:
+        peer = np.asarray(self.case.ports.peer, np.int64)
+        self.rows = self.case.cables[peer[self.case.cables] >= 0]
+        self.a, self.b = self.case.node[self.rows], self.case.node[peer[self.rows]]
+        self.kept = np.ones(len(self.rows), bool)
+        self.nodes = int(self.case.node.max(initial=-1)) + 1
+        self.between = ~self.case.to_host[self.rows]
+        self.before = self._cut_off()
+
+    def _cut_off(self) -> int:
+        """Nodes that are not in the largest part."""
+        part = components(self.nodes, self.a[self.kept], self.b[self.kept])
+        return self.nodes - int(np.bincount(part, minlength=1).max())
+
+    def without(self, cable: int) -> dict[str, Any] | None:
+        """What it costs to take ``cable`` away (it stays away); None where it is not known to join
+        two nodes."""
+        at = np.flatnonzero(self.rows == cable)
+        if not len(at):
+            return None
+        i = int(at[0])
+        self.kept[i] = False
+        now = self._cut_off()
+        cost: dict[str, Any] = {"disconnected_nodes": now - self.before}
+        self.before = now
+        if self.between[i]:
+            left = {}
+            for node, port in ((self.a[i], self.rows[i]), (self.b[i], self.case.ports.peer[self.rows[i]])):
+                mine = self.between & ((self.a == node) | (self.b == node))
+                rate = self.case.best_rate[self.rows]
+                whole = float(rate[mine].sum())
+                left[str(self.case.node_location(int(port)))] = (
+                    round(float(rate[mine & self.kept].sum()) / whole, 4) if whole else 0.0
+                )
+            cost["capacity_between_switches_left"] = left
+        return cost
+
+
+def with_isolation(case: Case, suspicions: list[Suspicion]) -> list[Suspicion]:
+    """The same suspicions, those against cables with ``isolate`` in the evidence: whether now, and
+    what it costs.
+
+    At most max(10, 0.5 % of the cables) at once, errors before warnings, the surest first. The cost
+    of each is counted with those before it away already.
+    """
+    most = int(max(case.limits["isolations_at_least"], math.ceil(case.limits["isolations_share"] * len(case.cables))))
+    order = sorted(
+        range(len(suspicions)), key=lambda i: (-suspicions[i].finding.severity, -suspicions[i].confidence, i)
+    )
+    cost, out, used = _Cost(case), list(suspicions), 0
+    for i in order:
+        s = suspicions[i]
+        if s.port < 0 or s.finding.code not in ISOLATED_CODES or s.finding.severity < Severity.WARNING:
+            continue
+        if used >= most:
+            isolate: dict[str, Any] = {"now": False, "why": f"{counted(most, 'cable')} at once are the most"}
+        else:
+            price = cost.without(int(case.cable[s.port]))
+            isolate = {"now": price is not None, **(price or {"why": "the other end is not known"})}
+            used += price is not None
+        out[i] = replace(s, finding=replace(s.finding, evidence={**s.finding.evidence, "isolate": isolate}))
+    return out
+
 
 JobsOn = Callable[[int, int], Sequence[str]]
 """(NodeGUID, portnum) -> names of the jobs whose traffic crosses the cable there."""
@@ -67,7 +158,7 @@ def judge(
     that cannot be.
     """
     case = Case(observations, load_thresholds(thresholds), tables)
-    found = [s for function in RULES.values() for s in function(case)] if case.n and observations.intervals else []
+    found = [s for function in RULES for s in function(case)] if case.n and observations.intervals else []
     found = [with_known(case, s) for s in _one_a_cable(case, found)]
     grouped: list[Suspicion] = []
     explained: dict[int, Finding] = {}

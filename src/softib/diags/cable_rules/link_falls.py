@@ -11,9 +11,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from softib.diags.cable_rules.case import Case, Suspicion, rule, span_text
-from softib.diags.finding import Severity
-from softib.diags.registry import code, finding
+from softib.diags.cable_rules.case import Case, Suspicion, span_text
+from softib.diags.finding import Severity, code, finding
 from softib.iba.constants import PortState
 
 LINK_FLAPS = code(
@@ -39,7 +38,6 @@ OFTEN = 3
 """Falls from which on a link is an error (our choice)."""
 
 
-@rule
 def link_falls(case: Case) -> Iterator[Suspicion]:
     """Restarted switches, and cables that fell while both ends were there."""
     falls = np.where(case.known(DOWNED), case.column(DOWNED), 0.0)

@@ -13,12 +13,146 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from softib.diags.cable_rules.case import Case, Suspicion, rule
-from softib.diags.cable_rules.temperature import last_known
-from softib.diags.finding import Severity
-from softib.diags.registry import code, finding
+from softib.diags.cable_rules.case import Case, Suspicion
+from softib.diags.finding import Severity, code, finding
 
 __all__ = ["module_alarms"]
+
+
+HOT_MODULE = code(
+    "hot-module",
+    Severity.WARNING,
+    "a cable's module is hot, or has become much warmer",
+    "look at the air flow and the fans there; a hot module makes bit errors and ages",
+)
+HOT_SWITCH = code(
+    "hot-modules",
+    Severity.WARNING,
+    "most modules of a switch are hot, or have become much warmer together",
+    "look at the fans and filters of the switch, and at what blows warm air at it; no module is to blame",
+)
+WARMER = code(
+    "modules-warmer",
+    Severity.INFO,
+    "most modules of a fabric's hosts, or of its switches, are hot or have become much warmer together",
+    "look at the cooling of the room, or at the load that warms them; a warning where most are at the limit",
+)
+LEVEL = "module_temperature_c"
+MOST = 0.5
+"""More than this share of the modules of a switch (or of all hosts, all switches) is no matter of
+single modules."""
+
+
+def last_known(case: Case, level: str) -> np.ndarray:
+    """What a level of each port was told last (float64[n]); NaN where nothing was told."""
+    values = case.level(level)
+    known = ~np.isnan(values)
+    if not len(values):
+        return np.full(case.n, np.nan)
+    return np.asarray(values[len(values) - 1 - known[::-1].argmax(axis=0), np.arange(case.n)])
+
+
+def module_temperatures(case: Case) -> Iterator[Suspicion]:
+    """Ports whose module is at the limit now (where it states no alarm threshold of its own:
+    :mod:`~softib.diags.cable_rules.module_alarms` has the others), or rose by the limit above its
+    lowest value of the observed time."""
+    values = case.level(LEVEL)
+    known = ~np.isnan(values).all(axis=0) if len(values) else np.zeros(case.n, bool)
+    if not known.any():
+        return
+    last, alarm = last_known(case, LEVEL), last_known(case, "module_temperature_high_c")
+    hot = (last >= case.limits["temperature"]) & np.isnan(alarm)
+    rose = last - np.fmin.reduce(values, axis=0)
+    left = known & (hot | (rose >= case.limits["temperature_rise"])) & ~(last > alarm)
+    for switch in (False, True):
+        mine = known & (np.asarray(case.ports.switch) == switch)
+        if _together(case, mine, left):
+            yield _everywhere(case, mine, left, last, rose, "switches" if switch else "hosts")
+            left &= ~mine | _beyond(case, mine, hot, last, rose)
+    for n in np.unique(case.node[left & np.asarray(case.ports.switch)]).tolist():
+        mine = known & (case.node == n)
+        if _together(case, mine, left):
+            yield _of_switch(case, mine, left, last, rose)
+            left &= ~mine | _beyond(case, mine, hot, last, rose)
+    for row in np.flatnonzero(left).tolist():
+        yield _of_module(case, row, values[:, row], float(rose[row]))
+
+
+def _together(case: Case, mine: np.ndarray, left: np.ndarray) -> bool:
+    """Most of the modules ``mine`` are accused, and they are enough to speak of together."""
+    count = int((mine & left).sum())
+    return bool(count >= case.limits["group_least"] and count > MOST * int(mine.sum()))
+
+
+def _beyond(case: Case, mine: np.ndarray, hot: np.ndarray, last: np.ndarray, rose: np.ndarray) -> np.ndarray:
+    """Modules that rose by the limit more than the middle one of ``mine``, or are hot, and warmer
+    by the limit than it (bool[n])."""
+    more = case.limits["temperature_rise"]
+    return np.asarray((rose - np.median(rose[mine]) >= more) | (hot & (last - np.median(last[mine]) >= more)))
+
+
+def _everywhere(
+    case: Case, mine: np.ndarray, left: np.ndarray, last: np.ndarray, rose: np.ndarray, what: str
+) -> Suspicion:
+    text = f"{_many(mine, left, last, rose)} of {what}: the room or the load, and no single module"
+    severity = Severity.WARNING if np.median(last[mine]) >= case.limits["temperature"] else Severity.INFO
+    evidence = _evidence(case, mine, left, last, rose) | {"of": what}
+    return Suspicion(finding(WARMER, [], text, evidence, severity=severity), -1, 0.9, cable=False)
+
+
+def _of_switch(case: Case, mine: np.ndarray, left: np.ndarray, last: np.ndarray, rose: np.ndarray) -> Suspicion:
+    row = int(np.flatnonzero(mine)[0])
+    text = f"{case.node_location(row)}: {_many(mine, left, last, rose)}: its air flow, and no single module"
+    evidence = _evidence(case, mine, left, last, rose) | {
+        "ports": [str(case.location(r)) for r in np.flatnonzero(mine & left).tolist()]
+    }
+    return Suspicion(finding(HOT_SWITCH, [case.node_location(row)], text, evidence), row, 0.95, cable=False)
+
+
+def _many(mine: np.ndarray, left: np.ndarray, last: np.ndarray, rose: np.ndarray) -> str:
+    both = mine & left
+    return (
+        f"{int(both.sum()):,} of the {int(mine.sum()):,} modules, at {np.median(last[both]):.0f} °C in the middle "
+        f"and {np.median(rose[both]):.0f} more than at "
+        f"their coolest, are hot together"
+    )
+
+
+def _evidence(
+    case: Case, mine: np.ndarray, left: np.ndarray, last: np.ndarray, rose: np.ndarray
+) -> dict[str, float | int | str]:
+    return {
+        "modules": int(mine.sum()),
+        "hot": int((mine & left).sum()),
+        "temperature_c": float(np.median(last[mine])),
+        "rise_c": float(np.median(rose[mine])),
+        "limit_c": case.limits["temperature"],
+        "rise_limit_c": case.limits["temperature_rise"],
+        "source": case.limits.of("temperature").source,
+    }
+
+
+def _of_module(case: Case, row: int, values: np.ndarray, rose: float) -> Suspicion:
+    known = values[~np.isnan(values)]
+    since = f", {rose:.0f} more than at its coolest" if rose >= case.limits["temperature_rise"] else ""
+    return Suspicion(
+        finding(
+            HOT_MODULE,
+            case.ends(row),
+            f"{case.location(row)}: its module is at {known[-1]:.0f} °C{since}",
+            {
+                "temperature_c": float(known[-1]),
+                "lowest_c": float(known.min()),
+                "highest_c": float(known.max()),
+                "limit_c": case.limits["temperature"],
+                "source": case.limits.of("temperature").source,
+            },
+        ),
+        row,
+        0.9,
+        cable=False,
+    )
+
 
 MODULE_RX_POWER = code(
     "module-rx-power",
@@ -40,7 +174,6 @@ MODULE_TEMPERATURE = code(
 )
 
 
-@rule
 def module_alarms(case: Case) -> Iterator[Suspicion]:
     """Ports whose module reads beyond an alarm threshold that it states itself."""
     rx, rx_low = last_known(case, "module_rx_power_dbm"), last_known(case, "module_rx_power_low_dbm")

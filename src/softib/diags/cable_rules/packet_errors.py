@@ -11,12 +11,144 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from softib.diags.cable_rules.blame import blame
-from softib.diags.cable_rules.case import Case, Suspicion, rule, span_text
-from softib.diags.cable_rules.flow_control import starved
-from softib.diags.finding import Severity
-from softib.diags.registry import code, finding
+from softib.diags.cable_rules.case import Case, Suspicion, blame, span_text
+from softib.diags.finding import Severity, code, finding
 from softib.plural import counted
+
+SMP_DROPS = code(
+    "smp-drops",
+    Severity.INFO,
+    "a port dropped subnet management packets",
+    "look for two managers, a tool that asks too fast, or a manager that sweeps without end; the device answers "
+    "slower than it is asked",
+)
+DROPPED = "vl15_dropped"
+
+
+def vl15_drops(case: Case) -> Iterator[Suspicion]:
+    """One finding for all ports that dropped more SMPs than ibqueryerrors passes over, the worst
+    first."""
+    total = case.obs.total(DROPPED)
+    rows = np.flatnonzero(total > case.limits["vl15_dropped"])
+    if not len(rows):
+        return
+    worst = rows[np.argsort(-total[rows].astype(np.float64), kind="stable")]
+    seconds = float(case.observed_s(DROPPED)[worst[0]])
+    yield Suspicion(
+        finding(
+            SMP_DROPS,
+            map(case.location, worst.tolist()),
+            f"{counted(len(rows), 'port')} dropped SMPs, most of all {case.location(int(worst[0]))}: "
+            f"{int(total[worst[0]]):,} in {span_text(seconds)}",
+            {
+                "ports": len(rows),
+                "counters": {str(case.location(r)): int(total[r]) for r in worst.tolist()},
+                "observed_s": round(seconds, 3),
+                "source": case.limits.of("vl15_dropped").source,
+                **case.when(worst, DROPPED),
+            },
+        ),
+        int(worst[0]),
+        0.9,
+        cable=False,
+    )
+
+
+PARTITION_VIOLATIONS = code(
+    "partition-violations",
+    Severity.WARNING,
+    "a host sends packets of a partition that it is no member of",
+    "compare the host's P_Keys with partitions.conf; traps 257 and 259 name the P_Key and the queue pairs",
+)
+RECEIVED, SENT = "port_rcv_constraint_errors", "port_xmit_constraint_errors"
+
+
+def constraint_errors(case: Case) -> Iterator[Suspicion]:
+    """A switch's port that received such packets names the node behind it as the sender; one that
+    would have sent them names the node behind it as the target."""
+    least = max(case.limits["constraint_errors"], 1)
+    for counter, verb in (
+        (RECEIVED, "sends packets of a foreign partition"),
+        (SENT, "is sent packets of a foreign partition"),
+    ):
+        total = case.obs.total(counter)
+        for row in np.flatnonzero(total >= least).tolist():
+            peer = int(case.ports.peer[row])
+            inside = bool(case.ports.switch[row]) and peer >= 0
+            who = peer if inside else row
+            if not inside:
+                verb = (
+                    "received packets of a foreign partition"
+                    if counter == RECEIVED
+                    else "would have sent packets of a foreign partition"
+                )
+            seconds = float(case.observed_s(counter)[row])
+            yield Suspicion(
+                finding(
+                    PARTITION_VIOLATIONS,
+                    case.ends(who),
+                    f"{case.location(who)} {verb}: {int(total[row]):,} in {span_text(seconds)}, dropped at "
+                    f"{case.location(row)}",
+                    {
+                        "counter": counter,
+                        "packets": int(total[row]),
+                        "observed_s": round(seconds, 3),
+                        "source": case.limits.of("constraint_errors").source,
+                        **case.when(np.array([row]), counter),
+                    },
+                ),
+                who,
+                0.95,
+                cable=False,
+            )
+
+
+FLOW_CONTROL_ERRORS = code(
+    "flow-control-errors",
+    Severity.ERROR,
+    "a port got no flow-control updates from the other end in time",
+    "the cable damages them, or the port at the other end hangs: look for bit errors on it, else restart the node "
+    "at the other end",
+)
+UPDATES, RECOVERIES = "port_vl_xmit_flow_ctl_update_errors", "link_error_recovery_counter"
+"""The sum of the VLs' counters of that attribute; recoveries of the link."""
+
+
+def starved(case: Case) -> np.ndarray:
+    """Ports whose watchdog expired while they were observed (bool[n])."""
+    counted = case.obs.total(UPDATES) >= max(case.limits["flow_control_errors"], 1)
+    on = case.stands(UPDATES) & (case.column(RECOVERIES) > 0)
+    return np.asarray(counted | case.arrived(UPDATES).any(axis=0) | on.any(axis=0))
+
+
+def flow_control(case: Case) -> Iterator[Suspicion]:
+    """Ports whose watchdog expired; the port at the other end, or the cable from it, is accused."""
+    total = case.obs.total(UPDATES)
+    for row in np.flatnonzero(starved(case)).tolist():
+        peer = int(case.ports.peer[row])
+        least = bool(case.stands(UPDATES)[:, row].any())
+        missed = max(int(total[row]), 1)
+        seconds = float((case.span_s[:, row] * (case.known(UPDATES) | case.stands(UPDATES))[:, row]).sum())
+        yield Suspicion(
+            finding(
+                FLOW_CONTROL_ERRORS,
+                case.ends(peer if peer >= 0 else row),
+                f"{case.link(row)}: {case.location(row)} missed flow-control updates {missed:,} "
+                f"times{' or more' if least else ''} in {span_text(seconds)}"
+                f", {int(case.obs.total(RECOVERIES)[row]):,} recoveries of the link",
+                {
+                    "PortVLXmitFlowCtlUpdateErrors": missed,
+                    "stands_at_largest_value": least,
+                    "LinkErrorRecoveryCounter": int(case.obs.total(RECOVERIES)[row]),
+                    "observed_s": round(seconds, 3),
+                    "source": case.limits.of("flow_control_errors").source,
+                    **case.when(np.array([row]), UPDATES),
+                },
+            ),
+            peer if peer >= 0 else row,
+            0.9,
+        )
+
 
 LINK_PACKET_ERRORS = code(
     "link-packet-errors",
@@ -41,7 +173,6 @@ BITS_A_WORD = 40.0
 """Line bits of four octets, 8b/10b."""
 
 
-@rule
 def packet_errors(case: Case) -> Iterator[Suspicion]:
     """Cables over which more packets were lost than the drop rate allows, whose physical errors
     passed their threshold, or that recover."""
@@ -109,7 +240,6 @@ def _of_cable(case: Case, cable: int, lost: np.ndarray, packets: np.ndarray, int
     )
 
 
-@rule
 def overruns(case: Case) -> Iterator[Suspicion]:
     """Ports whose receive buffer overran: a correct sender cannot do that (IBA 7.9), so the
     receiver is to blame."""

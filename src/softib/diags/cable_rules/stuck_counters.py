@@ -8,15 +8,82 @@ often. One that stood there already says only that the port is blind; all of tho
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from softib.diags.cable_rules.case import Case, Suspicion, rule
-from softib.diags.cable_rules.fec_histogram import BINS
-from softib.diags.finding import Severity
-from softib.diags.registry import code, finding
+from softib.diags.cable_rules.case import Case, Suspicion
+from softib.diags.cable_rules.fec_margin import BINS
+from softib.diags.cables.counters import SHORT
+from softib.diags.finding import Severity, code, few, finding
 from softib.plural import counted
+
+COUNTERS_UNKNOWN = code(
+    "counters-unknown",
+    Severity.WARNING,
+    "nothing is known of the error counters of linked ports",
+    "read them: these ports did not answer, were cleared or started again between the readings, or the tool left "
+    "them out; a bad cable there is not seen",
+)
+FALLS = "link_downed_counter"
+ERRORS = tuple(name for name in SHORT if name not in ("port_xmit_wait", "port_xmit_discards", "vl15_dropped"))
+"""Counters of which one at least must be known of a linked port."""
+
+
+def unknown_counters(case: Case) -> Iterator[Suspicion]:
+    """One finding for all linked ports of which no error counter is known in any interval."""
+    linked = case.best_rate > 0
+    known = _known(case)
+    rows = np.flatnonzero(linked & ~known & ~_away(case))
+    if not len(rows) or not known.any():  # of nothing at all: there is no one to compare with, and no counter to judge
+        return
+    ports = [case.location(r) for r in rows.tolist()]
+    yield Suspicion(
+        finding(
+            COUNTERS_UNKNOWN,
+            ports,
+            f"{len(rows):,} of {int(linked.sum()):,} linked ports: no error counter is known, a bad cable there is "
+            f"not seen: {few(map(str, ports))}",
+            {"ports": len(rows), "of": int(linked.sum())},
+        ),
+        -1,
+        1.0,
+        cable=False,
+    )
+
+
+def _away(case: Case) -> np.ndarray:
+    """Ports of nodes that started again or are gone, as the other ends of their cables say, and
+    what is behind such a node (bool[n])."""
+    peer = np.asarray(case.ports.peer)
+    there = np.maximum(peer, 0)
+    fell = np.where(peer >= 0, case.obs.total(FALLS)[there] > 0, False)
+    away = np.bincount(case.node, fell, minlength=int(case.node.max(initial=0)) + 1) > 0
+    return np.asarray(away[case.node] | np.where(peer >= 0, away[case.node[there]], False))
+
+
+def _known(case: Case) -> np.ndarray:
+    known = np.zeros(case.n, bool)
+    for name in ERRORS:
+        known |= (case.known(name) | case.stands(name)).any(axis=0)
+    return known
+
+
+def with_known(case: Case, s: Suspicion) -> Suspicion:
+    """The same with the error counters that are known of each end in its evidence, and in its
+    message the end of which none is."""
+    if not s.cable or s.port < 0:
+        return s
+    peer = int(case.ports.peer[s.port])
+    known, message = {}, s.finding.message
+    for row in (s.port, *([peer] if peer >= 0 else ())):
+        names = [SHORT[n] for n in ERRORS if case.known(n)[:, row].any()]
+        known[str(case.location(row))] = names
+        if not names:
+            message += f"; no error counter of {case.location(row)} is known"
+    return replace(s, finding=replace(s.finding, message=message, evidence={**s.finding.evidence, "known": known}))
+
 
 COUNTER_OVERFLOW = code(
     "counter-overflow",
@@ -66,8 +133,7 @@ BY_HISTOGRAM = {"port_fec_corrected_symbol_ctr", "port_fec_correctable_block_ctr
 """What the histogram of codewords tells too, in 64 bits."""
 
 
-@rule
-def overflow(case: Case) -> Iterator[Suspicion]:
+def full_counters(case: Case) -> Iterator[Suspicion]:
     """Ports of which a counter of the link arrived at its largest value."""
     arrived = {name: case.arrived(name) for name in _there(case, OF_CABLE)}
     if not arrived:
@@ -92,8 +158,7 @@ def overflow(case: Case) -> Iterator[Suspicion]:
         )
 
 
-@rule
-def stuck(case: Case) -> Iterator[Suspicion]:
+def stuck_counters(case: Case) -> Iterator[Suspicion]:
     """One finding for all ports with error counters that stand at the end of the time."""
     last = {name: _last(case, name) for name in _there(case, (*OF_CABLE, *OF_OTHERS))}
     by_bins = case.known(BINS[0]).any(axis=0)  # the histogram of codewords counts on

@@ -13,12 +13,42 @@ from typing import Any
 
 import numpy as np
 
-from softib.diags.finding import Finding, Location, Severity
-from softib.diags.registry import Context, check_function, code, finding
+from softib.diags.context import Context
+from softib.diags.finding import Finding, Location, Severity, code, finding
 from softib.diags.view import FabricView
 from softib.plural import counted, plural
 
 __all__ = ["THRESHOLDS"]
+
+
+LINK_BIT_ERRORS = code(
+    "link-bit-errors",
+    Severity.WARNING,
+    "a cable makes more bit errors than the specification allows",
+    "clean or replace cable and transceivers",
+)
+
+MAX_BER = 1e-12
+"""IBA volume 2: links shall have a bit error ratio below 1e-12."""
+
+
+def stated_bit_errors(c: Context) -> Iterator[Finding]:
+    """Cables of which a file states a bit error ratio above the floor. Nobody can read one from a
+    fabric that runs: there the counters over time tell it
+    (:mod:`softib.diags.cable_rules.bit_errors`)."""
+    view = c.view
+    if "ber" not in view.records:
+        return
+    ber = view.fabric.cable_ber[view.cable]
+    for row in np.flatnonzero(ber > MAX_BER).tolist():
+        a, b = int(view.port_a[row]), int(view.port_b[row])
+        yield finding(
+            LINK_BIT_ERRORS,
+            [view.location(a), view.location(b)],
+            f"{view.link_name(a, b)}: bit error ratio {ber[row]:g}, at most {MAX_BER:g} is allowed",
+            {"ber": float(ber[row])},
+        )
+
 
 LINK_ERROR_COUNTERS = code(
     "link-error-counters",
@@ -87,7 +117,6 @@ def _count(view: FabricView, name: str) -> np.ndarray:
     return np.where(value < np.uint64(BELOW_ZERO), value, np.uint64(0))
 
 
-@check_function
 def error_counters(c: Context) -> Iterator[Finding]:
     """Cables of which an end's error counters pass a threshold, the worst first; congestion in one
     finding."""

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from softib.diags.cables.device_speeds import supported
-from softib.diags.finding import Finding, Severity
-from softib.diags.registry import Context, check_function, code, finding
+from softib.diags.context import Context
+from softib.diags.finding import Finding, Severity, code, finding
 from softib.diags.rules import mode
 from softib.diags.view import FabricView, speed_text
 from softib.iba.constants import PortState
@@ -72,8 +72,7 @@ AT_A_SWITCH = 4
 """From so many slow links of one rate at one switch on, one finding for all of them."""
 
 
-@check_function
-def not_active(c: Context) -> Iterator[Finding]:
+def inactive_links(c: Context) -> Iterator[Finding]:
     """Links whose ports are not ACTIVE, where the source records states."""
     view, f = c.view, c.view.fabric
     if "states" not in view.records or not len(view.cable):
@@ -100,8 +99,7 @@ def not_active(c: Context) -> Iterator[Finding]:
         )
 
 
-@check_function
-def slow(c: Context) -> Iterator[Finding]:
+def slow_links(c: Context) -> Iterator[Finding]:
     """Links below what both ends can do, and below their peers; whole classes that run low are one
     finding."""
     view = c.view

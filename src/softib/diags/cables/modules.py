@@ -13,16 +13,15 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from softib.diags.cable_rules.module_alarms import MODULE_RX_POWER, MODULE_TEMPERATURE, MODULE_TX_POWER
-from softib.diags.cable_rules.temperature import HOT_MODULE
+from softib.diags.cable_rules.module_alarms import HOT_MODULE, MODULE_RX_POWER, MODULE_TEMPERATURE, MODULE_TX_POWER
 from softib.diags.cable_rules.thresholds import shipped
-from softib.diags.finding import Finding, Severity
-from softib.diags.registry import Context, Each, check_function, code, each_or_one
+from softib.diags.context import Context
+from softib.diags.finding import Each, Finding, Severity, code, each_or_one
 from softib.diags.view import FabricView
-from softib.iba import mlnx_registers as r
-from softib.iba.mlnx_registers import ModuleInfo
 from softib.iba.rates import SPEEDS
 from softib.iba.smp import PortInfoExtended
+from softib.iba.vendor import mlnx as r
+from softib.iba.vendor.mlnx import ModuleInfo
 from softib.plural import counted
 
 FEC_MISMATCH = code(
@@ -69,8 +68,7 @@ def _dbm(microwatts: float) -> float:
     return float(10 * np.log10(max(microwatts, 0.1) / 1e3))
 
 
-@check_function
-def modules(c: Context) -> Iterator[Finding]:
+def module_readings(c: Context) -> Iterator[Finding]:
     """Modules beyond a threshold that they state; hot ones that state none."""
     f = c.view.fabric
     if "modules" not in c.view.records:
@@ -135,7 +133,6 @@ def modules(c: Context) -> Iterator[Finding]:
         )
 
 
-@check_function
 def fec_modes(c: Context) -> Iterator[Finding]:
     """Links whose ends state different FEC modes; links of HDR or faster without any."""
     view, f = c.view, c.view.fabric

@@ -3,19 +3,174 @@ for both."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from softib.diags.cabling_plan.result import PlannedCable
-from softib.diags.cabling_plan.rows import PlanRows
 from softib.diags.finding import Finding
 from softib.diags.view import FabricView
 from softib.fabric.formats.cabling.match import match_plan
 from softib.fabric.formats.cabling.plan import CablingPlan
+from softib.result import HIDDEN, Result, also, key
 
-__all__ = ["PlanOnFabric"]
+__all__ = ["STATUSES", "PlanComparison", "PlanOnFabric", "PlanRows", "PlannedCable"]
+
+
+class PlanRows:
+    """``first`` bool[n]: the first row of each cable; ``repeats``: {first row: rows that tell it
+    again}.
+
+    ``conflicting`` bool[n]: rows that share a port with the first row of another cable, or join a
+    port to itself. ``repeated`` and ``mirrored`` count the rows of ``repeats``, and those of them
+    with the ends exchanged.
+    """
+
+    def __init__(self, plan: CablingPlan, port: np.ndarray):
+        self.plan, self.port = plan, port
+        n = len(plan)
+        self.first = np.ones(n, bool)
+        self.conflicting = np.zeros(n, bool)
+        self.repeats: dict[int, list[int]] = {}
+        self.users: dict[int, list[int]] = {}
+        self.repeated = self.mirrored = 0
+        self._find_repeats()
+        self._find_conflicts()
+
+    def _find_repeats(self) -> None:
+        seen: dict[tuple[int, int], int] = {}
+        by_name = self.plan.repeats.tolist()
+        for row, (a, b) in enumerate(self.port.tolist()):
+            if a >= 0 and b >= 0:
+                earlier = seen.setdefault((a, b) if a <= b else (b, a), row)
+            else:
+                earlier = by_name[row] if by_name[row] >= 0 else row
+            if earlier == row:
+                continue
+            self.first[row] = False
+            self.repeats.setdefault(earlier, []).append(row)
+            self.repeated += 1
+            self.mirrored += self._is_mirrored(earlier, row)
+
+    def _is_mirrored(self, earlier: int, row: int) -> bool:
+        if (self.port[row] >= 0).all():
+            return bool(self.port[earlier, 0] != self.port[row, 0])
+        node = self.plan.node
+        return bool(node[earlier, 0].casefold() != node[row, 0].casefold())
+
+    def _find_conflicts(self) -> None:
+        for row in np.flatnonzero(self.first).tolist():
+            a, b = self.port[row].tolist()
+            if a == b >= 0:
+                self.conflicting[row] = True
+                continue
+            for port in (a, b):
+                if port >= 0:
+                    self.users.setdefault(port, []).append(row)
+        for rows in self.users.values():
+            if len(rows) > 1:
+                self.conflicting[rows] = True
+
+    def rivals(self, row: int) -> list[int]:
+        """First rows of other cables that use a port of ``row``."""
+        found = [o for p in self.port[row].tolist() for o in self.users.get(p, ()) if o != row]
+        return list(dict.fromkeys(found))
+
+    def value(self, row: int, column: str) -> int:
+        """What the row says of the cable, else what a row that repeats it says; 0 = unknown."""
+        values = getattr(self.plan, column)
+        return next((int(values[r]) for r in (row, *self.repeats.get(row, ())) if values[r]), 0)
+
+    def length(self, row: int) -> float:
+        """Planned length in metres likewise, NaN = unknown."""
+        lengths = self.plan.length_m
+        return next(
+            (float(lengths[r]) for r in (row, *self.repeats.get(row, ())) if not math.isnan(lengths[r])), math.nan
+        )
+
+    def other_problems(self) -> list[Any]:
+        """Problems of reading the plan that no finding about conflicting rows reports."""
+        plan = self.plan
+        reported = {
+            (plan.files[int(plan.file[r])], int(plan.line[r]))
+            for r in np.flatnonzero(self.conflicting & plan.conflict).tolist()
+        }
+        return [
+            p
+            for p in plan.problems
+            if (p.file, p.line) not in reported
+            or not ("already has a cable" in p.reason or p.reason.startswith("both ends are"))
+        ]
+
+
+STATUSES = (
+    "matched",
+    "swapped",
+    "misplaced",
+    "missing",
+    "wrong-speed",
+    "wrong-length",
+    "conflict",
+    "unmatched",
+    "unexpected",
+)
+
+
+@dataclass(frozen=True)
+class PlannedCable(Result):
+    """A cable of the plan, and what the fabric has in its place."""
+
+    status: str
+    """One of :data:`STATUSES`."""
+    file: str
+    line: int
+    """Of the plan file; 0 = none."""
+    planned: tuple[str, str]
+    """Its ports, ``node[port]``."""
+    found: tuple[str, ...]
+    """Ports of the fabric."""
+    note: str = ""
+    reason: str = ""
+    """Why an unmatched row is so."""
+    also: tuple[str, ...] = ()
+    """Rows that repeat the cable."""
+    nodes: tuple[str, ...] = field(default=(), metadata=HIDDEN)
+    """Those that it is planned at."""
+
+
+@dataclass
+class PlanComparison(Result):
+    """What became of the cabling plan: counts, and every cable that is not as planned."""
+
+    files: tuple[str, ...]
+    rows: dict[str, int]
+    """Rows of the files: ``all``, ``repeated`` (repeat a cable) and ``mirrored`` of those (from its
+    other end)."""
+    counts: dict[str, int]
+    """Cables by status."""
+    reasons: dict[str, int]
+    """Cables that were not found by name, by why."""
+    table: list[PlannedCable] = field(
+        metadata=key(json=lambda table: [cable.to_json() for cable in table if cable.status != "matched"])
+    )
+    findings: list[Finding] = field(metadata=HIDDEN)
+    problems: list[Any] = field(metadata=HIDDEN)
+    """Of reading the plan."""
+    as_planned: frozenset[tuple[int, int]] = field(metadata=HIDDEN)
+    """Ports (NodeGUID, portnum) of cables that lead where the plan says."""
+
+    @property
+    def ok(self) -> bool:
+        """Every cable as planned and no other."""
+        return not self.findings
+
+    @property
+    @also("cables", before="counts")
+    def planned(self) -> int:
+        """Cables that the plan has."""
+        return sum(n for status, n in self.counts.items() if status != "unexpected")
 
 
 class PlanOnFabric:
@@ -72,11 +227,11 @@ class PlanOnFabric:
         self.table.append(
             PlannedCable(
                 status,
+                self.plan.files[int(self.plan.file[row])],
                 int(self.plan.line[row]),
                 self.names(row),
                 found,
                 note,
-                self.plan.files[int(self.plan.file[row])],
                 reason,
                 tuple(self.plan.row_name(r) for r in self.rows.repeats.get(row, ())),
                 tuple(self._node(row, end) for end in (0, 1)),

@@ -24,14 +24,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from softib.diags.capacity.cuts import EXACT, Cut, SwitchCuts
-from softib.diags.capacity.spectral import fiedler
-from softib.diags.view import FabricView, components
+from softib.diags.capacity.cuts import EXACT, Cut, SwitchCuts, fiedler
+from softib.diags.view import FabricView, components, gbps_text
+from softib.plural import counted
+from softib.result import Result
 
 if TYPE_CHECKING:
     from softib.diags.structure.grids import Shape
 
-__all__ = ["Bisection", "Part", "bisect"]
+__all__ = ["Bisection", "NarrowestPart", "bisect"]
 
 
 RANDOM_STARTS = 12
@@ -39,16 +40,24 @@ RANDOM_STARTS = 12
 
 
 @dataclass(frozen=True)
-class Part:
-    """Hosts behind few cables: ``hosts`` of ``of`` lie there, ``gbps`` (None: speeds not known)
-    lead out of it, ``percent`` of what the hosts there, or those of the rest where these can send
-    less, can send."""
+class NarrowestPart(Result):
+    """Hosts behind few cables."""
 
     name: str
     hosts: int
+    """Host ports there."""
     of: int
+    """Host ports of the fabric."""
     gbps: float | None
+    """Gb/s of the cables that lead out; None: speeds not known."""
     percent: float
+    """That in percent of what the hosts there, or those of the rest where these can send less, can
+    send."""
+
+    def __str__(self) -> str:
+        rate = "" if self.gbps is None else f" ({gbps_text(self.gbps)})"
+        hosts = f"{self.hosts:,} of {counted(self.of, 'host port')}"
+        return f"{self.name}: {hosts}, which can send {self.percent:.1f} % of what they could{rate} to the others"
 
 
 @dataclass(frozen=True)
@@ -69,7 +78,7 @@ class Bisection:
     exact: bool = False
     host_port: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64), compare=False)
     side: np.ndarray = field(default_factory=lambda: np.zeros(0, bool), compare=False)
-    part: Part | None = None
+    part: NarrowestPart | None = None
     partitions: tuple[np.ndarray, ...] = field(default=(), compare=False)
 
 
@@ -220,7 +229,7 @@ def _by_node(graph: SwitchCuts, part: np.ndarray, nodes: int) -> np.ndarray:
 
 def _narrowest_part(
     graph: SwitchCuts, view: FabricView, families: list[tuple[str, np.ndarray]], speeds_known: bool
-) -> Part | None:
+) -> NarrowestPart | None:
     """The part with the least capacity out of it, compared with what it could send, None where that
     is all of it."""
     total, best = float(graph.host_gbps.sum()), (1.0 - 1e-9, 0.0, 0, "")
@@ -238,6 +247,6 @@ def _narrowest_part(
             best = (float(share[worst]), float(np.broadcast_to(out, n)[worst]), count, f"{name}{switch}")
     if not best[3]:
         return None
-    return Part(
+    return NarrowestPart(
         best[3], best[2], len(graph.host_gbps), round(best[1], 3) if speeds_known else None, round(100 * best[0], 2)
     )

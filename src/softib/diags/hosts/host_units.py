@@ -17,7 +17,7 @@ import numpy as np
 from softib.diags.rules import mode
 from softib.diags.structure.rails import system_of
 from softib.diags.view import FabricView
-from softib.routing.parts import components
+from softib.routing.graph import components
 
 __all__ = ["TurnedRail", "Vacancy", "turned_rails", "vacancies"]
 

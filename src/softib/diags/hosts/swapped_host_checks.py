@@ -8,11 +8,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from softib.diags.finding import Finding, Severity
+from softib.diags.context import Context
+from softib.diags.finding import Finding, Severity, code, finding
 from softib.diags.hosts.host_order import HostExchange, exchanged_hosts, turned_leaves
 from softib.diags.hosts.host_units import turned_rails
 from softib.diags.hosts.leaf_order import exchanged_leaves, shifted_leaves
-from softib.diags.registry import Context, check_function, code, finding
 from softib.diags.structure.rails import OddAdapter, odd_adapters
 from softib.diags.structure.structure_checks import CROSSED_RAILS, SWAPPED_CABLES
 from softib.fabric.formats.cabling.node_address import address_of
@@ -44,15 +44,15 @@ RAIL_MISMATCH = code(
 )
 
 
-@check_function
 def hosts_out_of_order(c: Context) -> Iterator[Finding]:
     """Hosts in each other's place by the order of their names along the ports; a whole host is one
     finding."""
     view, done = c.view, c.seen.setdefault("cables", set())
     f, node = view.fabric, view.fabric.port_node
+    exchanges = exchanged_hosts(view)
     adapters = Counter(address_of(view.names[n]).system for n in np.flatnonzero(view.is_host).tolist())
     groups: dict[tuple[str, str], list[HostExchange]] = {}
-    for x in exchanged_hosts(view):
+    for x in exchanges:
         ends = {x.a, x.b, int(f.port_peer[x.a]), int(f.port_peer[x.b])}
         hosts = sorted(address_of(view.names[int(node[f.port_peer[p]])]).system for p in (x.a, x.b))
         if not ends & done and hosts[0] != hosts[1]:  # two adapters of one host are a matter of rails
@@ -64,7 +64,6 @@ def hosts_out_of_order(c: Context) -> Iterator[Finding]:
         yield from [_swapped_hosts(c, pairs)] if whole or inside else (_swapped_by_order(c, x) for x in pairs)
 
 
-@check_function
 def leaves_out_of_order(c: Context) -> Iterator[Finding]:
     """In trees: two leaves with each other's hosts, and leaves whose hosts sit some ports further
     than elsewhere."""
@@ -173,7 +172,6 @@ def _swapped_hosts(c: Context, pairs: list[HostExchange]) -> Finding:
     )
 
 
-@check_function
 def rail_mismatches(c: Context) -> Iterator[Finding]:
     """Adapters that are elsewhere than the same rail of like hosts, where names did not tell so
     already."""

@@ -12,8 +12,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
-from softib.diags.finding import Finding, Location, Severity
-from softib.diags.registry import code, finding
+from softib.diags.finding import Finding, Location, Severity, code, finding
 from softib.plural import counted, plural
 
 __all__ = ["ManagerRound", "manager_findings"]

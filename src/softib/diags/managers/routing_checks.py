@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from softib.diags.finding import Finding, Location, Severity
-from softib.diags.registry import Context, check_function, code, finding
+from softib.diags.context import Context
+from softib.diags.finding import Finding, Location, Severity, code, finding
 from softib.plural import counted, plural
-from softib.routing.parts import components
+from softib.routing.graph import components
 from softib.routing.proof.reach import cas_of
 
 UNREACHABLE_PAIRS = code(
@@ -77,8 +77,7 @@ def _out(c: Context, row: int, portnum: int) -> Location:
     return Location(c.view.names[node], int(c.view.fabric.node_guid[node]), int(portnum), c.view.display_names[node])
 
 
-@check_function
-def unreachable(c: Context) -> Iterator[Finding]:
+def unreachable_ends(c: Context) -> Iterator[Finding]:
     """CA→CA and CA→switch pairs that do not arrive, with a few examples."""
     if c.proof is None or not c.proof.unreachable:
         return
@@ -104,10 +103,9 @@ def unreachable(c: Context) -> Iterator[Finding]:
     )
 
 
-@check_function
 def unreachable_from_switches(c: Context) -> Iterator[Finding]:
     """switch→CA pairs that cables join and tables do not, unless CAs miss each other, too
-    (:func:`unreachable` says that); information where only switch→switch pairs are left out."""
+    (:func:`unreachable_ends` says that); information where only switch→switch pairs are left out."""
     if c.proof is None or c.graph is None:
         return
     graph = c.graph
@@ -151,7 +149,6 @@ def _end_name(c: Context, failure: Any) -> str:
     return f"{c.view.display_names[int(c.graph.end_node[failure.end])]} (LID {failure.lid})"
 
 
-@check_function
 def credit_loops(c: Context) -> Iterator[Finding]:
     """The cycle of channels, where there is one; a warning where the paths' SLs, which could break
     it, are not known."""
@@ -197,8 +194,7 @@ def _cycle(c: Context, channels: Any) -> tuple[list[Location], str, dict[str, An
     return [p for p, _ in cycle], shown, {"cycle": [[location.node, location.portnum, vl] for location, vl in cycle]}
 
 
-@check_function
-def imbalance(c: Context) -> Iterator[Finding]:
+def uneven_load(c: Context) -> Iterator[Finding]:
     """Tiers of a tree whose most loaded link carries :data:`IMBALANCE` times the mean or more.
 
     Only trees: in grids and dragonflies minimal routes load the links unevenly by nature. Tables
@@ -226,8 +222,7 @@ def imbalance(c: Context) -> Iterator[Finding]:
         )
 
 
-@check_function
-def unfit(c: Context) -> Iterator[Finding]:
+def unfit_for_ftree(c: Context) -> Iterator[Finding]:
     """A flaw of a tree costs it its engine: what the GUID files would bring back."""
     if c.remedy is None:
         return

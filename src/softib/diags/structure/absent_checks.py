@@ -9,15 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from softib.diags.finding import Finding, Severity
-from softib.diags.hosts.host_descriptions import MIN_HOSTS, SAME
+from softib.diags.context import Context
+from softib.diags.finding import Each, Finding, Severity, code, each_or_one, few, finding
 from softib.diags.hosts.host_units import vacancies
-from softib.diags.registry import Context, Each, check_function, code, each_or_one, few, finding
 from softib.diags.rules import mode
 from softib.diags.structure.absent import Absent, free_rows, missing_names
 from softib.diags.structure.director_slots import with_slots
 from softib.diags.structure.rails import system_of
-from softib.diags.view import adapter_of
+from softib.diags.view import MIN_HOSTS, SAME, adapter_of
 from softib.plural import counted, plural
 
 ABSENT_SWITCH = code(
@@ -46,7 +45,6 @@ IN_SEQUENCE = 5
 _LETTER = re.compile(r"[A-Za-z0-9]")
 
 
-@check_function
 def absent_nodes(c: Context) -> Iterator[Finding]:
     """Switches and hosts that names, patterns of ports and the numbers of adapters tell of, but the
     source has not."""

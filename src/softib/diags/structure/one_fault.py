@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from softib.diags.cabling_plan.result import PlanComparison
+from softib.diags.cabling_plan.plan_on_fabric import PlanComparison
 from softib.diags.finding import Finding, Severity
 from softib.plural import counted, plural
 

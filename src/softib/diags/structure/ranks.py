@@ -12,9 +12,32 @@ import numpy as np
 
 from softib.diags.labels import Labels
 from softib.diags.view import FabricView
-from softib.routing.parts import components
+from softib.routing.graph import components
 
-__all__ = ["ranks"]
+__all__ = ["TREES", "UNTIERED", "count_tiers", "ranks", "tier_name", "tier_text"]
+
+
+TREES = ("fat-tree", "rail-optimized", "dragonfly+")
+"""Kinds of structure whose tiers have names."""
+NAMES = ("leaf", "spine", "core")
+UNTIERED = "without a way to a leaf"
+
+
+def tier_name(tier: int) -> str:
+    """``leaf``, ``spine``, ``core``, ``tier 4``, … of tiers from 1."""
+    return NAMES[tier - 1] if tier <= len(NAMES) else f"tier {tier}"
+
+
+def count_tiers(rank: np.ndarray) -> tuple[dict[int, int], int]:
+    """({tier: switches} by ascending tier, switches without a tier) of the ranks of all switches."""
+    return {int(r): int((rank == r).sum()) for r in np.unique(rank[rank > 0])}, int((rank <= 0).sum())
+
+
+def tier_text(tiers: dict[int, int], untiered: int) -> str:
+    """``64 leaf, 64 spine, 32 core``: every tier, and the switches without one."""
+    rows = [f"{n:,} {tier_name(t)}" for t, n in tiers.items()]
+    return ", ".join(rows + ([f"{untiered:,} {UNTIERED}"] if untiered else []))
+
 
 FEW_HOSTS = 0.34
 """A switch with fewer hosts than this share of the median host switch is no leaf (a UFM server on a

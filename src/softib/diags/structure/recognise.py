@@ -13,21 +13,20 @@ Kinds: ``fat-tree``, ``rail-optimized``, ``dragonfly``, ``dragonfly+``, ``torus`
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
-from softib.diags.capacity.bisection import Bisection, bisect
+from softib.diags.capacity.bisection import Bisection, NarrowestPart, bisect
 from softib.diags.labels import Labels, read_labels
 from softib.diags.structure import grids
 from softib.diags.structure.rails import Rails, find_rails
-from softib.diags.structure.ranks import ranks
-from softib.diags.structure.tiers import count_tiers
-from softib.diags.view import FabricView
+from softib.diags.structure.ranks import TREES, count_tiers, ranks, tier_text
+from softib.diags.view import FabricView, gbps_text
 from softib.fabric.model import Fabric
 from softib.plural import counted
+from softib.result import Result, key
 
-__all__ = ["Structure", "recognise", "recognise_view", "summary"]
+__all__ = ["LeafRatio", "Structure", "StructureSummary", "recognise", "recognise_view", "summary"]
 
 SIDEWAYS = 0.02
 """Share of switch links within a tier up to which a tree is still a tree (a few wrong cables)."""
@@ -146,38 +145,99 @@ def _capacities(view: FabricView, rank: np.ndarray, tree: bool) -> tuple[np.ndar
     return down, up
 
 
-def summary(fabric: Fabric, structure: Structure) -> dict[str, Any]:
-    """What a report wants to know, as plain values (``None``: not known)."""
+@dataclass(frozen=True)
+class LeafRatio(Result):
+    """A leaf and its oversubscription."""
+
+    leaf: str
+    host_gbps: float
+    """Gb/s towards hosts."""
+    up_gbps: float
+    """Gb/s upwards."""
+    ratio: float | None
+    """Rate towards hosts over rate upwards; null for a leaf without uplinks."""
+
+
+@dataclass(frozen=True)
+class StructureSummary(Result):
+    """The recognised topology; null: not known."""
+
+    kind: str = field(metadata=key(label="Topology", text=lambda s: s.kind))
+    levels: int | None
+    tiers: dict[int, int] = field(
+        metadata=key(type=dict[str, int], label="Switches by tier", text=lambda s: s.tier_text)
+    )
+    """Switches by tier, 1 = those with hosts."""
+    untiered_switches: int
+    rails: int | None = field(metadata=key(label="Rails", text=lambda s: str(s.rails or "")))
+    units: int | None = field(metadata=key(label="Scalable units", text=lambda s: str(s.units or "")))
+    dims: list[int] | None
+    groups: int | None = field(metadata=key(label="Groups", text=lambda s: str(s.groups or "")))
+    leaves: int
+    spines: int
+    oversubscription: list[LeafRatio]
+    oversubscription_worst: float | None
+    bisection_gbps: float | None
+    bisection_percent: float | None
+    bisection_full_gbps: float | None
+    bisection_how: str
+    bisection_exact: bool
+    narrowest_part: NarrowestPart | None
+    notes: list[str]
+
+    @property
+    def tier_text(self) -> str:
+        """``64 leaf, 64 spine``; empty where tiers have no names."""
+        named = self.tiers and self.kind in TREES
+        return tier_text(self.tiers, self.untiered_switches) if named else ""
+
+    def facts(self) -> list[tuple[str, str]]:
+        """(label, text) for people."""
+        found = super().facts()
+        if self.dims:
+            found.append(("Dimensions", " × ".join(map(str, self.dims))))
+        if self.oversubscription_worst is not None:
+            found.append(("Most oversubscribed leaf", f"{self.oversubscription_worst:g} : 1"))
+        if self.bisection_percent is not None:
+            sums = ""
+            if self.bisection_gbps is not None and self.bisection_full_gbps is not None:
+                sums = f", {gbps_text(self.bisection_gbps)} of {gbps_text(self.bisection_full_gbps)}"
+            found.append(("Bisection bandwidth", f"{self.bisection_percent:.1f} % of full{sums}"))
+            found.append(("Bisection found as", self.bisection_how))
+        if self.narrowest_part is not None:
+            found.append(("Narrowest part", str(self.narrowest_part)))
+        return found + [("Note", note) for note in self.notes]
+
+
+def summary(fabric: Fabric, structure: Structure) -> StructureSummary:
+    """What a report says of a recognised structure."""
     names = fabric.node_names()
     tiers, untiered = count_tiers(structure.rank[fabric.is_switch])
-    ratio = structure.oversubscription
+    ratio, cut = structure.oversubscription, structure.bisection
     finite = ratio[np.isfinite(ratio)]
-    return {
-        "kind": structure.kind,
-        "levels": structure.levels,
-        "tiers": tiers,
-        "untiered_switches": untiered,
-        "rails": structure.rails or None,
-        "units": structure.units or None,
-        "dims": list(structure.dims) or None,
-        "groups": structure.groups or None,
-        "leaves": len(structure.leaf),
-        "spines": tiers.get(2, 0),
-        "oversubscription": [
-            {
-                "leaf": names[node],
-                "host_gbps": round(float(structure.down_gbps[node]), 3),
-                "up_gbps": round(float(structure.up_gbps[node]), 3),
-                "ratio": round(float(r), 3) if np.isfinite(r) else None,
-            }
-            for node, r in zip(structure.leaf.tolist(), ratio.tolist(), strict=True)
+    leaf = structure.leaf
+    rates = (leaf, structure.down_gbps[leaf], structure.up_gbps[leaf], ratio)
+    return StructureSummary(
+        structure.kind,
+        structure.levels,
+        tiers,
+        untiered,
+        structure.rails or None,
+        structure.units or None,
+        list(structure.dims) or None,
+        structure.groups or None,
+        len(structure.leaf),
+        tiers.get(2, 0),
+        [
+            LeafRatio(names[node], round(down, 3), round(up, 3), round(r, 3) if np.isfinite(r) else None)
+            for node, down, up, r in zip(*(column.tolist() for column in rates), strict=True)
         ],
-        "oversubscription_worst": round(float(finite.max()), 3) if len(finite) else None,
-        "bisection_gbps": structure.bisection.gbps,
-        "bisection_percent": structure.bisection.percent,
-        "bisection_full_gbps": structure.bisection.full_gbps,
-        "bisection_how": structure.bisection.how,
-        "bisection_exact": structure.bisection.exact,
-        "narrowest_part": None if structure.bisection.part is None else vars(structure.bisection.part).copy(),
-        "notes": list(structure.notes),
-    }
+        round(float(finite.max()), 3) if len(finite) else None,
+        cut.gbps,
+        cut.percent,
+        cut.full_gbps,
+        cut.how,
+        cut.exact,
+        cut.part,
+        list(structure.notes),
+    )

@@ -8,14 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from softib.diags.finding import Finding, Severity
-from softib.diags.registry import MANY, Context, Each, check_function, code, each_or_one, few, finding
+from softib.diags.context import Context
+from softib.diags.finding import MANY, Each, Finding, Severity, code, each_or_one, few, finding
 from softib.diags.structure.exchanges import exchanged_uplinks
 from softib.diags.structure.rails import system_of
+from softib.diags.structure.ranks import tier_name
 from softib.diags.structure.swaps import Misplaced
-from softib.diags.structure.tiers import tier_name
-from softib.diags.structure.uneven_tiers import UnevenTier, uneven_as_a_whole
-from softib.diags.structure.uniform import Repairs, Uneven, uneven
+from softib.diags.structure.uniform import Repairs, Uneven, UnevenTier, uneven, uneven_as_a_whole
 from softib.diags.view import FabricView
 from softib.plural import counted, plural
 
@@ -69,7 +68,6 @@ UNEVEN_SPINES = code(
 )
 
 
-@check_function
 def pattern_breaks(c: Context) -> Iterator[Finding]:
     """Swapped pairs, crossed rails and misplaced cables against the learned pattern."""
     view, suspects = c.view, c.suspects
@@ -122,7 +120,6 @@ def _swap(c: Context, first: Misplaced, second: Misplaced, systems: np.ndarray) 
     return finding(SWAPPED_CABLES, where, f"{text} are swapped: {wants}", evidence)
 
 
-@check_function
 def missing_cables(c: Context) -> Iterator[Finding]:
     """Pairs of free switch ports that the rules of both ends join; many at one switch are one
     finding."""
@@ -179,7 +176,6 @@ def _obeyed(c: Context, port: int) -> tuple[int, int]:
     return int((c.pattern.expected[rows] == f.port_node[f.port_peer[rows]]).sum()), len(rows)
 
 
-@check_function
 def exchanged_between_tiers(c: Context) -> Iterator[Finding]:
     """In trees, without regard to names: uplinks of two switches that are exchanged."""
     if c.structure.kind not in ("fat-tree", "rail-optimized"):
@@ -204,7 +200,6 @@ def exchanged_between_tiers(c: Context) -> Iterator[Finding]:
         )
 
 
-@check_function
 def same_tier_cables(c: Context) -> Iterator[Finding]:
     """In trees: cables that stay within a tier or pass one over, where no other check has accused
     them."""
@@ -240,7 +235,6 @@ def same_tier_cables(c: Context) -> Iterator[Finding]:
     )
 
 
-@check_function
 def uneven_tiers(c: Context) -> Iterator[Finding]:
     """In trees, without regard to names: switches whose links to the next tier differ from those of
     their kind."""

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from softib.diags.finding import Finding, Severity
-from softib.diags.registry import Context, Each, check_function, code, each_or_one, few
+from softib.diags.context import Context
+from softib.diags.finding import Each, Finding, Severity, code, each_or_one, few
 from softib.diags.view import FabricView, components
 from softib.plural import counted, plural
 
@@ -20,7 +20,6 @@ SUBNETS_APART = code(
 )
 
 
-@check_function
 def subnets_apart(c: Context) -> Iterator[Finding]:
     """For each subnet but the largest of those that adapters join, where both have hosts of
     their own."""

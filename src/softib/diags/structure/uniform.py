@@ -18,7 +18,7 @@ import numpy as np
 from softib.diags.rules import mode
 from softib.diags.view import FabricView
 
-__all__ = ["Repairs", "Uneven", "tier_rows", "uneven", "without_majority"]
+__all__ = ["Repairs", "Uneven", "UnevenTier", "tier_rows", "uneven", "uneven_as_a_whole", "without_majority"]
 
 MIN_KIND = 3
 """Switches with equal rows that make a kind."""
@@ -278,3 +278,53 @@ class _FreePorts:
         f = self.view.fabric
         neighbours = [p for p in (port - 1, port + 1) if p in f.ports_of(node)]
         return all(f.port_cable[p] >= 0 and carries[int(f.port_num[p])] > 0 for p in neighbours)
+
+
+MIN_SHARE = 0.25
+"""Share of the switches that must have the most frequent form."""
+MIN_SWITCHES = 8
+FEWEST = 0.5
+"""Share of the usual links below which a switch serves another purpose."""
+FEW_UNEVEN = 2
+"""More uneven switches than these are a finding."""
+
+
+@dataclass(frozen=True)
+class UnevenTier:
+    """``right`` of ``of`` switches of ``tier`` have ``usual`` links to ``parents`` switches each.
+    ``fewer``: (switch, links) of those with less; ``astray``: switches with as many that spread
+    them otherwise."""
+
+    tier: int
+    of: int
+    right: int
+    usual: int
+    parents: int
+    fewer: tuple[tuple[int, int], ...]
+    astray: tuple[int, ...]
+
+
+def uneven_as_a_whole(view: FabricView, rank: np.ndarray, repairs: Repairs) -> list[UnevenTier]:
+    """The tiers in which no majority is right, with every switch that is not as the most frequent
+    form."""
+    out = []
+    ends, peers = np.concatenate([view.node_a, view.node_b]), np.concatenate([view.node_b, view.node_a])
+    down = np.bincount(ends, (rank[peers] < rank[ends]) & ~view.is_sharp[peers], minlength=len(view.names))
+    for tier, rows in tier_rows(view, rank, repairs):
+        if len(rows) < MIN_SWITCHES or not without_majority(rows):
+            continue
+        forms = {switch: tuple(sorted(row.values())) for switch, row in rows.items()}
+        form, right = max(Counter(forms.values()).items(), key=lambda x: (x[1], sum(x[0])))
+        usual = sum(form)
+        if right < MIN_SHARE * len(rows) or form[-1] != form[0]:
+            continue
+        links = {switch: sum(f) for switch, f in forms.items()}
+        below = float(np.median([down[s] for s in rows if forms[s] == form]))
+        # As many links for as many hosts are a smaller switch, not one that lacks any.
+        fewer = tuple(
+            (s, n) for s, n in sorted(links.items()) if FEWEST * usual <= n < usual and down[s] * usual > n * below
+        )
+        astray = tuple(s for s, n in sorted(links.items()) if n == usual and forms[s] != form)
+        if len(fewer) + len(astray) > FEW_UNEVEN:
+            out.append(UnevenTier(tier, len(rows), right, usual, len(form), fewer, astray))
+    return out

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from softib.errors import InputError
 from softib.fabric.model import Fabric
-from softib.fabric.node_finder import split_port
+from softib.fabric.node_finder import find_node, split_port
 from softib.iba.constants import NodeType
 
 __all__ = ["Planted", "Target", "cable_at", "cable_ends", "names_of", "node_at", "note", "port_at"]
@@ -33,7 +33,7 @@ def node_at(fabric: Fabric, name: Target) -> int:
     Raises :class:`UnknownName` with the near names, :class:`InputError` where several nodes are
     meant.
     """
-    return fabric.find_node(name) if isinstance(name, str) else int(name)
+    return find_node(fabric, name) if isinstance(name, str) else int(name)
 
 
 def port_at(fabric: Fabric, place: Target) -> int:

@@ -3,42 +3,56 @@ record."""
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+from softib.errors import UnreadableFile
 from softib.fabric.model import Fabric
-from softib.foreign_text import shown
-from softib.input_files import shown_name
+from softib.foreign_text import shown as on_one_line
+from softib.input_files import content, shown_name
+from softib.plural import counted
+from softib.result import HIDDEN, Result
 
-__all__ = ["Problem", "Problems", "ReadResult", "alike"]
+__all__ = [
+    "LINE_LIMIT",
+    "Junk",
+    "Problem",
+    "Problems",
+    "ReadResult",
+    "alike",
+    "complain_if_not_closed",
+    "decoded",
+    "octets",
+    "read_lines",
+    "shown",
+]
 
 _PARTICULAR = re.compile(r"'[^']*'|\"[^\"]*\"|0x[0-9a-fA-F]+|\d+")
 """What differs between records that are wrong in the same way: quoted text and numbers."""
 
 
 @dataclass(frozen=True)
-class Problem:
-    """One record that could not be used as it stands: where, and why. ``line`` counts from 1; 0 =
-    the whole file. ``code``: the finding that a check makes of it, empty where none does; ``peer``:
-    the node that it names and the file lacks."""
+class Problem(Result):
+    """A record that could not be read."""
 
     file: str
     line: int
+    """From 1; 0 for the file as a whole."""
     reason: str
-    code: str = ""
-    peer: str = ""
+    code: str = field(default="", metadata=HIDDEN)
+    """The finding that a check makes of it; empty: none does."""
+    peer: str = field(default="", metadata=HIDDEN)
+    """The node that it names and the file lacks."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "reason", shown(self.reason))
+        object.__setattr__(self, "reason", on_one_line(self.reason))
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}: {self.reason}" if self.line else f"{self.file}: {self.reason}"
-
-    def to_json(self) -> dict[str, Any]:
-        """As ``--json`` prints it."""
-        return {"file": self.file, "line": self.line, "reason": self.reason}
 
 
 def alike(problems: Iterable[Problem]) -> list[list[Problem]]:
@@ -79,3 +93,92 @@ class ReadResult:
     """What has no column: each reader says what it puts there."""
     notes: list[str] = field(default_factory=list)
     """Lines on what softib does not use of a file that is in order; no problems."""
+
+
+LINE_LIMIT = 16 << 10
+"""Longest line in characters: the longest record of any format (a .db_csv PM row) has about 2,000.
+"""
+MOST_LINES = 10_000_000
+"""Most lines of one file: an ibnetdiscover dump of 50,000 hosts has 500,000."""
+
+_ESCAPES = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+_WIDE = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+
+
+def decoded(raw: bytes) -> bytes:
+    """``raw`` as UTF-8 with ``\\n`` line ends, without byte-order mark and terminal colours."""
+    wide = _WIDE.get(raw[:2])
+    if wide:
+        raw = raw[2:].decode(wide, "replace").encode("utf-8", "surrogatepass")
+    raw = raw.removeprefix(codecs.BOM_UTF8)
+    if b"\x1b" in raw:
+        raw = _ESCAPES.sub(b"", raw)
+    if b"\r" in raw:
+        raw = raw.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    return raw
+
+
+def read_lines(path: Path, problems: Problems) -> list[str]:
+    """All lines without their ends. Raises :class:`UnreadableFile` when the system gives no bytes.
+
+    A line that is too long is an empty string and a problem.
+    """
+    got = content(path)
+    data = decoded(got.data)
+    if data.count(b"\n") > MOST_LINES:
+        raise UnreadableFile(f"{problems.file}: more than {MOST_LINES:,} lines; a fabric file has at most that")
+    out = data.decode("utf-8", "surrogateescape").split("\n")
+    for at in [i for i, line in enumerate(out) if len(line) > LINE_LIMIT]:
+        problems.add(at + 1, f"line of {len(out[at])} characters is no record: {shown(out[at][:80])}")
+        out[at] = ""
+    if got.flaw:
+        problems.add(len(out), got.flaw)
+    return out
+
+
+def octets(text: str) -> bytes:
+    """The bytes that ``text`` had in the file."""
+    return text.encode("utf-8", "surrogateescape")
+
+
+def shown(value: str | bytes, width: int = 60) -> str:
+    """``value`` quoted for a message: printable, one line, at most ``width`` characters."""
+    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else octets(value).decode("utf-8", "replace")
+    return repr(on_one_line(text.strip(), width))
+
+
+class Junk:
+    """Collects lines that are no record, so that a thousand lines of log text make one problem."""
+
+    def __init__(self, problems: Problems, what: str):
+        self.problems, self.what = problems, what
+        self.first = self.last = self.count = 0
+        self.text = ""
+
+    def add(self, number: int, line: str) -> None:
+        """Line ``number`` is no record."""
+        if self.count and number > self.last + 1:
+            self.flush()
+        if not self.count:
+            self.first, self.text = number, line
+        self.last, self.count = number, self.count + 1
+
+    def flush(self) -> None:
+        """Report what was collected."""
+        if self.count == 1:
+            self.problems.add(self.first, f"not {self.what}: {shown(self.text)}")
+        elif self.count:
+            self.problems.add(
+                self.first,
+                f"not {self.what} (nor the {counted(self.count - 1, 'line')} that follow): {shown(self.text)}",
+            )
+        self.count = 0
+
+
+def complain_if_not_closed(lines: list[str], problems: Problems) -> None:
+    """ibdiagnet2 writes when a file was created and when it was closed: one without the second was
+    cut."""
+    if any(line.startswith("# File created at") for line in lines[:40]) and not any(
+        line.startswith("# File closed at") for line in lines[-40:]
+    ):
+        problems.add(len(lines), "no 'File closed at' line: the file is cut")

@@ -24,8 +24,7 @@ import numpy as np
 
 from softib.errors import UnreadableFile
 from softib.fabric.counters import COUNTER_NAMES, DETAIL_COUNTERS
-from softib.fabric.formats.base import Problem, Problems
-from softib.fabric.formats.text import read_lines, shown
+from softib.fabric.formats.base import Problem, Problems, read_lines, shown
 from softib.fabric.model import Fabric
 from softib.plural import counted
 

@@ -17,10 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from softib.fabric.formats.base import Problems, ReadResult
+from softib.fabric.formats.base import Junk, Problems, ReadResult, read_lines, shown
 from softib.fabric.formats.records import UNKNOWN, Records, parse_guid, parse_lid, speed_of_gbps
 from softib.fabric.formats.resolve import named, to_fabric
-from softib.fabric.formats.text import Junk, read_lines, shown
 from softib.iba.constants import NodeType, PortState
 from softib.iba.rates import SPEED_BY_NAME, WIDTH_BITS
 

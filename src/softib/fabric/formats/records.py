@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypedDict, Unpack
 
 from softib.errors import LimitError
-from softib.fabric.formats.base import Problems
-from softib.fabric.formats.text import octets, shown
+from softib.fabric.formats.base import Problems, octets, shown
 from softib.iba.constants import LID_PERMISSIVE, LID_UCAST_MAX, MAX_SWITCH_PORTS, NodeType
 from softib.iba.rates import SPEED_BY_NAME, SPEEDS, WIDTH_BITS
 from softib.plural import counted

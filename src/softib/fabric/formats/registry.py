@@ -6,6 +6,9 @@ name. Modules load lazily, so a format costs nothing until it is used.
 A fabric reader is ``function(path, *, ibnl_dirs, node_name_map) -> ReadResult``, a writer
 ``function(fabric, path) -> list[str]``: one note for each thing that it had to change so that a
 peer can load the file.
+
+Installed packages add formats that are read: entry points of the group ``softib.readers``, each a
+:class:`Format` of kind ``fabric`` under its own name.
 """
 
 from __future__ import annotations
@@ -13,19 +16,21 @@ from __future__ import annotations
 import importlib
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from softib.errors import UnknownFormat, UnknownName, UnreadableFile
-from softib.fabric.formats.base import ReadResult
+from softib.errors import InputError, UnknownFormat, UnknownName, UnreadableFile
+from softib.extensions import blamed_on, extensions
+from softib.fabric.formats.base import ReadResult, decoded
 from softib.fabric.formats.other_dumps import named_dump
-from softib.fabric.formats.text import decoded
 from softib.fabric.model import Fabric
 from softib.input_files import head, shown_name
 from softib.plural import counted
 
-__all__ = ["FORMATS", "READERS", "WRITERS", "Format", "detect", "read", "write"]
+__all__ = ["FORMATS", "READERS", "WRITERS", "Format", "detect", "formats", "read", "write"]
 
 SNIFF_BYTES = 4 << 20
 LIST_BYTES = 1 << 16
@@ -47,6 +52,8 @@ class Format:
     reader: str = ""
     writer: str = ""
     suffixes: tuple[str, ...] = ()
+    package: str = ""
+    """The installed package that reads it; empty for softib's own."""
 
 
 COUNTERS = (
@@ -133,7 +140,7 @@ FORMATS: tuple[Format, ...] = (
         "an ibsim netlist",
         r"^[ \t]*(?i:switch|ca|hca|rt|router)[ \t]*\d+[ \t]*\"[^\"\n]{1,200}\"",
         _HERE + "ibnetdiscover.reader:read",
-        _HERE + "ibnetdiscover.ibsim_net:write",
+        _HERE + "ibnetdiscover.writer:write_ibsim",
         (".net",),
     ),
     Format(
@@ -176,6 +183,27 @@ def load(target: str) -> Callable[..., Any]:
     return function
 
 
+@cache
+def formats() -> tuple[Format, ...]:
+    """All formats, softib's own first. Warns about entry points that cannot be used."""
+    more = extensions("softib.readers", {f.name for f in FORMATS}, _check_format)
+    return (*FORMATS, *(replace(one.value, package=one.package) for one in more.values()))
+
+
+def _check_format(name: str, value: Any) -> None:
+    """Raise :class:`InputError` for a ``value`` that is not a format called ``name`` that can be
+    read."""
+    if not isinstance(value, Format) or value.kind != "fabric":
+        raise InputError("it is not a softib.fabric.formats.registry.Format of kind fabric")
+    if value.name != name:
+        raise InputError(f"its format is called {value.name!r}; call it {name!r}")
+    if value.writer:
+        raise InputError("packages add readers alone; leave its writer empty")
+    re.compile(value.signature.encode(), re.MULTILINE)
+    if not callable(load(value.reader)):
+        raise InputError(f"its reader {value.reader} is not a function")
+
+
 def sniff(path: Path) -> bytes:
     """The head of a file, decoded. Raises :class:`UnreadableFile` with the system's reason."""
     return decoded(head(path, SNIFF_BYTES))
@@ -196,7 +224,7 @@ def detect(path: str | Path, *, among: Iterable[str] = ()) -> Format:
             f"{name}: binary data (a NUL byte), and fabric files are text; give the text that a tool printed"
         )
     kinds = tuple(among)
-    for row in FORMATS:
+    for row in formats():
         if (not kinds or row.kind in kinds) and re.search(row.signature.encode(), start, re.MULTILINE):
             return row
     if other := named_dump(start):
@@ -205,7 +233,7 @@ def detect(path: str | Path, *, among: Iterable[str] = ()) -> Format:
 
     if sheets_of_text(start[:LIST_BYTES].decode("utf-8", "replace")).layout is not None:
         raise UnknownFormat(f"{name}: this is a cabling list, not a fabric; {_USE['plan']}")
-    known = ", ".join(f.name for f in FORMATS if (f.reader and (not kinds or f.kind in kinds)))
+    known = ", ".join(f.name for f in formats() if (f.reader and (not kinds or f.kind in kinds)))
     raise UnknownFormat(f"{name}: no known format in its content; softib reads {known}")
 
 
@@ -228,7 +256,10 @@ def read(
     row = detect(path)
     if row.kind != "fabric":
         raise UnknownFormat(f"{shown_name(path)}: this is {row.what}, not a fabric; {_USE[row.kind]}")
-    result: ReadResult = load(row.reader)(path, ibnl_dirs=tuple(ibnl_dirs), node_name_map=node_name_map)
+    with blamed_on(row.package, f"reader of {row.name}") if row.package else nullcontext():
+        result: ReadResult = load(row.reader)(path, ibnl_dirs=tuple(ibnl_dirs), node_name_map=node_name_map)
+        if not isinstance(result, ReadResult):
+            raise TypeError(f"it gave {type(result).__name__}, not ReadResult")
     _refuse_noise(path, row, result)
     for more in counters:
         result.problems += load(_HERE + "counters_text:read_counters")(more, result.fabric)

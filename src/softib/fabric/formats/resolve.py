@@ -16,15 +16,13 @@ import numpy as np
 
 from softib.errors import LimitError, UnreadableFile
 from softib.fabric.builder import FabricBuilder
-from softib.fabric.fec import ADVERTISED_FROM, advertise_fec
 from softib.fabric.formats import node_name_map as node_name_map_module
-from softib.fabric.formats.base import Problems, ReadResult
-from softib.fabric.formats.pairing import Cables, pair
+from softib.fabric.formats.base import Problems, ReadResult, shown
+from softib.fabric.formats.pairing import Cables, merge_repeated_nodes, pair
 from softib.fabric.formats.records import UNKNOWN, Records
-from softib.fabric.formats.same_key import merge_repeated_nodes
-from softib.fabric.formats.text import shown
 from softib.fabric.model import Fabric, Source
-from softib.fabric.power_up import port_info_image
+from softib.fabric.power_cycle import power_on
+from softib.fabric.power_up import ADVERTISED_FROM, advertise_fec, port_info_image
 from softib.iba.constants import NodeType, PhysState
 from softib.iba.devices import DEVICES, is_aggregation_node
 from softib.iba.rates import SPEED_BY_NAME
@@ -232,7 +230,7 @@ def _speeds(f: Fabric, c: dict[str, np.ndarray], cables: Cables, supported: np.n
     info, mlnx = port_info_image(f, np.maximum(sup, active), np.maximum(sup_lanes, active_lanes), active, active_lanes)
     f.port_info[:], f.port_mlnx_speed[:] = info, mlnx
     advertise_fec(f, ADVERTISED_FROM)
-    f.power_on()
+    power_on(f)
 
 
 def _as_found(f: Fabric, r: Records, c: dict[str, np.ndarray], cables: Cables, problems: Problems) -> set[str]:

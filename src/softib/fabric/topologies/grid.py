@@ -1,4 +1,14 @@
-"""Switches on a grid of coordinates: what ``torus``, ``mesh``, ``ring`` and ``hyperx`` share."""
+"""Switches on a grid of coordinates: ``torus``, ``mesh``, ``ring`` and ``hyperx``.
+
+Dally and Towles, Principles and Practices of Interconnection Networks, 2004, chapter 5: switches of
+a mesh are at most sum(d - 1) hops apart, those of a torus sum(floor(d/2)). A ring is a torus of one
+dimension.
+
+In a HyperX every line is all-to-all (Ahn, Binkert, Davis, McLaren and Schreiber, "HyperX: topology,
+routing, and packaging of efficient large-scale networks", SC 2009): L dimensions of S_k switches,
+K_k cables between two switches of a line, T hosts on a switch; switch radix T + sum((S_k - 1) K_k),
+diameter L. A flattened butterfly is the regular one with K = 1.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +18,11 @@ from typing import Any
 import numpy as np
 
 from softib.fabric.model import Fabric
-from softib.fabric.topologies.blueprint import Blueprint, check_size, host_names
-from softib.fabric.topologies.params import Parameter, impossible
+from softib.fabric.topologies.blueprint import Blueprint, check_size, host_names, numbered
+from softib.fabric.topologies.params import Kind, Parameter, impossible
 from softib.plural import counted
 
-__all__ = ["GRID_PARAMETERS", "Grid", "build_grid"]
+__all__ = ["KINDS"]
 
 MAX_DIMS = 6
 
@@ -80,3 +90,81 @@ def build_grid(
         up = first + 2 * k * cables + s
         grid.b.links(f"dim-{k}", grid.switch[low][:, None], up, grid.switch[high][:, None], up + cables)
     return grid.build()
+
+
+def _torus(values: dict[str, Any]) -> Fabric:
+    return build_grid("torus", values, values["dims"], wrap=True)
+
+
+def _mesh(values: dict[str, Any]) -> Fabric:
+    return build_grid("mesh", values, values["dims"], wrap=False)
+
+
+def _ring(values: dict[str, Any]) -> Fabric:
+    return build_grid("ring", values, [values["switches"]], True, numbered("switch", values["switches"]))
+
+
+def _hyperx(values: dict[str, Any]) -> Fabric:
+    """The HyperX that ``values`` (checked parameters) describe. Ports: hosts, then each dimension's
+    cables by coordinate."""
+    dims, given = values["dims"], values["parallel"]
+    cables = given if isinstance(given, list) else [given] * len(dims)
+    if len(cables) != len(dims):
+        raise impossible(
+            "hyperx", "parallel", f": {len(cables)} numbers for {len(dims)} dimensions; give one each, or one for all"
+        )
+    each = [(size - 1) * k for size, k in zip(dims, cables, strict=True)]
+    grid = Grid("hyperx", {**values, "parallel": cables}, dims, sum(each))
+    first = values["hosts_per_switch"] + 1
+    for k, (size, parallel) in enumerate(zip(dims, cables, strict=True)):
+        i, j = np.triu_indices(size, 1)
+        origin = np.flatnonzero(grid.coordinates[:, k] == 0)[:, None, None]
+        i, j, s = i[None, :, None], j[None, :, None], np.arange(parallel)[None, None, :]
+        a, b = origin + i * grid.stride[k], origin + j * grid.stride[k]
+        # The port to coordinate c skips its own: c - 1 from below it, c from above it.
+        grid.b.links(
+            f"dim-{k}", grid.switch[a], first + (j - 1) * parallel + s, grid.switch[b], first + i * parallel + s
+        )
+        first += each[k]
+    return grid.build()
+
+
+_TEXTBOOK = "Dally and Towles, Principles and Practices of Interconnection Networks, 2004, chapter 5"
+KINDS = (
+    Kind(
+        "torus",
+        "grid of switches with wrap-around; switch-0-0-0 … by coordinates, host-0001 …",
+        _TEXTBOOK,
+        GRID_PARAMETERS,
+        _torus,
+    ),
+    Kind(
+        "mesh",
+        "grid of switches without wrap-around; switch-0-0-0 … by coordinates, host-0001 …",
+        _TEXTBOOK,
+        GRID_PARAMETERS,
+        _mesh,
+    ),
+    Kind(
+        "hyperx",
+        "grid of switches, every line all-to-all; switch-0-0 … by coordinates, host-0001 …",
+        "Ahn, Binkert, Davis, McLaren, Schreiber, HyperX, SC 2009",
+        (
+            DIMS,
+            GRID_PARAMETERS[1],
+            Parameter(
+                "parallel", "whole or list", "cables between two switches of a line (list: by dimension)", 1, high=127
+            ),
+            GRID_PARAMETERS[3],
+        ),
+        _hyperx,
+    ),
+    Kind(
+        "ring",
+        "switches in a circle; switch-1 …, host-0001 …",
+        _TEXTBOOK,
+        (Parameter("switches", "whole", "switches", required=True, low=2, high=65536), *GRID_PARAMETERS[1:]),
+        _ring,
+    ),
+)
+"""In the order of the documentation."""

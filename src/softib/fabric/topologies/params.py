@@ -4,29 +4,31 @@ lines derive."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from softib.errors import TopologyError, UnknownName
 from softib.iba.devices import DEVICES, SWITCH_BY_GENERATION
 from softib.iba.rates import speed_named
+from softib.result import HIDDEN, Result, also, key
 
-__all__ = ["COMMON", "Kind", "Parameter", "default_radix", "impossible"]
+__all__ = ["COMMON", "FORMS", "Kind", "Parameter", "default_radix", "impossible"]
 
 
 @dataclass(frozen=True)
-class Parameter:
-    """One parameter. ``form`` is ``whole``, ``list`` (of whole numbers), ``whole or list``,
-    ``ratio``, ``yes/no`` or ``text``. ``default`` None means "worked out"; ``low`` and ``high``
-    bound every number in it."""
+class Parameter(Result):
+    """A parameter of a kind of topology."""
 
     name: str
     form: str
+    """``whole``, ``list`` (of whole numbers), ``whole or list``, ``ratio``, ``yes/no`` or ``text``."""
     doc: str
-    default: Any = None
-    required: bool = False
-    low: int = 1
-    high: int = 1_000_000
+    default: Any = field(default=None, metadata=key(before="doc"))
+    """None: worked out."""
+    required: bool = field(default=False, metadata=key(before="doc"))
+    low: int = field(default=1, metadata=HIDDEN)
+    """The least that a number in it may be."""
+    high: int = field(default=1_000_000, metadata=HIDDEN)
 
     def check(self, kind: str, value: Any) -> Any:
         """``value`` in its own type; raises :class:`TopologyError` saying what would be right."""
@@ -104,6 +106,7 @@ _CHECKS: dict[str, Callable[[Parameter, str, Any], Any]] = {
     "text": _text,
 }
 
+FORMS = tuple(_CHECKS)
 COMMON: tuple[Parameter, ...] = (
     Parameter("name", "text", "name of the fabric; by default the kind"),
     Parameter("generation", "text", "link speed of everything, such as EDR, HDR, NDR", "NDR"),
@@ -139,20 +142,24 @@ def default_radix(generation: str) -> int:
 
 
 @dataclass(frozen=True)
-class Kind:
-    """A topology kind: what it is, where its rules come from, its parameters, and the function that
-    builds it."""
+class Kind(Result):
+    """A kind of topology that softib generates."""
 
-    name: str
+    name: str = field(metadata=key("kind"))
     doc: str
     source: str
-    parameters: tuple[Parameter, ...]
-    build: Callable[..., Any]
+    """The paper that its rules come from."""
+    parameters: tuple[Parameter, ...] = field(metadata=HIDDEN)
+    """Its own; ``all_parameters`` has those of every kind too."""
+    build: Callable[..., Any] = field(metadata=HIDDEN)
+    package: str = field(default="", metadata=HIDDEN)
+    """The installed package that it comes from; empty for softib's own."""
 
     def __repr__(self) -> str:
         return f"<Kind {self.name!r}: {self.doc}>"
 
     @property
+    @also("parameters")
     def all_parameters(self) -> tuple[Parameter, ...]:
         """Its own first, then those that every kind takes."""
         return (*self.parameters, *COMMON)

@@ -76,7 +76,7 @@ def load_fabric_yaml(
     Raises :class:`InputError` (or a kind of it) in one line with file and line of the key that is
     wrong.
     """
-    from softib.fabric.topologies.yaml_lines import load_yaml
+    from softib.plain_yaml import load_yaml
 
     data, lines = load_yaml(Path(path))
     file = Path(shown_name(path))  # in messages
@@ -94,7 +94,7 @@ def load_fabric_yaml(
     if spec.firmware is not None:
         fabric.node_strict[:] = fabric.is_switch & (spec.firmware == "strict")
     if spec.data_vls is not None:
-        from softib.fabric.data_vls import set_data_vls
+        from softib.fabric.power_cycle import set_data_vls
 
         set_data_vls(fabric, spec.data_vls)
     if spec.virtual_ports:
@@ -110,7 +110,10 @@ def load_fabric_yaml(
     fabric.source.path = str(file)
     sm = _sm(file, spec.sm, lines, folder)
     counts = {**result.counts, **count(fabric)} if planted or not result.counts else result.counts
-    return ReadResult(fabric, result.problems, FORMAT, counts, {**result.extra, "sm": sm, "faults": planted})
+    extra = {**result.extra, "sm": sm, "faults": planted}
+    if spec.hosts is not None:
+        extra["hosts"] = spec.hosts.model_dump(exclude_none=True)
+    return ReadResult(fabric, result.problems, FORMAT, counts, extra)
 
 
 def count(fabric: Fabric) -> dict[str, int | None]:
@@ -204,15 +207,15 @@ def _topology(
 
     if "kind" not in topology:
         raise InputError(
-            f"{file}:{lines.of(('topology',))}: topology needs a kind ({', '.join(registry.KINDS)}) or import: FILE"
+            f"{file}:{lines.of(('topology',))}: topology needs a kind ({', '.join(registry.kinds())}) or import: FILE"
         )
     kind = topology.pop("kind")
     for key in ("name", "generation"):
         if key in topology:
             raise InputError(f"{file}:{lines.of(('topology', key))}: {key} belongs next to topology, not inside it")
-    if not isinstance(kind, str) or kind not in registry.KINDS:
+    if not isinstance(kind, str) or kind not in registry.kinds():
         with _at(file, lines, ("topology", "kind")):
-            raise UnknownName("topology kind", str(kind), registry.KINDS)
+            raise UnknownName("topology kind", str(kind), registry.kinds())
     if spec.generation is not None:
         with _at(file, lines, ("generation",)):
             from softib.iba.rates import speed_named

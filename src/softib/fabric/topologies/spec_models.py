@@ -7,7 +7,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, create_model
 
-__all__ = ["FabricFile"]
+from softib.fabric.topologies.params import Kind, Parameter
+from softib.fabric.topologies.registry import kinds
+
+__all__ = ["FabricFile", "fabric_schema"]
 
 Metres = Annotated[float, Field(gt=0, le=40_000, allow_inf_nan=False)]
 
@@ -154,6 +157,30 @@ class VirtualPorts(Part):
     lid_required: StrictBool = Field(False, description="each gets a LID of its own; else all have their port's")
 
 
+Positive = Annotated[float, Field(gt=0, lt=1e9, allow_inf_nan=False)]
+
+
+class HostCosts(Part):
+    """What messages cost the hosts, where it is not what their adapters' generation takes."""
+
+    pcie: Annotated[StrictStr, Field(pattern=r"^gen[1-6]x(1|2|4|8|16|32)$")] | None = Field(
+        None, description="host interface of the adapters, such as gen4x16; a narrow one bounds what their links carry"
+    )
+    program_ns: Positive | None = Field(
+        None, description="ns that a program takes to see a message and to post the next one; more in a virtual machine"
+    )
+    post_ns: Positive | None = Field(
+        None, description="ns of the processor for a work request: the inverse of a program's message rate"
+    )
+    fetch_ns: Positive | None = Field(
+        None, description="ns from the doorbell until payload that is not inline begins to arrive"
+    )
+    message_gap_ns: Positive | None = Field(
+        None, description="ns between two requests of a port: the inverse of the adapter's message rate"
+    )
+    copy_gbytes: Positive | None = Field(None, description="GB/s at which ranks of one host copy from one to another")
+
+
 class FabricFile(Part):
     """A whole fabric file. ``topology`` is checked against its kind's parameter table, each fault
     against its kind."""
@@ -188,8 +215,58 @@ class FabricFile(Part):
             "number, or {functions: N, lid_required: true}; by default none"
         ),
     )
+    hosts: HostCosts | None = Field(None, description="what messages cost the hosts (softib simulate)")
     faults: list[dict[str, Any]] = Field([], description="what is planted, in this order")
 
 
-PARTS: dict[tuple[str, ...], type[Part]] = {(): FabricFile, ("cables",): Cables, ("sm",): Sm}
+PARTS: dict[tuple[str, ...], type[Part]] = {(): FabricFile, ("cables",): Cables, ("sm",): Sm, ("hosts",): HostCosts}
 """Part by its path in the file: where the names of known keys are."""
+
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+TYPES = {
+    "whole": ("integer",),
+    "list": ("array",),
+    "whole or list": ("integer", "array"),
+    "ratio": ("number", "string"),
+    "yes/no": ("boolean",),
+    "text": ("string",),
+}
+"""JSON types of each form of a parameter."""
+IMPORT = {"type": "object", "required": ["import"], "properties": {"import": {"type": "string"}}}
+OF_THE_FILE = ("name", "generation")
+"""Parameters that stand at the top of the file, for every kind."""
+
+
+def fabric_schema() -> dict[str, Any]:
+    """The schema, draft 2020-12: the same keys, types and bounds as
+    :func:`softib.fabric.topologies.spec.load_fabric_yaml` checks (what depends on several values
+    together, such as a radix that no tree of so many hosts has, only that function knows)."""
+    schema = FabricFile.model_json_schema()
+    schema["properties"]["topology"] = {"oneOf": [*map(_kind, kinds().values()), IMPORT]}
+    schema["properties"]["import"] = {"type": "string", "description": "short for topology: {import: FILE}"}
+    del schema["required"]
+    schema["oneOf"] = [{"required": ["topology"]}, {"required": ["import"]}]
+    return {"$schema": DIALECT, **schema, "title": "softib fabric.yaml"}
+
+
+def _kind(kind: Kind) -> dict[str, Any]:
+    named = [p for p in kind.all_parameters if p.name not in OF_THE_FILE]
+    return {
+        "type": "object",
+        "title": kind.name,
+        "description": kind.doc,
+        "properties": {"kind": {"const": kind.name}, **{p.name: _parameter(p) for p in named}},
+        "required": ["kind", *(p.name for p in named if p.required)],
+        "additionalProperties": False,
+    }
+
+
+def _parameter(p: Parameter) -> dict[str, Any]:
+    types = TYPES[p.form]
+    found: dict[str, Any] = {"description": p.doc, "type": types[0] if len(types) == 1 else list(types)}
+    if "integer" in types:
+        found |= {"minimum": p.low, "maximum": p.high}
+    if "array" in types:
+        found["items"] = {"type": "integer", "minimum": p.low, "maximum": p.high}
+    return found if p.default is None else {**found, "default": p.default}

@@ -24,6 +24,7 @@ __all__ = [
     "CABLES",
     "ETHERNET_SWITCHES",
     "PART_BY_ID",
+    "PCIE_GBPS",
     "SWITCHES",
     "SWITCH_OF",
     "Adapter",
@@ -33,6 +34,7 @@ __all__ = [
     "Switch",
     "cable",
     "ethernet_switch",
+    "pcie_gbps",
 ]
 
 
@@ -62,9 +64,7 @@ class Adapter(Part):
         "ports": "ports of a node (NodeInfo.NumPorts); a port of ConnectX-4 and later is a node of its own",
         "pcie_generation": "generation of the host interface",
         "pcie_lanes": "lanes of the host interface of a standard card",
-        "host_gbps": "Gb/s of payload that the adapter reads from or writes to memory",
-        "ramp_gbps": "the same for the first ramp_bytes of a message",
-        "ramp_bytes": "bytes",
+        "host_gbps": "Gb/s of payload that the adapter reads from or writes to memory; unknown: what PCIe carries",
         "fetch_ns": "ns from the doorbell until payload that is not inline begins to arrive",
         "inline_ns_per_byte": "ns for each byte of inline payload",
         "message_gap_ns": "ns between two requests of a port: the inverse of the message rate",
@@ -85,8 +85,6 @@ class Adapter(Part):
     pcie_generation: int | None = None
     pcie_lanes: int | None = None
     host_gbps: float | None = None
-    ramp_gbps: float | None = None
-    ramp_bytes: int | None = None
     fetch_ns: int | None = None
     inline_ns_per_byte: float | None = None
     message_gap_ns: float | None = None
@@ -96,6 +94,13 @@ class Adapter(Part):
     perf_capability: int = 0
     perf_capability2: int = 0
     power_w: float | None = None
+
+    @property
+    def memory_gbps(self) -> float | None:
+        """``host_gbps``, or what its PCIe carries; None where neither is known."""
+        if self.host_gbps is not None or self.pcie_generation is None or self.pcie_lanes is None:
+            return self.host_gbps
+        return pcie_gbps(self.pcie_generation, self.pcie_lanes)
 
 
 @dataclass(frozen=True)
@@ -219,6 +224,19 @@ ADAPTER_OF = {generation: part for part in ADAPTERS for generation in part.typic
 """Generation → the adapter that stands for it."""
 SWITCH_OF = {generation: part for part in SWITCHES for generation in part.typical_of}
 """Generation → the switch that stands for it."""
+
+
+PCIE_GBPS = {1: 2.0, 2: 4.0, 3: 8 * 128 / 130, 4: 16 * 128 / 130, 5: 32 * 128 / 130, 6: 64 * 242 / 256}
+"""Gb/s of a lane by generation less the line code: 8b/10b, 128b/130b, FLITs of 256 bytes (PCI
+Express base specification)."""
+PCIE_PAYLOAD, PCIE_HEADERS = 512, 20
+"""Bytes of a packet of PCIe: the largest payload (assumed; servers set 128 to 512), and its headers
+(framing 2, sequence 2, header 12, CRC 4)."""
+
+
+def pcie_gbps(generation: int, lanes: int) -> float:
+    """Return the Gb/s of payload of a PCIe link in one direction."""
+    return PCIE_GBPS[generation] * lanes * PCIE_PAYLOAD / (PCIE_PAYLOAD + PCIE_HEADERS)
 
 
 def ethernet_switch(gbps: float) -> EthernetSwitch:

@@ -1,22 +1,110 @@
 """An acceptance run: every batch of its plan in turn, into the journal; hosts that fail are left
-out from then on."""
+out from then on.
+
+Before the first batch each host is asked by itself whether it answers and has perftest, so that
+what fails there is the host's.
+"""
 
 from __future__ import annotations
 
+import errno
+import socket
 import time
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from softib.live.acceptance.free_ports import exchange_ports
 from softib.live.acceptance.journal import Journal
-from softib.live.acceptance.launchers import ALLOCATION_ENDED, HostPort, Launcher
-from softib.live.acceptance.load import load_run, run_under_load
-from softib.live.acceptance.pair_runs import run_pairs
-from softib.live.acceptance.perftest import Run
-from softib.live.acceptance.probe import unfit_hosts
+from softib.live.acceptance.launchers import (
+    ALLOCATION_ENDED,
+    MISSING,
+    NOT_REACHED,
+    TIMED_OUT,
+    HostPort,
+    Launcher,
+    Program,
+)
+from softib.live.acceptance.pair_runs import load_run, run_pairs, run_under_load
+from softib.live.acceptance.perftest import Run, reason_of
 
-__all__ = ["Batch", "Exchange", "run_campaign"]
+__all__ = ["Batch", "Exchange", "exchange_ports", "run_campaign", "unfit_hosts"]
+
+
+AT_ONCE = 32
+"""Hosts that are tried at a time."""
+LIMIT_S = 20.0
+"""Seconds that a host has to answer: twice what ssh waits for a connection."""
+LOOK_S = 0.02
+ARE_THERE = 'for p; do command -v "$p" >/dev/null || { echo "$p: not found; install perftest" >&2; exit 127; }; done'
+
+
+def unfit_hosts(launcher: Launcher, ports: Sequence[HostPort], programs: Sequence[str]) -> dict[str, str]:
+    """host → why it cannot measure, of the hosts of ``ports``. Takes no longer than :data:`LIMIT_S`
+    for each :data:`AT_ONCE` of them."""
+    waiting = list({p.host: p for p in ports}.values())[::-1]
+    begun: list[tuple[HostPort, Program, float]] = []
+    unfit: dict[str, str] = {}
+    try:
+        while waiting or begun:
+            while waiting and len(begun) < AT_ONCE:
+                at = waiting.pop()
+                command = launcher.command(at, ["sh", "-c", ARE_THERE, "sh", *programs], LIMIT_S)
+                begun.append((at, Program(command), time.monotonic() + LIMIT_S))
+            for one in [a for a in begun if a[1].code is not None or time.monotonic() > a[2]]:
+                begun.remove(one)
+                at, program, _ = one
+                why = _why(launcher, at, program)
+                program.end()
+                if why:
+                    unfit[at.host] = why
+            time.sleep(LOOK_S)
+    finally:
+        for _, program, _ in begun:
+            program.end()
+    return unfit
+
+
+def _why(launcher: Launcher, at: HostPort, program: Program) -> str:
+    """What is wrong with the host, in one line; "" where nothing is."""
+    code, text = program.code, reason_of(program.output)
+    if code == 0:
+        return ""
+    if code is None or code in TIMED_OUT:
+        return f"did not answer within {LIMIT_S:.0f} s"
+    if code == NOT_REACHED.get(launcher.name):
+        return text or f"{launcher.name} did not reach {at.host}"
+    if code in MISSING:
+        return text or "perftest is not there; install it"
+    return text or f"{launcher.name} ended with {code} and no word"
+
+
+SPAN = 2000
+"""Ports in use one after another, so that one that has just been closed has time to become free
+(TIME_WAIT)."""
+
+
+def exchange_ports(base: int, here: bool, skip: int = 0) -> Iterator[int]:
+    """Ports from ``base`` on, round and round, the first ``skip`` left out; those that are taken on
+    this machine are left out where the servers run ``here``."""
+    span = min(SPAN, 65536 - base)
+    first = skip % span
+    while True:
+        for port in (*range(base + first, base + span), *range(base, base + first)):
+            if not here or _free(port):
+                yield port
+
+
+def _free(port: int) -> bool:
+    for family, address in ((socket.AF_INET, "0.0.0.0"), (socket.AF_INET6, "::")):
+        try:
+            with socket.socket(family, socket.SOCK_STREAM) as s:
+                s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                s.bind((address, port))
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                return False
+    return True
+
 
 OVERHEAD_S = 30.0
 """Seconds that a program may take beyond :data:`SLOWEST` times what it ought to."""

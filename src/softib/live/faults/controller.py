@@ -15,25 +15,35 @@ import heapq
 import itertools
 import math
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from softib.agents.link_faults import LinkFaults
 from softib.errors import InputError, UnknownName
 from softib.fabric.faults.targets import node_at, port_at
 from softib.iba.constants import PhysState, PortState
 from softib.iba.rates import SPEED_BY_NAME
 from softib.iba.smp import PortInfo
 from softib.live.clock import clock_ps
-from softib.live.faults.known import PS, Fault, KnownFaults
-from softib.live.faults.locations import locations_of
+from softib.live.faults.fault_list import PS, Fault, FaultList, locations_of
 from softib.live.faults.options import KINDS, flap_times, options_of
+from softib.live.faults.replies import ExpectedErrors, FaultReply
 from softib.live.mad_router import MadRouter
 
 __all__ = ["FaultController"]
 
+AMOUNTS: dict[str, tuple[str, Callable[[LinkFaults, int, float, int], None]]] = {
+    "ber": ("ber", LinkFaults.noise),
+    "attenuation": ("db", LinkFaults.attenuate),
+    "weak-laser": ("db", LinkFaults.fade),
+    "flow-control": ("share", LinkFaults.leave_out),
+}
+"""Faults that are one number, of which 0 heals → its option, and what plants it."""
 TRAINING_PS = PS
-"""How long a link polls and trains before it is up again: 1 s, so that whoever looks can see it
+"""How long a link polls and trains before it is up again: 1 s, long enough to be seen
 down."""
 
 
@@ -42,7 +52,7 @@ class FaultController:
 
     def __init__(self, router: MadRouter, clock: Callable[[], int] = clock_ps):
         self.router, self.fabric, self.faults, self.clock = router, router.fabric, router.plane.faults, clock
-        self.known = KnownFaults(self.fabric)
+        self.planted = FaultList(self.fabric)
         self._built_with: dict[int, int] = {}
         self._later: list[tuple[int, int, Callable[[int], None]]] = []
         self._order = itertools.count()
@@ -55,7 +65,7 @@ class FaultController:
         for cable in (f.cable_ber > 0).nonzero()[0].tolist():
             port = int(f.cable_port[cable, 0])
             if port >= 0 and f.port_peer[port] >= 0:
-                self.known.add("ber", port, {"ber": float(f.cable_ber[cable])}, self.clock())
+                self.planted.add("ber", port, {"ber": float(f.cable_ber[cable])}, self.clock())
 
     # -- orders --
 
@@ -71,13 +81,13 @@ class FaultController:
         options = options_of(kind, request)
         now_ps = self.clock()
         if kind == "list":
-            return {"faults": [fault.as_json(now_ps) for fault in self.known.all]}
+            return FaultReply(faults=[fault.as_json(now_ps) for fault in self.planted.all]).to_json()
         where = request.get("where")
         if kind == "clear" and where is None:
             self.router.fold(now_ps)
-            cleared = [self._clear(fault, now_ps) for fault in self.known.all]
+            cleared = [self._clear(fault, now_ps) for fault in self.planted.all]
             self._changed(now_ps)
-            return {"cleared": cleared}
+            return FaultReply(cleared=cleared).to_json()
         given = where if isinstance(where, list) else [where]
         if not given or not all(isinstance(one, str) for one in given):
             raise InputError(f"fault {kind} wants a place: {KINDS[kind].place}")
@@ -90,23 +100,22 @@ class FaultController:
         replies = [self._orders()[kind](row, options, now_ps) for row in rows]
         self._changed(now_ps)
         if kind == "clear":
-            return {"kind": kind, "cleared": [fault for reply in replies for fault in reply["cleared"]]}
-        return {"kind": kind, **replies[0]} if len(replies) == 1 else {"kind": kind, "locations": replies}
+            return FaultReply(kind, cleared=[fault for one in replies for fault in one.cleared or ()]).to_json()
+        if len(replies) == 1:
+            return replace(replies[0], kind=kind).to_json()
+        return FaultReply(kind, locations=[one.to_json() for one in replies]).to_json()
 
-    def _orders(self) -> dict[str, Callable[[int, dict[str, Any], int], dict[str, Any]]]:
+    def _orders(self) -> dict[str, Callable[[int, dict[str, Any], int], FaultReply]]:
         return {
             "link-down": self._link_down,
             "link-up": self._link_up,
             "flap": self._flap,
-            "ber": self._ber,
-            "attenuation": self._attenuation,
-            "weak-laser": self._weak_laser,
+            **{kind: partial(self._amount, kind) for kind in AMOUNTS},
             "hot-module": self._hot_module,
             "downgrade": self._downgrade,
             "slow-port": self._slow_port,
-            "flow-control": self._flow_control,
-            "switch-down": self._switch_down,
-            "switch-up": self._switch_up,
+            "switch-down": lambda node, options, now_ps: self._power(node, False, now_ps),
+            "switch-up": lambda node, options, now_ps: self._power(node, True, now_ps),
             "sys-guid": self._sys_guid,
             "clear": self._clear_place,
         }
@@ -119,23 +128,24 @@ class FaultController:
             raise InputError(f"no cable is in {self.fabric.port_name(port)}; name a port that has one")
         return port
 
-    def _link_down(self, port: int, options: dict[str, Any], now_ps: int) -> dict[str, Any]:
-        self.known.forget("flap", port)
+    def _stop_flapping(self, port: int) -> None:
+        self.planted.forget("flap", port)
+        self.planted.forget("link-down", port)
+
+    def _link_down(self, port: int, options: dict[str, Any], now_ps: int) -> FaultReply:
+        self._stop_flapping(port)
         self.faults.cut(port, now_ps)
-        self.known.add("link-down", port, {}, now_ps)
+        self.planted.add("link-down", port, {}, now_ps)
         return self._link(port)
 
-    def _link_up(self, port: int, options: dict[str, Any], now_ps: int) -> dict[str, Any]:
-        self.known.forget("flap", port)
-        self.known.forget("link-down", port)
+    def _link_up(self, port: int, options: dict[str, Any], now_ps: int) -> FaultReply:
+        self._stop_flapping(port)
         self.faults.mend(port, now_ps)
         return self._link(port)
 
-    def _flap(self, port: int, options: dict[str, Any], now_ps: int) -> dict[str, Any]:
-        self.known.forget("flap", port)
-        self.known.forget("link-down", port)
-        fault = self.known.add("flap", port, options, now_ps)
-        self._flap_on(fault, now_ps, now_ps)
+    def _flap(self, port: int, options: dict[str, Any], now_ps: int) -> FaultReply:
+        self._stop_flapping(port)
+        self._flap_on(self.planted.add("flap", port, options, now_ps), now_ps, now_ps)
         return self._link(port)
 
     def _flap_on(self, fault: Fault, due_ps: int, now_ps: int) -> None:
@@ -145,58 +155,40 @@ class FaultController:
         if fault.over:
             return
         if count is not None and fault.flaps >= count:
-            self.known.forget("flap", fault.row)
+            self.planted.forget("flap", fault.row)
             return
         fault.flaps += 1
         self.faults.cut(fault.row, now_ps)
         self._at(due_ps + down_ps, lambda now: None if fault.over else self.faults.mend(fault.row, now))
         self._at(due_ps + period_ps, lambda now: self._flap_on(fault, due_ps + period_ps, now))
 
-    def _ber(self, port: int, options: dict[str, Any], now_ps: int) -> dict[str, Any]:
-        ber = float(options["ber"])
-        self.faults.noise(port, ber, now_ps)
-        self.known.forget("ber", port)
-        if ber:
-            self.known.add("ber", port, options, now_ps)
-        return self._noisy_link(port)
+    def _amount(self, kind: str, port: int, options: dict[str, Any], now_ps: int) -> FaultReply:
+        """A fault of :data:`AMOUNTS`; those that make bit errors reply with what these lead to."""
+        option, plant = AMOUNTS[kind]
+        plant(self.faults, port, float(options[option]), now_ps)
+        self.planted.forget(kind, port)
+        if options[option]:
+            self.planted.add(kind, port, options, now_ps)
+        link = self._link(port)
+        if kind == "flow-control":
+            return link
+        return replace(link, errors=ExpectedErrors(**self.faults.expected_errors(port)))
 
-    def _noisy_link(self, port: int) -> dict[str, Any]:
-        """The link, and what its bit errors lead to."""
-        return {**self._link(port), "errors": self.faults.expected_errors(port)}
-
-    def _attenuation(self, port: int, options: dict[str, Any], now_ps: int) -> dict[str, Any]:
-        return self._light("attenuation", self.faults.attenuate, port, options, now_ps)
-
-    def _weak_laser(self, port: int, options: dict[str, Any], now_ps: int) -> dict[str, Any]:
-        return self._light("weak-laser", self.faults.fade, port, options, now_ps)
-
-    def _light(
-        self, kind: str, plant: Callable[[int, float, int], None], port: int, options: dict[str, Any], now_ps: int
-    ) -> dict[str, Any]:
-        plant(port, float(options["db"]), now_ps)
-        self.known.forget(kind, port)
-        if options["db"]:
-            self.known.add(kind, port, options, now_ps)
-        return self._noisy_link(port)
-
-    def _hot_module(self, port: int, options: dict[str, Any], now_ps: int) -> dict[str, Any]:
+    def _hot_module(self, port: int, options: dict[str, Any], now_ps: int) -> FaultReply:
         self.faults.optics.heat(port, float(options["celsius"]))
-        self.known.add("hot-module", port, options, now_ps)
+        self.planted.add("hot-module", port, options, now_ps)
         return self._link(port)
 
-    def _downgrade(self, port: int, options: dict[str, Any], now_ps: int) -> dict[str, Any]:
+    def _downgrade(self, port: int, options: dict[str, Any], now_ps: int) -> FaultReply:
         if not options:
             raise InputError("fault downgrade wants --width LANES, --speed GENERATION, or both")
-        speed = options.get("speed")
+        lanes, speed = options.get("width"), options.get("speed")
         if speed is not None and speed not in SPEED_BY_NAME:
             raise UnknownName("speed", speed, SPEED_BY_NAME)
-        self.faults.check_limit(port, options.get("width"), speed and SPEED_BY_NAME[speed].code)
-        self._retrain(
-            port,
-            now_ps,
-            lambda: self.faults.limit(port, options.get("width"), speed and SPEED_BY_NAME[speed].code, now_ps),
-        )
-        self.known.add("downgrade", port, options, now_ps)
+        code = None if speed is None else SPEED_BY_NAME[speed].code
+        self.faults.check_limit(port, lanes, code)
+        self._retrain(port, now_ps, lambda: self.faults.limit(port, lanes, code, now_ps))
+        self.planted.add("downgrade", port, options, now_ps)
         return self._link(port)
 
     def _retrain(self, port: int, now_ps: int, change: Callable[[], None]) -> None:
@@ -210,87 +202,64 @@ class FaultController:
             self._at(now_ps + TRAINING_PS, lambda now: self._trained(port, now))
 
     def _trained(self, port: int, now_ps: int) -> None:
-        if not self.known.has("link-down", port) and not self.known.has("flap", port):
+        if not self.planted.has("link-down", port) and not self.planted.has("flap", port):
             self.faults.mend(port, now_ps)
 
-    def _slow_port(self, port: int, options: dict[str, Any], now_ps: int) -> dict[str, Any]:
+    def _slow_port(self, port: int, options: dict[str, Any], now_ps: int) -> FaultReply:
         self.faults.slow(port, float(options["gbps"]), now_ps, bool(options.get("overrun")))
-        self.known.add("slow-port", port, options, now_ps)
+        self.planted.add("slow-port", port, options, now_ps)
         return self._link(port)
 
-    def _flow_control(self, port: int, options: dict[str, Any], now_ps: int) -> dict[str, Any]:
-        share = float(options["share"])
-        self.faults.leave_out(port, share, now_ps)
-        self.known.forget("flow-control", port)
-        if share:
-            self.known.add("flow-control", port, options, now_ps)
-        return self._link(port)
+    def _power(self, node: int, on: bool, now_ps: int) -> FaultReply:
+        name = self.fabric.node_name(node)
+        if self.fabric.switch_of_node[node] >= 0 and self.faults.is_dead(node) != on:
+            state = "has power; only fault switch-down takes it" if on else "has no power already"
+            raise InputError(f"{name} {state}")
+        self.faults.power(node, on, now_ps)
+        if on:
+            self.planted.forget("switch-down", node)
+        else:
+            self.planted.add("switch-down", node, {}, now_ps)
+        return FaultReply(node=name, power=not self.faults.is_dead(node))
 
-    def _switch_down(self, node: int, options: dict[str, Any], now_ps: int) -> dict[str, Any]:
-        if self.fabric.switch_of_node[node] >= 0 and self.faults.is_dead(node):
-            raise InputError(f"{self.fabric.node_name(node)} has no power already")
-        self.faults.power(node, False, now_ps)
-        self.known.add("switch-down", node, {}, now_ps)
-        return self._switch(node)
-
-    def _switch_up(self, node: int, options: dict[str, Any], now_ps: int) -> dict[str, Any]:
-        if self.fabric.switch_of_node[node] >= 0 and not self.faults.is_dead(node):
-            raise InputError(f"{self.fabric.node_name(node)} has power; only fault switch-down takes it")
-        self.faults.power(node, True, now_ps)
-        self.known.forget("switch-down", node)
-        return self._switch(node)
-
-    def _sys_guid(self, node: int, options: dict[str, Any], now_ps: int) -> dict[str, Any]:
+    def _sys_guid(self, node: int, options: dict[str, Any], now_ps: int) -> FaultReply:
         self._built_with.setdefault(node, int(self.fabric.sys_guid[node]))
         self.router.plane.set_sys_guid(node, int(options["guid"], 16), now_ps)
-        self.known.add("sys-guid", node, options, now_ps)
-        return {"node": self.fabric.node_name(node), "sys_guid": options["guid"]}
+        self.planted.add("sys-guid", node, options, now_ps)
+        return FaultReply(node=self.fabric.node_name(node), sys_guid=options["guid"])
 
-    # -- what there is --
+    # -- healing --
 
     def _clear(self, fault: Fault, now_ps: int) -> dict[str, Any]:
-        """Undo one fault."""
-        cleared = fault.as_json(now_ps)
+        """Undo one fault. Returns what it was."""
+        cleared, row = fault.as_json(now_ps), fault.row
         fault.over = True
-        self.known.forget(fault.kind, fault.row)
-        if fault.kind in ("link-down", "flap"):
-            self.faults.mend(fault.row, now_ps)
-        elif fault.kind == "ber":
-            self.faults.noise(fault.row, 0.0, now_ps)
-        elif fault.kind == "attenuation":
-            self.faults.attenuate(fault.row, 0.0, now_ps)
-        elif fault.kind == "weak-laser":
-            self.faults.fade(fault.row, 0.0, now_ps)
-        elif fault.kind == "hot-module":
-            self.faults.optics.heat(fault.row, None)
-        elif fault.kind == "slow-port":
-            self.faults.slow(fault.row, None, now_ps)
-        elif fault.kind == "flow-control":
-            self.faults.leave_out(fault.row, 0.0, now_ps)
-        elif fault.kind == "switch-down":
-            self.faults.power(fault.row, True, now_ps)
-        elif fault.kind == "sys-guid":
-            self.router.plane.set_sys_guid(fault.row, self._built_with.pop(fault.row), now_ps)
-        else:
-            self._retrain(fault.row, now_ps, lambda: self.faults.unlimit(fault.row, now_ps))
+        self.planted.forget(fault.kind, row)
+        if fault.kind in AMOUNTS:
+            AMOUNTS[fault.kind][1](self.faults, row, 0.0, now_ps)
+            return cleared
+        heal: dict[str, Callable[[], None]] = {
+            "link-down": lambda: self.faults.mend(row, now_ps),
+            "flap": lambda: self.faults.mend(row, now_ps),
+            "hot-module": lambda: self.faults.optics.heat(row, None),
+            "downgrade": lambda: self._retrain(row, now_ps, lambda: self.faults.unlimit(row, now_ps)),
+            "slow-port": lambda: self.faults.slow(row, None, now_ps),
+            "switch-down": lambda: self.faults.power(row, True, now_ps),
+            "sys-guid": lambda: self.router.plane.set_sys_guid(row, self._built_with.pop(row), now_ps),
+        }
+        heal[fault.kind]()
         return cleared
 
-    def clear_at(self, row: int, now_ps: int) -> list[dict[str, Any]]:
+    def _clear_place(self, row: int, options: dict[str, Any], now_ps: int) -> FaultReply:
         """Undo the faults of a port's link (``row`` ≥ 0) or of node -1 - ``row``: its power and all
         its links."""
-        return [self._clear(fault, now_ps) for fault in self.known.at(row)]
+        return FaultReply(cleared=[self._clear(fault, now_ps) for fault in self.planted.at(row)])
 
-    def _clear_place(self, row: int, options: dict[str, Any], now_ps: int) -> dict[str, Any]:
-        return {"cleared": self.clear_at(row, now_ps)}
-
-    def _link(self, port: int) -> dict[str, Any]:
+    def _link(self, port: int) -> FaultReply:
         f = self.fabric
         state = PortState(int(f.port_state[port])).name
         phys = PhysState(int(PortInfo.port_phys_state.get(f.port_info[port]))).name
-        return {"ports": [f.port_name(port), f.port_name(int(f.port_peer[port]))], "state": state, "phys_state": phys}
-
-    def _switch(self, node: int) -> dict[str, Any]:
-        return {"node": self.fabric.node_name(node), "power": not self.faults.is_dead(node)}
+        return FaultReply(ports=[f.port_name(port), f.port_name(int(f.port_peer[port]))], state=state, phys_state=phys)
 
     # -- time --
 
@@ -311,8 +280,8 @@ class FaultController:
             self._changed(now_ps)
 
     def settle(self, now_ps: int) -> None:
-        """Counters of ports with a fault are right as of now, for whoever reads the mapped arrays
-        and not the PMA."""
+        """Bring the counters of ports with a fault up to now, for readers of the mapped arrays, which
+        do not ask the PMA."""
         ports = self.faults.marked()
         if len(ports):
             peers = self.fabric.port_peer[ports]  # the port that faces a slow one has no fault, and waits

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,46 +22,25 @@ LEAST_PERIOD_S = 0.02
 """No flap is shorter: the daemon looks at its clock once a step of its loop."""
 
 
-def _seconds(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not LEAST_PERIOD_S <= value <= 1e6:
-        raise ValueError
-    return float(value)
+def _number(least: float, most: float) -> Callable[[Any], float]:
+    """Return a parser of finite numbers from ``least`` to ``most``."""
+
+    def parse(value: Any) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
+            raise ValueError
+        return float(value)
+
+    return parse
 
 
-def _decibels(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MOST_DB:
-        raise ValueError
-    return float(value)
-
-
-def _celsius(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not COLDEST_C <= value <= HOTTEST_C:
-        raise ValueError
-    return float(value)
+_seconds, _decibels, _celsius = _number(LEAST_PERIOD_S, 1e6), _number(0, MOST_DB), _number(COLDEST_C, HOTTEST_C)
+_ratio, _share, _rate = _number(0, math.nextafter(1, 0)), _number(0, 1), _number(0, sys.float_info.max)
 
 
 def _count(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 10**9:
         raise ValueError
     return value
-
-
-def _ratio(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
-        raise ValueError
-    return float(value)
-
-
-def _share(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise ValueError
-    return float(value)
-
-
-def _rate(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0 or not math.isfinite(value):
-        raise ValueError
-    return float(value)
 
 
 def _flag(value: Any) -> bool:
@@ -136,7 +116,7 @@ KINDS: dict[str, LiveFault] = {
         options={"celsius": Option(_celsius, "degrees Celsius, from -100 to 120")},
     ),
     "downgrade": LiveFault(
-        "the link trains anew, at most this wide and this fast",
+        "the link trains again, at most this wide and this fast",
         options={
             "width": Option(_count, "lanes: 1, 2, 4, 8 or 12"),
             "speed": Option(_text, "a generation, such as EDR"),
@@ -167,7 +147,7 @@ KINDS: dict[str, LiveFault] = {
         options={"guid": Option(_guid, "64 bits in hex, not 0, such as 0x0002c90300a1b2c3")},
     ),
     "list": LiveFault("the faults that there are", place=""),
-    "clear": LiveFault("mends all faults of a link or a switch, or all there are", place="a port or a node"),
+    "clear": LiveFault("clears all faults of a link or a switch, or all of the fabric", place="a port or a node"),
 }
 """Kind by name, as ``softib fault`` and the control socket have them."""
 

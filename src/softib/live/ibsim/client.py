@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import selectors
 import socket
 import struct
-from collections import deque
 from typing import Any
 
 import numpy as np
 
 from softib.iba.constants import RESPONSE_BIT, Method, MgmtClass
-from softib.iba.mad_offsets import CLASS_AT, METHOD_AT
+from softib.iba.smp import CLASS_AT, METHOD_AT
 from softib.live.ibsim.wire import FRAME_SIZE, frames_of
 from softib.live.proc import command_name
+from softib.live.unix_server import SendQueue
 from softib.mad.batch import MadBatch
 
 __all__ = ["MANAGER_CLASSES", "Client"]
@@ -29,7 +30,7 @@ QUEUE_LIMIT = 4096
 """Datagrams that wait for one client before the oldest of them are lost, as a full receive queue
 loses them."""
 PAUSE_AT = 256
-"""While so many answers wait, no more requests are read: the sender's own queue fills and its
+"""While this many answers wait, no more requests are read: the sender's own queue fills and its
 writes block."""
 
 
@@ -37,24 +38,36 @@ class Client:
     """A connected program. ``classes`` (uint8[256]) are the management classes it has sent so far.
 
     Sending never blocks: what the receiver's queue (10 datagrams, net.unix.max_dgram_qlen) does not
-    take waits in ``queue``. ``closed`` turns True when its socket refuses; ``watched`` are the
-    selector events that the server waits for.
+    take waits in ``queue``. ``lost``: the program does not exist any more.
     """
 
     waits_forever = True
     """The stock library has no timeouts."""
 
-    def __init__(self, number: int, port: int, sock: socket.socket, peer: Any, source: Any, name: str, pid: int):
+    def __init__(
+        self,
+        number: int,
+        port: int,
+        sock: socket.socket,
+        peer: Any,
+        source: Any,
+        name: str,
+        pid: int,
+        selector: selectors.BaseSelector,
+    ):
         self.number, self.port, self.sock = number, port, sock
         self.peer, self.source, self.name, self.pid = peer, source, name, pid
         self.issm = False
-        self.closed = False
-        self.watched = 0
+        self.lost = False
         self.classes = np.zeros(256, np.uint8)
         if sock.family == socket.AF_UNIX and (served := SERVERS.get(command_name(pid))):
             self.classes[served] = 1
-        self.queue: deque[bytes] = deque()
-        self.received = self.sent = self.lost = 0
+        self.queue = SendQueue(sock, selector, QUEUE_LIMIT, keep_newest=True, pause_at=PAUSE_AT)
+
+    @property
+    def closed(self) -> bool:
+        """Its socket refused, or no program has its address any more."""
+        return self.lost or self.queue.broken
 
     def takes(self, mad: np.ndarray) -> bool:
         """True when the program can handle this MAD that it did not ask for, or this answer to its
@@ -72,39 +85,9 @@ class Client:
         return bool(self.classes[klass]) and (klass not in MANAGER_CLASSES or method == Method.REPORT)
 
     def deliver(self, batch: MadBatch) -> None:
-        """Send MADs, or queue them behind what waits already."""
-        frames = frames_of(batch)
-        if self.queue:
-            self.queue.extend(bytes(f) for f in frames)
-            self.flush()
-            return
-        send = self.sock.send
-        for i in range(len(frames)):
-            try:
-                send(frames[i], DONTWAIT)
-            except BlockingIOError:
-                self.queue.extend(bytes(f) for f in frames[i:])
-                break
-            except OSError:
-                self.closed = True
-                return
-            self.sent += 1
-
-    def flush(self) -> None:
-        """Send what waits, as far as the receiver takes it."""
-        while len(self.queue) > QUEUE_LIMIT:
-            self.queue.popleft()
-            self.lost += 1
-        while self.queue:
-            try:
-                self.sock.send(self.queue[0], DONTWAIT)
-            except BlockingIOError:
-                return
-            except OSError:
-                self.closed = True
-                return
-            self.queue.popleft()
-            self.sent += 1
+        """Send MADs, or queue them after those that wait already."""
+        for frame in frames_of(batch):
+            self.queue.send(frame)
 
     def receive(self, frames: np.ndarray) -> int:
         """Fill ``frames`` (uint8[m, 288]) with what is there; returns how many. Datagrams of
@@ -116,11 +99,10 @@ class Client:
             except BlockingIOError:
                 break
             except OSError:
-                self.closed = True
+                self.lost = True
                 break
             if got == FRAME_SIZE:
                 n += 1
-        self.received += n
         return n
 
     def wait_up_to(self, ms: int) -> None:

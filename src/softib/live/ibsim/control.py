@@ -10,8 +10,7 @@ import numpy as np
 
 from softib.agents.plane import AgentPlane
 from softib.iba.constants import DR_DIRECTION, LID_PERMISSIVE, Method, MgmtClass, SmpAttr
-from softib.iba.mad_offsets import DATA_AT
-from softib.iba.smp import MadHeader, NodeInfo, PortInfo, Smp
+from softib.iba.smp import DATA_AT, MadHeader, NodeInfo, PortInfo, Smp
 from softib.live.ibsim.wire import ControlType
 from softib.mad.batch import MadBatch
 

@@ -7,11 +7,11 @@ The layout is :data:`softib.live.ibsim.wire.FRAME`; this file alone reads and wr
 import numpy as np
 
 from softib.agents.kernels.big_endian import get16, get32, inner, put16, put32
-from softib.iba.class_port_info import ClassPortInfo
 from softib.iba.constants import MAD_SIZE, Method, MgmtClass
-from softib.iba.mad_offsets import ATTR_AT, CLASS_AT, METHOD_AT
+from softib.iba.notice import ClassPortInfo
+from softib.iba.smp import ATTR_AT, CLASS_AT, METHOD_AT
 from softib.jit import External, kernel
-from softib.live.answer_kernels import FORWARDS, LAST, RECEIVED, REPLIES, SENT, answer
+from softib.live.exchange_kernels import FORWARDS, LAST, RECEIVED, REPLIES, SENT, answer
 from softib.live.ibsim.wire import FRAME, LOST, PROMISE_AT
 
 FRAME_SIZE = FRAME.itemsize
@@ -120,7 +120,7 @@ def pump(t, v, q, a, x, f, classes, now, wait, rounds):
     Two system calls a batch. Ends when nothing came, after ``rounds`` batches, or when the last one
     needs Python: something to forward, a trap raised, or replies that the client's queue did not
     take (``counts[SENT]`` of ``counts[REPLIES]`` are sent). ``q``, ``a``, ``x``, ``classes``: see
-    :func:`softib.live.answer_kernels.answer`.
+    :func:`softib.live.exchange_kernels.answer`.
     """
     counts = x.counts
     for _ in range(rounds):

@@ -27,12 +27,11 @@ from softib.errors import InputError
 from softib.fabric.node_finder import NodeFinder
 from softib.live.admission import Credentials
 from softib.live.clock import clock_ps
-from softib.live.ibsim.buffers import buffers_of
-from softib.live.ibsim.client import PAUSE_AT, Client
+from softib.live.ibsim.client import Client
 from softib.live.ibsim.control import IbsimControl
 from softib.live.ibsim.kernels import FD, NUMBER, PORT, pump, read_frames
 from softib.live.ibsim.sockets import ServerSockets
-from softib.live.ibsim.wire import CONTROL_SIZE, ClientInfo, Control, ControlType
+from softib.live.ibsim.wire import CONTROL_SIZE, ClientInfo, Control, ControlType, buffers_of
 from softib.live.mad_router import BATCH, MadRouter
 from softib.live.proc import has_ended
 
@@ -41,14 +40,14 @@ __all__ = ["IbsimServer"]
 CHECK_PS = 10**12
 """How often the server looks whether its clients are alive."""
 PUMP_WAIT_MS = 2
-"""How long a client that has just asked is waited for in the kernel, as long as nobody else wants
-something."""
+"""How long the kernel waits for the next request of a client that has just asked, while no other
+socket is ready."""
 ROUNDS = 8
 """Batches of one client in a row before the others are served."""
 
 
 class IbsimServer:
-    """Serves the fabric of ``router`` below ``sockets``, as a :class:`~softib.live.event_loop.Peer`
+    """Serves the fabric of ``router`` below ``sockets``, as a :class:`~softib.live.daemon.Peer`
     of the loop; ``on_change`` is called when clients come or go.
 
     Raises :class:`InputError` when another server has the name or port.
@@ -81,12 +80,14 @@ class IbsimServer:
         return max(0.0, (self._check_at_ps - now_ps) / 1e12)
 
     def tick(self, now_ps: int) -> None:
-        """Drop who left, and watch each socket for what it waits for."""
+        """Drop the clients that have left."""
         if now_ps >= self._check_at_ps:
             self._check_at_ps = now_ps + CHECK_PS
             for client in self.clients.values():
-                client.closed = client.closed or not self.sockets.is_held(client.peer)
-        self._settle()
+                client.lost |= not self.sockets.is_held(client.peer)
+        for client in list(self.clients.values()):
+            if client.closed:
+                self.drop(client)
 
     def close(self) -> None:
         """Let go of every socket. Clients notice at their next send."""
@@ -94,18 +95,6 @@ class IbsimServer:
             self.drop(client)
         self.selector.unregister(self.control)
         self.control.close()
-
-    def _settle(self) -> None:
-        for client in list(self.clients.values()):
-            if client.closed:
-                self.drop(client)
-                continue
-            waiting = len(client.queue)
-            wanted = (selectors.EVENT_WRITE if waiting else 0) | (selectors.EVENT_READ if waiting < PAUSE_AT else 0)
-            if wanted != client.watched:
-                key = self.selector.get_key(client.sock)
-                self.selector.modify(client.sock, wanted, key.data)
-                client.watched = wanted
 
     # -- data --
 
@@ -115,12 +104,12 @@ class IbsimServer:
                 return
             try:
                 if events & selectors.EVENT_WRITE:
-                    client.flush()
+                    client.queue.flush()
                 if events & selectors.EVENT_READ:
                     self.serve(client)
             except Exception:
                 self.router.report_bug(f"serving pid {client.pid}")
-                client.closed = True
+                client.lost = True
 
         return ready
 
@@ -128,7 +117,7 @@ class IbsimServer:
         """Handle what ``client`` has sent, as far as others need not wait too long."""
         if self.router.pumps and not client.queue:
             now_ps = clock_ps()
-            client.received += self.router.pumped(client, lambda rounds: self._pump(client, now_ps, rounds), now_ps)
+            self.router.pumped(client, lambda rounds: self._pump(client, now_ps, rounds), now_ps)
             return
         for _ in range(ROUNDS):
             n = client.receive(self.buffers.frames)
@@ -160,7 +149,7 @@ class IbsimServer:
             request = Control.parse(message)
             if request is None or not source:
                 continue
-            try:  # the stock library waits for an answer without end, so a user who is not served gets a refusal
+            try:  # the stock library waits for an answer without end, so refused users get an answer too
                 answer = self._answer(request, source, sender) if self.sockets.admits(sender) else request.refuse()
             except Exception:
                 self.router.report_bug("answering on the control channel")
@@ -213,11 +202,10 @@ class IbsimServer:
             return None
         fabric = self.router.fabric
         name = fabric.node_name(int(fabric.port_node[port]))
-        client = Client(number, port, sock, peer, source, name, info.id)
+        client = Client(number, port, sock, peer, source, name, info.id, self.selector)
         client.issm = bool(info.issm)
         client.wait_up_to(PUMP_WAIT_MS)
         self.clients[number] = client
-        client.watched = selectors.EVENT_READ
         self.selector.register(sock, selectors.EVENT_READ, self._ready(client))
         self.router.join(client)
         self.on_change()
@@ -225,7 +213,7 @@ class IbsimServer:
         return ClientInfo(number, info.qp, info.issm, info.node or name.encode())
 
     def _open(self, info: ClientInfo, source: Any) -> tuple[int, socket.socket, Any] | None:
-        """The next free number and its data socket. From 1 on (a TID that nobody stamped has 0),
+        """The next free number and its data socket. From 1 on (a TID without a number has 0),
         and not used again soon: TIDs on the way carry them."""
         last = self.sockets.last_client
         for _ in range(last):

@@ -94,7 +94,7 @@ class UnixSockets:
         return _connected(socket.AF_UNIX, abstract(f"{self.base}:out{client}"), peer), peer
 
     def is_held(self, peer: Any) -> bool:
-        """See :class:`ServerSockets`. The kernel refuses a connection to a name that nobody holds.
+        """See :class:`ServerSockets`. The kernel refuses a connection to a name that no socket holds.
         A socket of its own asks: the data socket, connected again, would serve any program that
         took the name of a dead one."""
         return _is_bound(peer)
@@ -159,7 +159,8 @@ class UdpSockets:
 
 
 def _holder(port: int) -> str:
-    """Who has bound UDP ``port``, as the end of an error line; empty where /proc does not tell."""
+    """The user and process that have bound UDP ``port``, as the end of an error line; empty where
+    /proc does not show it."""
     holder = udp_holder(port)
     if holder is None:
         return ""

@@ -1,5 +1,5 @@
 """The datagrams between ibsim's server and its preload library, declared once (linux-rdma/ibsim,
-include/ibsim.h).
+include/ibsim.h), and the buffers in which they are served.
 
 Two channels, both of datagrams: *control* (80 octets, native byte order, strictly question and
 answer) and *data* (288 octets, big endian, one MAD each). What this speaks is what Debian 12's
@@ -11,14 +11,16 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 
-from softib.iba.class_port_info import ClassPortInfo
 from softib.iba.constants import MAD_SIZE, Method, MgmtClass
-from softib.iba.mad_offsets import CLASS_AT, DATA_AT, METHOD_AT
+from softib.iba.notice import ClassPortInfo
 from softib.iba.perf import CapMask2
-from softib.iba.smp import MadHeader
+from softib.iba.smp import CLASS_AT, DATA_AT, METHOD_AT, MadHeader
+from softib.jit import table
+from softib.live.exchange_kernels import BATCH
 from softib.mad.batch import MadBatch
 
 __all__ = [
@@ -30,6 +32,8 @@ __all__ = [
     "ClientInfo",
     "Control",
     "ControlType",
+    "IbsimBuffers",
+    "buffers_of",
     "frames_of",
 ]
 
@@ -125,7 +129,7 @@ class ClientInfo:
 PROMISE_AT = DATA_AT + ClassPortInfo.cap_mask2.byte
 LOST = int(CapMask2.ADDITIONAL_EXTENDED_COUNTERS) << 5
 """The stock library loses the last 32 octets of every MAD, where the 64-bit error counters of
-PortCountersExtended end. So its clients are not told of them: this bit of the word at
+PortCountersExtended end. So they are not announced to its clients: this bit of the word at
 ``PROMISE_AT`` of PerfMgt ClassPortInfo (CapabilityMask2 stands above RespTimeValue, 5 bits) is
 taken out of what they receive."""
 
@@ -143,3 +147,48 @@ def frames_of(batch: MadBatch) -> np.ndarray:
     if states.any():
         mad[states, PROMISE_AT + 3] &= ~np.uint8(LOST)
     return frames.view(np.uint8).reshape(len(frames), FRAME_SIZE)
+
+
+HEADER_FIELDS, VECTOR_FIELDS = 8, 2
+"""``struct mmsghdr`` and ``struct iovec`` of 64-bit Linux (recvmmsg(2)) as 8-byte numbers."""
+
+IbsimBuffers: Any = table(
+    "IbsimBuffers",
+    ["frames", "replies", "client", "in_heads", "in_vectors", "out_heads", "out_vectors", "heads_at"],
+)
+"""``frames`` uint8[n, 288] what was received, ``replies`` uint8[n, 288] what goes back, ``client``
+int64[3] port, number and descriptor of the client that is served
+(:mod:`softib.live.ibsim.kernels`). For the system calls that take many datagrams: ``…heads``
+uint64[n, 8] are ``struct mmsghdr``, ``…vectors`` uint64[n, 2] their ``struct iovec``, ``heads_at``
+uint64[2] the addresses of both arrays of heads."""
+
+
+def buffers_of(n: int = BATCH) -> Any:
+    """:data:`IbsimBuffers` of ``n`` rows; the message headers point into the frames and replies."""
+    frames, replies = np.zeros((2, n, FRAME_SIZE), np.uint8)
+    in_heads, in_vectors = _headers(frames)
+    out_heads, out_vectors = _headers(replies)
+    return IbsimBuffers(
+        frames=frames,
+        replies=replies,
+        client=np.zeros(3, np.int64),
+        in_heads=in_heads,
+        in_vectors=in_vectors,
+        out_heads=out_heads,
+        out_vectors=out_vectors,
+        heads_at=np.array([in_heads.ctypes.data, out_heads.ctypes.data], np.uint64),
+    )
+
+
+def _headers(frames: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """One message header for each of ``frames``, of its one row: the numbers of an mmsghdr are
+    name, length of the name, iov, iovlen, control, its length, flags, and the bytes that were
+    received."""
+    n = len(frames)
+    heads, vectors = np.zeros((n, HEADER_FIELDS), np.uint64), np.zeros((n, VECTOR_FIELDS), np.uint64)
+    row = np.arange(n, dtype=np.uint64)
+    vectors[:, 0] = np.uint64(frames.ctypes.data) + row * np.uint64(FRAME_SIZE)
+    vectors[:, 1] = FRAME_SIZE
+    heads[:, 2] = np.uint64(vectors.ctypes.data) + row * np.uint64(8 * VECTOR_FIELDS)
+    heads[:, 3] = 1
+    return heads, vectors

@@ -1,29 +1,124 @@
-"""Our subnet manager inside the daemon: it sits on a port like a program, and speaks nothing but
-MADs."""
+"""softib's subnet manager inside the daemon: it sits on a port like a program, and speaks nothing but
+MADs. Also how long SA queries wait at it, and the aggregation trees that it gives to jobs."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
+from softib.errors import InputError
 from softib.iba.constants import RESPONSE_BIT, Method, MgmtClass, PortState, SmpAttr
-from softib.iba.mad_offsets import CLASS_AT, METHOD_AT, TID_AT
-from softib.iba.smp import MadHeader, PortInfo
+from softib.iba.smp import CLASS_AT, METHOD_AT, TID_AT, MadHeader, PortInfo
 from softib.live.clock import clock_ps
-from softib.live.internal_sm.guid2lid import read_lids, write_lids
-from softib.live.internal_sm.kept_keys import read_keys, write_keys
-from softib.live.internal_sm.sa_wait import SaWait
+from softib.live.internal_sm.guid2lid import keep, restore
 from softib.live.mad_router import MadRouter
 from softib.live.umad.file import RmppPayload
 from softib.mad.batch import MadBatch
+from softib.result import Result
 from softib.sm.config import SmConfig
 from softib.sm.subnet_manager import SubnetManager
 
-__all__ = ["MANAGER_NUMBER", "InternalManager"]
+__all__ = ["BOUNDS_S", "MANAGER_NUMBER", "InternalManager", "JobTree", "SaWait", "Wait", "job_of"]
+
+
+BOUNDS_S = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+"""Upper bounds of the histogram in seconds."""
+FORGOTTEN_PS = 60 * 10**12
+"""A query that has no answer after so long gets none (a wrong SM_Key): no client waits longer."""
+PS = 1e12
+
+
+@dataclass
+class Wait(Result):
+    """How long queries of others waited for their answer."""
+
+    buckets: dict[str, int]
+    """Bound in s → queries that waited no longer (cumulated; ``inf``: all)."""
+    sum_s: float
+    oldest_s: float
+    """How long the oldest query without an answer has waited; 0 where none waits."""
+
+
+class SaWait:
+    """A cumulated histogram of waits, and the queries that wait now."""
+
+    def __init__(self) -> None:
+        self.buckets = np.zeros(len(BOUNDS_S) + 1, np.int64)
+        self.sum_s = 0.0
+        self._since: dict[tuple[int, int, bytes], int] = {}
+
+    def came(self, batch: MadBatch, now_ps: int) -> None:
+        """These were delivered to the manager. A repetition goes on waiting from the first time."""
+        mad = batch.mad
+        for i in np.flatnonzero((mad[:, CLASS_AT] == MgmtClass.SUBN_ADM) & (mad[:, METHOD_AT] < RESPONSE_BIT)).tolist():
+            self._since.setdefault(
+                (int(batch.slid[i]), int(batch.sqp[i]), mad[i, TID_AT : TID_AT + 8].tobytes()), now_ps
+            )
+
+    def left(self, outbox: MadBatch, now_ps: int) -> None:
+        """These leave the manager."""
+        if not self._since:
+            return
+        mad = outbox.mad
+        for i in np.flatnonzero(
+            (mad[:, CLASS_AT] == MgmtClass.SUBN_ADM) & (mad[:, METHOD_AT] >= RESPONSE_BIT)
+        ).tolist():
+            began = self._since.pop(
+                (int(outbox.dlid[i]), int(outbox.dqp[i]), mad[i, TID_AT : TID_AT + 8].tobytes()), None
+            )
+            if began is not None:
+                seconds = (now_ps - began) / PS
+                self.buckets[int(np.searchsorted(BOUNDS_S, seconds))] += 1
+                self.sum_s += seconds
+
+    def status(self, now_ps: int) -> Wait:
+        """How long queries of others waited until now."""
+        if self._since and now_ps - min(self._since.values()) > FORGOTTEN_PS:
+            self._since = {name: at for name, at in self._since.items() if now_ps - at <= FORGOTTEN_PS}
+        seen = np.cumsum(self.buckets).tolist()
+        oldest = (now_ps - min(self._since.values())) / PS if self._since else 0.0
+        buckets = dict(zip([*map(str, BOUNDS_S), "inf"], seen, strict=True))
+        return Wait(buckets, round(self.sum_s, 6), round(oldest, 6))
+
+
+@dataclass
+class JobTree(Result):
+    """The aggregation tree of a job; aggregation nodes have the name of their switch."""
+
+    tree: int
+    streaming: bool
+    top: str
+    """The aggregation node where all ways meet."""
+    nodes: list[str]
+    """Aggregation nodes that take part."""
+    hosts: list[str]
+    """The one of each host, in their order."""
+
+
+def job_of(sm: SubnetManager, guids: list[int], streaming: bool) -> JobTree:
+    """Return the tree for hosts (NodeGUIDs).
+
+    Raises :class:`InputError` where there are no trees, or none that fits.
+    """
+    manager, graph = sm.aggregation, sm.graph
+    if manager is None or graph is None:
+        raise InputError("there are no aggregation trees; the fabric's sm: section says aggregation: true")
+    db = sm.database
+    switch_of = {int(node): int(s) for node, s in zip(graph.end_node, graph.end_switch, strict=True) if node >= 0}
+    switches = [switch_of.get(db.node_of(guid), -1) for guid in guids]
+    if min(switches) < 0:
+        raise InputError("a host of the job is not up; softib status says what is")
+    job = manager.job(np.array(switches, np.int64), streaming)
+    if job is None:
+        raise InputError("no aggregation tree has a node in the switch of each of these hosts")
+    name = lambda row: db.name(int(graph.switch_node[manager.switch_of[row]]))
+    nodes, hosts = ([name(row) for row in rows.tolist()] for rows in (job.nodes, job.node_of_host))
+    return JobTree(job.tree, streaming, name(job.top), nodes, hosts)
+
 
 MANAGER_NUMBER = 0xFFFF
 """Its client number; programs have smaller ones."""
@@ -50,11 +145,9 @@ class InternalManager:
         self.classes = np.zeros(256, np.uint8)
         self.sm = SubnetManager(_at_home(config))
         self.lids, self._swept = lids, 0
-        if lids is not None and not config.reassign_lids:
-            self.sm.lids.update(read_lids(lids))
         self.sm.mkeys.local_guid = int(router.fabric.port_guid[port])
         if lids is not None:
-            read_keys(lids, self.sm.mkeys)
+            restore(lids, self.sm)
         self.payload: Callable[[], RmppPayload | None] = lambda: None
         self._inbox: list[MadBatch] = []
         self.sa_wait = SaWait()
@@ -95,9 +188,8 @@ class InternalManager:
 
     def _keep_lids(self) -> None:
         """After a sweep."""
-        if self.lids is not None and self._swept != self.sm.sweeps and self.sm.lids:
-            write_lids(self.lids, self.sm.lids)
-            write_keys(self.lids, self.sm.mkeys)
+        if self.lids is not None and self._swept != self.sm.sweeps:
+            keep(self.lids, self.sm)
         self._swept = self.sm.sweeps
 
     def _look_at_port(self) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from softib.input_files import read_text
 from softib.sm.config import SmConfig, config_of
-from softib.sm.options.congestion import CC_OPTIONS
+from softib.sm.managers.congestion_mgr import CC_OPTIONS
 from softib.sm.options.fabric_yaml import ROUTE_KEYS, check_engine_keys, check_keys, settings_of
 from softib.sm.options.file import OPTIONS, read_options
 from softib.sm.options.opensm_conf import shown
@@ -45,18 +45,18 @@ class ManagerSettings:
         effect."""
         check_keys(self.fallback)
         check_engine_keys(self.fallback)
-        found: dict[str, Any] = {}
+        options: dict[str, Any] = {}
         notes: list[str] = []
         if self.options is not None:
             text = read_text(self.options, "file of OpenSM's options", errors="replace")
-            found, notes = read_options(text, self.options)
+            options, notes = read_options(text, self.options)
         if (
             not {**self.fallback, **self.given}.get("torus_config")
-            and not Path(found.get("torus_config", "/")).is_file()
+            and not Path(options.get("torus_config", "/")).is_file()
         ):
-            found.pop("torus_config", None)  # OpenSM's file names one whether it is there or not
-        files = {k: v for k, v in (self.fallback | found | self.given).items() if k in ROUTE_KEYS}
-        named = found.pop("partition_config_file", None)
+            options.pop("torus_config", None)  # OpenSM's file names one whether it is there or not
+        files = {k: v for k, v in (self.fallback | options | self.given).items() if k in ROUTE_KEYS}
+        named = options.pop("partition_config_file", None)
         if named and not self.partitions and not Path(named).exists():
             self.note(
                 f"{self.options}: partition_config_file: no file {named}; everybody is a full member, as with OpenSM"
@@ -64,21 +64,21 @@ class ManagerSettings:
             named = None
         for note in notes:
             self.note(note)
-        self._without_effect(found)
+        self._without_effect(options)
         path = self.partitions or named or self.fallback.get("partitions")
         section = {**self.fallback, **files, "partitions": path}
-        policy = found.pop("qos_policy_file", None)
-        if policy and found.get("qos", section.get("qos")):
+        policy = options.pop("qos_policy_file", None)
+        if policy and options.get("qos", section.get("qos")):
             if Path(policy).is_file():
                 section |= {"qos": True, "qos_policy_file": policy}
             else:  # OpenSM's file names one whether it is there or not
                 self.note(f"{self.options}: qos_policy_file: no file {policy}; paths get no QoS level")
-        routes = found.pop("prefix_routes_file", None)
+        routes = options.pop("prefix_routes_file", None)
         if routes and Path(routes).is_file():  # likewise; without one, routers say where they lead
             section["prefix_routes_file"] = routes
         first = settings_of(section)
-        self._torus_without_qos(found | self.given, first)
-        fields = {"sweep_interval_ps": SWEEP_INTERVAL_PS} | first | found | self.given
+        self._torus_without_qos(options | self.given, first)
+        fields = {"sweep_interval_ps": SWEEP_INTERVAL_PS} | first | options | self.given
         return config_of({k: v for k, v in fields.items() if k not in ROUTE_KEYS})
 
     def _without_effect(self, found: dict[str, Any]) -> None:

@@ -1,10 +1,18 @@
-"""Programs whose fabric died: the stock preload library waits for ever for a dead daemon, so they
-are ended."""
+"""Programs under the stock preload library: ended when their fabric has died, which they would wait
+for without end, and the folders that they leave.
+
+The library makes ``sys-<pid>`` in the current directory of each program and removes it at exit; a
+program that is killed leaves it. ``softib run`` looks from time to time where its programs are, and
+removes the folders of the dead at the end.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,9 +20,69 @@ import time
 from collections.abc import Callable
 
 from softib.live.instances import Instance
-from softib.live.proc import descendants
+from softib.live.proc import descendants, has_ended, working_directory
 
-__all__ = ["living", "wait_with"]
+__all__ = ["StaleDirs", "living", "wait_with"]
+
+
+NAME = re.compile(r"sys-(\d+)")
+PR_SET_CHILD_SUBREAPER = 36
+PATIENCE_S = 0.3
+"""How long :meth:`StaleDirs.sweep` waits in all for processes that are ending."""
+CLOCK_SLACK_S = 2.0
+"""Times of files run behind the clock by a tick of the kernel or the file system's unit."""
+
+
+class StaleDirs:
+    """Remembers where the descendants of this process work. :meth:`look` while they run,
+    :meth:`sweep` at the end."""
+
+    def __init__(self) -> None:
+        self.began = time.time() - CLOCK_SLACK_S
+        self.folders = {os.getcwd()}
+        self.patience = 0.0
+        # Orphans come to us instead of to init, so that they stay our descendants.
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+    def look(self) -> None:
+        """Remember the current directories of all descendants."""
+        for pid in (os.getpid(), *descendants(os.getpid())):
+            folder = working_directory(pid)
+            if folder is not None:
+                self.folders.add(folder)
+
+    def sweep(self) -> None:
+        """Remove the folders of processes that are no more."""
+        self.patience = time.monotonic() + PATIENCE_S
+        for folder in self.folders:
+            try:
+                entries = list(os.scandir(folder))
+            except OSError:
+                continue
+            for entry in entries:
+                hit = NAME.fullmatch(entry.name)
+                if hit and self._is_left(entry, int(hit[1])):
+                    shutil.rmtree(entry.path, ignore_errors=True)
+
+    def _is_left(self, entry: os.DirEntry[str], pid: int) -> bool:
+        try:
+            info = entry.stat(follow_symlinks=False)
+        except OSError:
+            return False
+        if not entry.is_dir(follow_symlinks=False) or info.st_uid != os.getuid() or info.st_mtime < self.began:
+            return False
+        if not set(os.listdir(entry.path)) <= {"sys", "dev", "class", "issm", "umad"}:
+            return False  # another program's, by the same name
+        return self._has_ended(pid)
+
+    def _has_ended(self, pid: int) -> bool:
+        """A zombie has, too; one that was just killed gets a moment, once."""
+        while not has_ended(pid):
+            if time.monotonic() > self.patience:
+                return False
+            time.sleep(0.02)
+        return True
+
 
 LOOK_S = 1.0
 GRACE_S = 5.0

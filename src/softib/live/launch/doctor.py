@@ -1,4 +1,4 @@
-"""What of this machine can run what: one line each, and what would mend it. Looks, changes nothing,
+"""Check what this machine can run, and how to fix what it cannot: one line each. Changes nothing,
 needs no root."""
 
 from __future__ import annotations
@@ -13,6 +13,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Literal
+
+from softib.result import Result
 
 __all__ = ["Check", "checks"]
 
@@ -50,18 +53,23 @@ HUGE = Path("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages")
 
 
 @dataclass(frozen=True)
-class Check:
-    """``state`` is ``ok``, ``missing`` (softib cannot run what it is for) or ``absent`` (one thing
-    less); ``mend`` says what to do."""
+class Check(Result):
+    """One thing that a machine needs for some part of softib."""
 
     name: str
-    state: str
+    state: Literal["ok", "absent", "missing"]
+    """``missing``: softib cannot run what it is for; ``absent``: one thing less."""
     what: str
+    """What it is for."""
     mend: str = ""
+    """What would install it."""
 
-    def to_json(self) -> dict[str, str]:
-        """As ``softib doctor --json`` prints it."""
-        return {"name": self.name, "state": self.state, "what": self.what, "mend": self.mend}
+
+@dataclass(frozen=True)
+class Machine(Result):
+    """What a machine can run, and what it lacks."""
+
+    checks: list[Check]
 
 
 def checks() -> Iterator[Check]:

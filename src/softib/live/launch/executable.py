@@ -92,7 +92,7 @@ def _segments(head: bytes, end: str, wide: bool) -> list[tuple[int, int, int]]:
         if wide
         else (struct.unpack_from(f"{end}I", head, 28)[0], *struct.unpack_from(f"{end}HH", head, 42))
     )
-    found = []
+    segments = []
     for i in range(count):
         at = table + i * each
         if at + each > len(head) or each < (56 if wide else 32):
@@ -108,8 +108,8 @@ def _segments(head: bytes, end: str, wide: bool) -> list[tuple[int, int, int]]:
                 *struct.unpack_from(f"{end}II", head, at),
                 *struct.unpack_from(f"{end}I", head, at + 16),
             )
-        found.append((kind, offset, size))
-    return found
+        segments.append((kind, offset, size))
+    return segments
 
 
 def _is_go(notes: bytes, end: str) -> bool:

@@ -1,7 +1,7 @@
 """A mount namespace in which ``/sys/class/infiniband`` is a fabric's: for programs that no preload
 library reaches.
 
-sysfs lets nobody make a directory, and a machine without adapters has no ``/sys/class/infiniband``.
+No directory can be made in sysfs, and a machine without adapters has no ``/sys/class/infiniband``.
 So ``/sys/class`` becomes a small file system of its own whose directories are the machine's, and
 beside them the fabric's. Source of the calls: namespaces(7), user_namespaces(7), mount(2).
 """
@@ -50,7 +50,7 @@ def _mount(source: str, target: str, kind: str, flags: int, data: str = "") -> N
 
 
 def _unshare() -> None:
-    """A mount namespace of our own, where that is not allowed in a user namespace of our own."""
+    """Enter a new mount namespace; where that is not allowed, with a new user namespace."""
     uid, gid = os.getuid(), os.getgid()
     libc = _libc()
     if libc.unshare(CLONE_NEWNS) == 0:

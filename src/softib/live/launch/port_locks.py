@@ -26,7 +26,7 @@ __all__ = ["FOLDER", "port_locks"]
 FOLDER = "port_locks"
 
 Clients = Callable[[], list[dict[str, Any]]]
-"""The daemon's ``status``: who has devices open."""
+"""The daemon's ``status``: the programs that have devices open."""
 
 
 @contextlib.contextmanager
@@ -36,7 +36,7 @@ def port_locks(
     """Use the ports of ``attached`` (the daemon's reply to ``attach``) as long as the block lasts;
     the descriptors that are held for them.
 
-    ``clients`` is called only to name who is there. Raises :class:`InputError` in one line where
+    ``clients`` is called only to name the other programs. Raises :class:`InputError` in one line where
     somebody is alone there, or where ``alone`` is wanted and somebody is there.
     """
     if alone and attached["manager"]:
@@ -74,7 +74,7 @@ def _lock(path: Path, name: str, clients: Clients, program: str, alone: bool) ->
 
 
 def _who(name: str, clients: Clients, owner: str) -> str:
-    """Who uses port ``name``: the program that is alone there, else those that have devices open
+    """The users of port ``name``: the program that is alone there, else those that have devices open
     there."""
     if owner:
         return f"{owner} sits there alone (softib run --exclusive)"

@@ -15,13 +15,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from softib.errors import InputError
-from softib.live.launch.child_watchdog import wait_with
+from softib.live.launch.child_watchdog import StaleDirs, wait_with
 from softib.live.launch.executable import look_at
 from softib.live.launch.mount_namespace import entering
-from softib.live.launch.stale_dirs import StaleDirs
 from softib.preload.build import LIBRARY, MPI_LIBRARY, OPENED_AS, WAIT, why_no_umad, why_no_verbs
 
-__all__ = ["PRELOADS", "Manner", "built_libraries", "find_program", "run_attached", "stock_library", "umad_library"]
+__all__ = [
+    "PRELOADS",
+    "LaunchOptions",
+    "built_libraries",
+    "find_program",
+    "run_attached",
+    "stock_library",
+    "umad_library",
+]
 
 PRELOADS = (LIBRARY, LIBRARY.with_name("libsoftib-verbs.so"))
 """What a program is started with, in this order. Each looks for its own variables in the
@@ -41,8 +48,8 @@ LOOK_S = 0.25
 def stock_library() -> Path:
     """Debian's ``libumad2sim.so``. Raises :class:`InputError` where it is not installed."""
     for pattern in PATTERNS:
-        for found in sorted(glob.glob(pattern)):
-            return Path(found)
+        for library in sorted(glob.glob(pattern)):
+            return Path(library)
     raise InputError("libumad2sim.so is not installed; on Debian and Ubuntu it is in the package ibsim-utils")
 
 
@@ -62,8 +69,8 @@ def built_libraries() -> list[Path]:
 
 
 @dataclass(frozen=True)
-class Manner:
-    """How a program is run: under the ``stock`` library instead of ours; in a mount ``namespace``
+class LaunchOptions:
+    """How a program is run: under the ``stock`` library instead of softib's; in a mount ``namespace``
     whose /sys/class is the view's; ``refresh`` is called every ``every_s`` seconds while it runs
     (None: never). ``alive`` tells whether the fabric is up: programs under the stock library wait
     for ever when it is not (under ours they read an error). ``held``: nothing is due when the
@@ -78,7 +85,7 @@ class Manner:
     held: Sequence[int] | None = None
 
 
-PLAIN = Manner()
+PLAIN = LaunchOptions()
 
 
 SBIN = ("/usr/local/sbin", "/usr/sbin", "/sbin")
@@ -94,13 +101,13 @@ def search_path() -> str:
 
 def find_program(name: str) -> str:
     """The program that ``name`` means. Raises :class:`InputError` where there is none."""
-    found = shutil.which(name, path=search_path())
-    if found is None:
+    path = shutil.which(name, path=search_path())
+    if path is None:
         raise InputError(f"{name}: no such program")
-    return found
+    return path
 
 
-def run_attached(program: str, command: Sequence[str], env: dict[str, str], manner: Manner = PLAIN) -> int:
+def run_attached(program: str, command: Sequence[str], env: dict[str, str], options: LaunchOptions = PLAIN) -> int:
     """Run ``program`` with the arguments ``command`` in this directory with ``env`` and our
     libraries, or the stock one; returns its exit code (128 + signal).
 
@@ -109,23 +116,23 @@ def run_attached(program: str, command: Sequence[str], env: dict[str, str], mann
     dead daemon are ended. Raises :class:`InputError` where the program does not exist, is of
     another architecture than the library, or where namespaces are not permitted.
     """
-    if manner.stock and not os.access(".", os.W_OK):
+    if options.stock and not os.access(".", os.W_OK):
         raise InputError(
             f"{os.getcwd()}: cannot be written; the stock library keeps its files in the current directory"
         )
-    preload = _preload(Path(program), manner, "SOFTIB_RECORD" in {**os.environ, **env})
-    stale = StaleDirs() if manner.stock else None
+    preload = _preload(Path(program), options, "SOFTIB_RECORD" in {**os.environ, **env})
+    stale = StaleDirs() if options.stock else None
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to the program too
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])  # until it can be passed on
     try:
-        around = {**os.environ, "PATH": search_path(), **env, **preload, **_without_verbs(Path(program), manner)}
-        child = _start(program, command, around, manner)
-        if manner.held is not None:
-            _become_waiter(child.pid, command, manner.held)
+        around = {**os.environ, "PATH": search_path(), **env, **preload, **_without_verbs(Path(program), options)}
+        child = _start(program, command, around, options)
+        if options.held is not None:
+            _become_waiter(child.pid, command, options.held)
         terminated = signal.signal(signal.SIGTERM, lambda *_: child.terminate())
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         try:
-            code = _wait(child, manner, stale)
+            code = _wait(child, options, stale)
         finally:
             signal.signal(signal.SIGTERM, terminated)
     except OSError as error:
@@ -138,39 +145,39 @@ def run_attached(program: str, command: Sequence[str], env: dict[str, str], mann
     return code if code >= 0 else 128 - code
 
 
-def _preload(program: Path, manner: Manner, recorded: bool) -> dict[str, str]:
+def _preload(program: Path, options: LaunchOptions, recorded: bool) -> dict[str, str]:
     """LD_PRELOAD for ``program``, and LD_LIBRARY_PATH for what opens ``libibverbs.so`` under this
     name. A namespace reaches foreign programs too, which a library would only confuse. Of a program
     that is ``recorded`` the collectives of MPI are, too."""
-    libraries = [stock_library()] if manner.stock else built_libraries()
-    if recorded and not manner.stock and MPI_LIBRARY.is_file():
+    libraries = [stock_library()] if options.stock else built_libraries()
+    if recorded and not options.stock and MPI_LIBRARY.is_file():
         libraries.append(MPI_LIBRARY)
     there, here = look_at(program), look_at(libraries[0])
     if there is not None and here is not None:
         if (there.bits, there.machine) != (here.bits, here.machine):
-            if manner.namespace:
+            if options.namespace:
                 return {}
             raise InputError(
                 f"{program} is a {there.kind} program, {libraries[0].name} is {here.kind}: it cannot be loaded into "
                 f"it; "
                 f"run a {here.kind} build, or use --ns for what it reads in /sys/class/infiniband"
             )
-        if there.deaf and not manner.namespace:
+        if there.deaf and not options.namespace:
             print(
                 f"softib: {program} {there.deaf}: it does not see the fabric; --ns shows it /sys/class/infiniband",
                 file=sys.stderr,
             )
     env = {"LD_PRELOAD": " ".join(filter(None, (*map(str, libraries), os.environ.get("LD_PRELOAD", ""))))}
-    if not manner.stock and OPENED_AS.is_file():
+    if not options.stock and OPENED_AS.is_file():
         folders = [f for f in os.environ.get("LD_LIBRARY_PATH", "").split(":") if f and f != str(OPENED_AS.parent)]
         env["LD_LIBRARY_PATH"] = ":".join([str(OPENED_AS.parent), *folders])
     return env
 
 
-def _without_verbs(program: Path, manner: Manner) -> dict[str, str]:
+def _without_verbs(program: Path, options: LaunchOptions) -> dict[str, str]:
     """Without ``libsoftib-verbs.so`` libibverbs silently finds no devices. This prints why where
     the program is linked to libibverbs, else by ``libsoftib-umad.so`` when something loads it."""
-    why = "" if manner.stock or manner.namespace else why_no_verbs()
+    why = "" if options.stock or options.namespace else why_no_verbs()
     if not why:
         return {}
     with contextlib.suppress(OSError):
@@ -180,9 +187,11 @@ def _without_verbs(program: Path, manner: Manner) -> dict[str, str]:
     return {"SOFTIB_NO_VERBS": why}
 
 
-def _start(program: str, command: Sequence[str], env: dict[str, str], manner: Manner) -> subprocess.Popen[bytes]:
+def _start(
+    program: str, command: Sequence[str], env: dict[str, str], options: LaunchOptions
+) -> subprocess.Popen[bytes]:
     error_out, error_in = os.pipe()
-    enter = entering(Path(env["SOFTIB_VIEW"]), error_in) if manner.namespace else None
+    enter = entering(Path(env["SOFTIB_VIEW"]), error_in) if options.namespace else None
 
     def prepare() -> None:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -218,11 +227,11 @@ def _become_waiter(child: int, command: Sequence[str], held: Sequence[int]) -> N
         os.execve(WAIT, ["softib run", str(child), *command], {})
 
 
-def _wait(child: subprocess.Popen[bytes], manner: Manner, stale: StaleDirs | None) -> int:
+def _wait(child: subprocess.Popen[bytes], options: LaunchOptions, stale: StaleDirs | None) -> int:
     """Exit code of ``child``; meanwhile the view is refreshed, and the folders of stock programs
     are noticed."""
     if stale is not None:
-        return wait_with(child, manner.alive, stale.look, LOOK_S)
-    if manner.every_s is not None:
-        return wait_with(child, lambda: True, manner.refresh, manner.every_s)
+        return wait_with(child, options.alive, stale.look, LOOK_S)
+    if options.every_s is not None:
+        return wait_with(child, lambda: True, options.refresh, options.every_s)
     return child.wait()

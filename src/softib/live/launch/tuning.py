@@ -1,4 +1,5 @@
-"""What makes UCX, OpenMPI, MPICH and libfabric use the HCAs of their node.
+"""Which variables make UCX, OpenMPI, MPICH and libfabric use the HCAs of their node, which rank of a
+parallel job a program is, and a line for a job that moved nothing over its HCAs.
 
 Programs on two nodes of a fabric share one machine. Communication libraries notice, and take shared
 memory: nothing goes over the fabric, and what is measured is the memory. On two real hosts they
@@ -18,14 +19,48 @@ FI_VERBS_DGRAM_NAME_SERVER_PORT).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["MARK", "tuned"]
+__all__ = ["MARK", "RANK_VARIABLES", "HcaTraffic", "JobRank", "communicates", "job_rank", "tuned"]
+
+
+RANK_VARIABLES = (
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("PMIX_RANK", "PMIX_SIZE"),
+    ("PMI_RANK", "PMI_SIZE"),
+    ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"),
+    ("SLURM_PROCID", "SLURM_NTASKS"),
+    ("RANK", "WORLD_SIZE"),
+)
+"""Where OpenMPI, PMIx, MPICH's hydra, MVAPICH, Slurm and torchrun pass rank and size. The first
+that is there counts."""
+
+
+@dataclass(frozen=True)
+class JobRank:
+    """``rank`` of ``size`` (0: unknown)."""
+
+    rank: int
+    size: int
+
+
+def job_rank(environment: Mapping[str, str]) -> JobRank | None:
+    """What the launcher passes; None where there is none."""
+    for rank, size in RANK_VARIABLES:
+        if (text := environment.get(rank, "")).isdecimal():
+            number = environment.get(size, "")
+            if number.isdecimal() or rank != "RANK":  # a name that anybody may use for anything
+                return JobRank(int(text), int(number) if number.isdecimal() else 0)
+    return None
+
 
 MARK = "SOFTIB_TUNED"
-"""Names what we have set, so that a ``softib run`` inside another one sets it anew for its own
-node."""
+"""Names the variables that softib has set, so that a ``softib run`` inside another one sets them
+again for its own node."""
 
 TRANSPORTS = "rc_v,ud_v,self"
 """Of UCX: reliable connections and datagrams over verbs, and a process with itself. No shared
@@ -39,8 +74,8 @@ library knows it by (``cm/name_server.c``), so that each node has a server of it
 def tuned(view: Path, environment: Mapping[str, str]) -> dict[str, str]:
     """Variables to set for a program that sees the devices of ``view``, less those that
     ``environment`` decides."""
-    mine = set(environment.get(MARK, "").split())
-    user_set = {name for name in environment if name not in mine}
+    set_by_softib = set(environment.get(MARK, "").split())
+    user_set = {name for name in environment if name not in set_by_softib}
     groups: tuple[dict[str, str], ...] = (
         {"UCX_TLS": TRANSPORTS, "UCX_NET_DEVICES": ",".join(ports(view)) or "all"},
         # What is left is ucx, else cm over libfabric's mtl.
@@ -55,11 +90,11 @@ def tuned(view: Path, environment: Mapping[str, str]) -> dict[str, str]:
         {"FI_PROVIDER": "verbs"},
         {"FI_VERBS_DGRAM_NAME_SERVER_PORT": NAME_SERVER_PORT},
     )
-    found: dict[str, str] = {}
+    variables: dict[str, str] = {}
     for group in groups:
         if next(iter(group)) not in user_set:
-            found |= {name: value for name, value in group.items() if name not in user_set}
-    return found | {MARK: " ".join(found)}
+            variables |= {name: value for name, value in group.items() if name not in user_set}
+    return variables | {MARK: " ".join(variables)}
 
 
 def ports(view: Path) -> list[str]:
@@ -68,3 +103,78 @@ def ports(view: Path) -> list[str]:
         (view / "sys/class/infiniband").glob("*/ports/*"), key=lambda p: (len(p.parts[-3]), p.parts[-3], int(p.name))
     )
     return [f"{p.parts[-3]}:{p.name}" for p in devices]
+
+
+LAUNCHERS = re.compile(r"(?:mpirun|mpiexec|orterun|prterun|torchrun)(?:[.-]\w+)?")
+NEEDED = re.compile(rb"\0lib(?:ucp|uct|fabric)\.so[.0-9]*\0")
+"""What the dynamic string table of a program over UCX or libfabric holds."""
+ASKING = {"-h", "--help", "-V", "--version", "-v"}
+MAX_PROGRAM = 64 << 20
+NOTHING = 4096
+"""Octets below which nothing of an application was moved: a path query and a connection's handshake
+of rdma_cm are less."""
+CHOOSING = ("UCX_TLS", "OMPI_MCA_pml", "FI_PROVIDER", "MPIR_CVAR_NOLOCAL", "I_MPI_FABRICS")
+"""Variables that choose a library's transports (:mod:`softib.live.launch.tuning`)."""
+QUIET = "SOFTIB_QUIET"
+
+
+def communicates(program: Path, command: Sequence[str], environment: Mapping[str, str]) -> bool:
+    """Is this a program that one starts to move data between nodes: rank 0 of a job of several, a
+    launcher of ranks that does not attach them itself, or a program linked with UCX or libfabric?
+    Others may well have nothing to send, and their silence is no news; so is that of ``ucx_info``,
+    and of ``--help``."""
+    job = job_rank(environment)
+    if job is not None:
+        return job.rank == 0 and job.size > 1
+    if any(word in ASKING for word in command[1:]) or "info" in program.name:
+        return False
+    if LAUNCHERS.fullmatch(program.name):
+        return not any(Path(word).name == "softib" or word == "softib.cli.main" for word in command[1:])
+    with contextlib.suppress(OSError), program.open("rb") as file:
+        return NEEDED.search(file.read(MAX_PROGRAM)) is not None
+    return False
+
+
+class HcaTraffic:
+    """Counts what the ports of ``view`` send and receive between :meth:`begin` and :meth:`line`.
+    ``refresh`` makes the view's files true."""
+
+    def __init__(self, view: Path, refresh: Callable[[], None]):
+        self.view, self.refresh, self.before = view, refresh, 0
+
+    def begin(self) -> None:
+        """From here on it counts."""
+        self.before = self._octets()
+
+    def line(self, place: str, tuned: bool, environment: Mapping[str, str]) -> str | None:
+        """The line at the end; None where data was moved."""
+        moved = self._octets() - self.before
+        if environment.get(QUIET) == "1" or moved >= NOTHING:
+            return None
+        who = _who(job_rank(environment), place)
+        ours = environment.get(MARK, "").split()  # of a softib run around this one
+        theirs = [n for n in CHOOSING if n in environment and n not in ours]
+        if not tuned:
+            why = "leave out --no-tuning"
+        elif theirs:
+            why = f"your environment sets {', '.join(theirs)}"
+        else:
+            why = f"it sent {'no more' if moved else 'nothing'}, or over shared memory or TCP"
+        beyond = f" beyond {moved:,} bytes, such as connections take" if moved else ""
+        return (
+            f"{who} moved nothing over the HCAs{beyond}: {why}; docs/verbs.md has recipes (SOFTIB_QUIET=1: no such "
+            f"line)"
+        )
+
+    def _octets(self) -> int:
+        """Data of all ports of the view, both ways."""
+        self.refresh()
+        total = 0
+        for path in (self.view / "sys/class/infiniband").glob("*/ports/*/counters/port_*_data"):
+            with contextlib.suppress(OSError, ValueError):
+                total += 4 * int(path.read_text())
+        return total
+
+
+def _who(job: JobRank | None, place: str) -> str:
+    return f"on {place} the program" if job is None else f"rank {job.rank} of {job.size} on {place}"

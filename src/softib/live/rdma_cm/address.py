@@ -133,8 +133,8 @@ class Addresses:
 
     def port_of_gid(self, gid: bytes) -> int | None:
         """The port that has it as GID 0."""
-        found = np.flatnonzero(self.fabric.port_guid == np.uint64(int.from_bytes(gid[8:], "big")))
-        for port in found.tolist():
+        ports = np.flatnonzero(self.fabric.port_guid == np.uint64(int.from_bytes(gid[8:], "big")))
+        for port in ports.tolist():
             if self.fabric.port_num[port] and self.gid_of(port) == gid:
                 return int(port)
         return None

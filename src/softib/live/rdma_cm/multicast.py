@@ -7,9 +7,7 @@ import errno
 from collections.abc import Callable
 from typing import Any
 
-from softib.cm.endpoint import Endpoint, Event
-from softib.cm.path import Path
-from softib.cm.port_space import qkey_of
+from softib.cm.endpoint import Endpoint, Event, Path, qkey_of
 from softib.iba.mad_codec import codec
 from softib.iba.sa import MCMemberRecord
 from softib.live.rdma_cm.address import Address, Addresses, group_id

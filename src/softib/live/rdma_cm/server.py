@@ -17,14 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from softib.cm.connections import Unread, nothing_unread
+from softib.cm.connections import TIMING, Timing, Unread, nothing_unread
 from softib.cm.endpoint import Endpoint, Event
-from softib.cm.timers import TIMING, Timing
-from softib.fabric.default_port import default_port
+from softib.fabric.node_finder import default_port
 from softib.iba.constants import GSI_QP, RESPONSE_BIT, MgmtClass
 from softib.iba.mad_codec import CM_CLASS
-from softib.iba.mad_offsets import CLASS_AT, METHOD_AT, TID_AT
-from softib.iba.smp import PortInfo
+from softib.iba.smp import CLASS_AT, METHOD_AT, TID_AT, PortInfo
 from softib.live.clock import clock_ps
 from softib.live.mad_router import MadRouter
 from softib.live.rdma_cm.address import Addresses
@@ -65,11 +63,11 @@ one fail with ENOMEM."""
 WITHOUT_EVENTS = ("DESTROY", "LEAVE", "MIGRATE")
 
 
-class Channel:
+class EventChannel:
     """An open rdma_cm device of a program. Events that its socket does not take now wait, and count
     for its process."""
 
-    def __init__(self, number: int, sock: socket.socket, process: Process, selector: selectors.BaseSelector):
+    def __init__(self, number: int, sock: socket.socket, process: CmProcess, selector: selectors.BaseSelector):
         self.number, self.sock, self.process = number, sock, process
         self._queue = SendQueue(sock, selector)
 
@@ -91,14 +89,14 @@ class Channel:
         self.process.unread += len(self._queue) - before
 
 
-class Process:
+class CmProcess:
     """A program: the ports that it sees, its ids and channels by number, and how many events it has
     not read (beyond those in its sockets)."""
 
     def __init__(self, number: int, sock: socket.socket, ports: tuple[int, ...]):
         self.number, self.sock, self.ports = number, sock, ports
         self.endpoints: dict[int, Endpoint] = {}
-        self.channels: dict[int, Channel] = {}
+        self.channels: dict[int, EventChannel] = {}
         self.unread = 0
         self._children = 0
 
@@ -151,7 +149,7 @@ class RdmaCmServer(SeqpacketServer):
         self.addresses = Addresses(router.fabric)
         self.sa = SaClient(self._send_to_sa, self._station_number)
         self.ucma = Ucma(self.addresses, self.sa, self._post, timing, unread)
-        self.processes: dict[int, Process] = {}
+        self.processes: dict[int, CmProcess] = {}
         self.stations: dict[int, RdmaCmStation] = {}
         self._ops = {constant(name): name for name in OPS}
         self._next = 0
@@ -193,7 +191,7 @@ class RdmaCmServer(SeqpacketServer):
         f = self.router.fabric
         ports = tuple(p for p in view.umads if f.port_num[p] and not f.is_switch[f.port_node[p]])
         self._next += 1
-        process = self.processes[self._next] = Process(self._next, sock, ports)
+        process = self.processes[self._next] = CmProcess(self._next, sock, ports)
         self.selector.register(sock, selectors.EVENT_READ, lambda events: self._read(process))
         return 0, process.number
 
@@ -202,11 +200,11 @@ class RdmaCmServer(SeqpacketServer):
         if process is None:
             return errno.ENODEV, 0
         self._next += 1
-        channel = process.channels[self._next] = Channel(self._next, sock, process, self.selector)
+        channel = process.channels[self._next] = EventChannel(self._next, sock, process, self.selector)
         self.selector.register(sock, selectors.EVENT_READ, lambda events: self._watch(channel, events))
         return 0, channel.number
 
-    def _watch(self, channel: Channel, events: int) -> None:
+    def _watch(self, channel: EventChannel, events: int) -> None:
         if events & selectors.EVENT_WRITE:
             channel.flush()
         if (
@@ -215,7 +213,7 @@ class RdmaCmServer(SeqpacketServer):
             self._shut(channel)
             self._send_outbox()
 
-    def _shut(self, channel: Channel) -> None:
+    def _shut(self, channel: EventChannel) -> None:
         if channel.process.channels.pop(channel.number, None) is None:
             return
         self.selector.unregister(channel.sock)
@@ -224,7 +222,7 @@ class RdmaCmServer(SeqpacketServer):
         for e in [e for e in channel.process.endpoints.values() if e.channel == channel.number]:
             self.ucma.destroy(e)
 
-    def _end(self, process: Process) -> None:
+    def _end(self, process: CmProcess) -> None:
         if self.processes.pop(process.number, None) is None:
             return
         self.selector.unregister(process.sock)
@@ -236,7 +234,7 @@ class RdmaCmServer(SeqpacketServer):
 
     # -- requests --
 
-    def _read(self, process: Process) -> None:
+    def _read(self, process: CmProcess) -> None:
         self._set_clock()
         for _ in range(ROUNDS):
             message = receive(process.sock, LONGEST)
@@ -244,13 +242,13 @@ class RdmaCmServer(SeqpacketServer):
                 return
             request = request_of(message)
             if request is None:
-                self._end(process)  # closed, or no program of ours
+                self._end(process)  # closed, or not libsoftib-verbs.so
                 self._send_outbox()
                 return
             self._answer(process, request, message)
             self._send_outbox()
 
-    def _answer(self, process: Process, request: Any, message: bytes) -> None:
+    def _answer(self, process: CmProcess, request: Any, message: bytes) -> None:
         op = self._ops.get(request.op, "")
         if op == "POST":  # the event was counted when it was sent first
             channel = process.channels.get(request.channel)
@@ -266,13 +264,13 @@ class RdmaCmServer(SeqpacketServer):
         self._reply(process, request, values | {"error": error, "number": request.number})
 
     @staticmethod
-    def _reply(process: Process, request: Any, values: dict[str, Any]) -> None:
+    def _reply(process: CmProcess, request: Any, values: dict[str, Any]) -> None:
         """A program that does not read its replies loses them."""
         if request.answer:
             with contextlib.suppress(OSError):
                 process.sock.send(reply(values))
 
-    def _take_back(self, channel: Channel, event: bytes) -> None:
+    def _take_back(self, channel: EventChannel, event: bytes) -> None:
         """A program took an event too early: it gets it once more."""
         if len(event) == len(reply({})) and channel.process.unread <= 2 * channel.process.room:
             channel.send(event)

@@ -1,4 +1,4 @@
-"""Who is bound to which service of which port, on all hosts of the fabric."""
+"""Which id is bound to which service of which port, on all hosts of the fabric."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import errno
 import socket
 from typing import Any
 
-from softib.cm.endpoint import Endpoint, State
-from softib.cm.port_space import PS
+from softib.cm.endpoint import PS, Endpoint, State
 from softib.live.rdma_cm.address import AF_IB, Address, parse
 from softib.live.rdma_cm.wire import constant
 

@@ -9,12 +9,10 @@ import sys
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from softib.cm.connections import Connections, Unread, nothing_unread
-from softib.cm.endpoint import Endpoint, Event, Param, QpType, State
+from softib.cm.connections import TIMING, Connections, Timing, Unread, nothing_unread
+from softib.cm.endpoint import Endpoint, Event, Param, Path, QpType, State, cma_header
 from softib.cm.manager import CommunicationManager
 from softib.cm.messages import event_fields
-from softib.cm.path import Path, cma_header
-from softib.cm.timers import TIMING, Timing
 from softib.iba.cm import CmaHeader
 from softib.iba.mad_codec import codec
 from softib.live.rdma_cm.address import AF_IB, Address, Addresses, group_id, parse
@@ -64,17 +62,17 @@ class Ucma:
         )
         self.cm = CommunicationManager(self.connections)
         self.groups = Groups(addresses, sa, self._report)
-        self._on: dict[str, Callable[[Endpoint, Any], int]] = {
+        self._on: dict[str, Callable[[Endpoint, Any], int | None]] = {
             "BIND": self._bind,
             "RESOLVE_ADDR": self._resolve_addr,
             "RESOLVE_ROUTE": self._resolve_route,
             "LISTEN": self._listen,
             "CONNECT": self._connect,
-            "ACCEPT": self._accept,
-            "READY": self._ready,
-            "REJECT": self._reject,
-            "DISCONNECT": self._disconnect,
-            "NOTIFY": self._notify,
+            "ACCEPT": lambda e, q: self.cm.accept(e, self._param(q)),
+            "READY": lambda e, q: self.cm.ready(e),
+            "REJECT": lambda e, q: self.cm.reject(e, q.other, q.private_data[: q.private_length]),
+            "DISCONNECT": lambda e, q: self.cm.disconnect(e),
+            "NOTIFY": lambda e, q: self.cm.notify(e),
             "JOIN": self._join,
             "SET_PATH": self._set_path,
         }
@@ -97,7 +95,7 @@ class Ucma:
             return errno.EINVAL, e
         e.flags = q.flags
         act = self._on.get(op)
-        return (act(e, q) if act else errno.ENOSYS), e
+        return ((act(e, q) or 0) if act else errno.ENOSYS), e
 
     def destroy(self, e: Endpoint) -> None:
         """The id is destroyed."""
@@ -320,26 +318,6 @@ class Ucma:
             e.target_service = e.ps << 16 | target.port
             head = cma_header(e.source[4:8], e.target[4:8], source.port)
         self.cm.connect(e, self._param(q), head)
-        return 0
-
-    def _accept(self, e: Endpoint, q: Any) -> int:
-        self.cm.accept(e, self._param(q))
-        return 0
-
-    def _ready(self, e: Endpoint, q: Any) -> int:
-        self.cm.ready(e)
-        return 0
-
-    def _reject(self, e: Endpoint, q: Any) -> int:
-        self.cm.reject(e, q.other, q.private_data[: q.private_length])
-        return 0
-
-    def _disconnect(self, e: Endpoint, q: Any) -> int:
-        self.cm.disconnect(e)
-        return 0
-
-    def _notify(self, e: Endpoint, q: Any) -> int:
-        self.cm.notify(e)
         return 0
 
     # -- multicast --

@@ -80,7 +80,7 @@ class Descriptions:
         try:
             with open(view.path_of(device), "rb") as file:
                 text = file.read(ROOM + 1)
-        except OSError:  # its folder is being made anew
+        except OSError:  # its folder is being made again
             return
         text = text[:ROOM].removesuffix(b"\n").split(b"\0")[0]
         now = bytes(self.router.fabric.node_desc[device.node]).split(b"\0")[0]

@@ -14,11 +14,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from softib.fabric.hosts import device_name, host_of
 from softib.fabric.model import Fabric
-from softib.fabric.node_finder import split_port
-from softib.live.sysfs.files import DEVICE_FILES, FIRMWARE, PORT_FILES, table_files
-from softib.live.sysfs.pci import PCI_FILES, pci_folder, pci_name
+from softib.fabric.node_finder import device_name, host_of, split_port
+from softib.live.sysfs.files import DEVICE_FILES, FIRMWARE, PCI_FILES, PORT_FILES, pci_folder, pci_name, table_files
 
 __all__ = ["Device", "View", "Views"]
 
@@ -139,11 +137,11 @@ class View:
         return self.umads[umad] if 0 <= umad < len(self.umads) else None
 
     def refresh(self, path: str) -> None:
-        """Make the file ``path`` (below the folder) say what is true now; what is none of ours is
+        """Make the file ``path`` (below the folder) say what is true now; other paths are
         left alone. Of a table (``pkeys``, ``gids``) all entries: a program that reads one reads the
         others next, and ``preload/umad/refresh.c`` does not ask for these."""
         path = path if path in self._lines else "/".join(p for p in path.split("/") if p not in ("", "."))
-        for device in self.devices:  # by the link's other end, as who is in the directory names it
+        for device in self.devices:  # by the link's other end, as a program in that directory names it
             if path.startswith(f"{device.folder}/"):
                 path = f"{CLASS}/{device.name}{path.removeprefix(device.folder)}"
         if path not in self._lines:
@@ -154,10 +152,10 @@ class View:
             self._write(entry)
 
     def _entries_of(self, folder: str) -> list[str]:
-        found = self._tables.get(folder)
-        if found is None:
-            found = self._tables[folder] = [p for p in self._lines if p.rpartition("/")[0] == folder]
-        return found
+        entries = self._tables.get(folder)
+        if entries is None:
+            entries = self._tables[folder] = [p for p in self._lines if p.rpartition("/")[0] == folder]
+        return entries
 
     def refresh_all(self) -> int:
         """Make every file say what is true now; returns how many had not."""
@@ -178,7 +176,7 @@ class View:
         else:
             made = f"{self.folder}/.new"
             _fill(made, octets)
-            # Who reads now gets the old line or the new one, never half of one.
+            # A reader gets the old line or the new one, never half of one.
             os.replace(made, f"{self.folder}/{path}")
         self._shown[path] = octets
         return True
@@ -194,8 +192,8 @@ class View:
         self._write(path)
 
     def write(self) -> None:
-        """Every file, whatever was there. Nobody looks yet and everybody else waits meanwhile, so
-        nothing is renamed."""
+        """Write every file, whatever was there. No program reads them yet and the loop waits meanwhile,
+        so nothing is renamed."""
         self._shown.clear()
         shutil.rmtree(self.folder, ignore_errors=True)
         for device in self.devices:

@@ -1,5 +1,5 @@
-"""Who takes what on a port: the registrations of user_mad agents, and the rules a kernel has for
-them.
+"""The registrations of user_mad agents: which agent takes which MAD on a port, and the rules that a
+kernel has for them.
 
 Sources: the kernel's ABI (Documentation/infiniband/user_mad.rst) and IBA 13.4.4 (class numbers),
 13.6 (RMPP).
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from softib.iba.constants import RESPONSE_BIT, VENDOR2_CLASSES
-from softib.iba.mad_offsets import CLASS_AT, METHOD_AT, VERSION_AT
+from softib.iba.smp import CLASS_AT, METHOD_AT, VERSION_AT
 
 __all__ = ["AGENTS", "Agent", "AgentTable", "has_rmpp"]
 

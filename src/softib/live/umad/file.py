@@ -17,8 +17,7 @@ import numpy as np
 
 from softib.fabric.model import Fabric
 from softib.iba.constants import RESPONSE_BIT, Method
-from softib.iba.mad_offsets import METHOD_AT, TID_AT
-from softib.iba.smp import MadHeader
+from softib.iba.smp import METHOD_AT, TID_AT, MadHeader
 from softib.live.mad_router import BATCH
 from softib.live.umad.agents import AgentTable
 from softib.live.umad.grh import ROUTE, pkey_index_at
@@ -27,7 +26,7 @@ from softib.live.umad.wire import HEAD_SIZE, MESSAGE_SIZE
 from softib.live.unix_server import SendQueue
 from softib.mad.batch import MadBatch
 
-__all__ = ["Ancillary", "IssmFile", "Pending", "RmppPayload", "UmadFile", "tid_of"]
+__all__ = ["Ancillary", "IssmFile", "PendingRequest", "RmppPayload", "UmadFile", "tid_of"]
 
 TRAP_REPRESS = int(Method.TRAP_REPRESS)
 """The answer to a trap has no response bit; a kernel takes it for one all the same."""
@@ -66,7 +65,7 @@ class Ancillary:
 
 
 @dataclass
-class Pending:
+class PendingRequest:
     """A request that waits for its answer: the message as it was written, and how often it may
     still be sent."""
 
@@ -84,7 +83,7 @@ def tid_of(mad: np.ndarray) -> int:
 
 class UmadFile:
     """A station (see :class:`softib.live.mad_router.Station`) behind ``sock``. ``queue`` holds what
-    the socket did not take yet; ``pending`` the requests that nobody has answered yet, by TID.
+    the socket did not take yet; ``pending`` the requests without an answer, by TID.
     ``ancillary()`` gives what comes with the message that is being handled."""
 
     issm = False
@@ -106,7 +105,7 @@ class UmadFile:
         self.classes = np.zeros(256, np.uint8)
         self.table = AgentTable()
         self.queue = SendQueue(sock, selector, QUEUE_LIMIT)
-        self.pending: dict[int, Pending] = {}
+        self.pending: dict[int, PendingRequest] = {}
         self.announced = 0
         """RMPP messages that were announced and have not come yet."""
         self.answered: list[int] | None = None
@@ -197,8 +196,8 @@ class UmadFile:
 
     # -- its end --
 
-    def time_out(self, tid: int, waited: Pending) -> None:
-        """Nobody answered the program's request: it comes back with ETIMEDOUT."""
+    def time_out(self, tid: int, waited: PendingRequest) -> None:
+        """The program's request comes back with ETIMEDOUT."""
         message = np.frombuffer(waited.message.ljust(MESSAGE_SIZE, b"\0"), np.uint8).copy()
         message[:HEAD_SIZE].view(np.uint32)[1] = TIMED_OUT
         message[HEAD_SIZE + 8 : HEAD_SIZE + 16] = np.frombuffer(tid.to_bytes(8, "big"), np.uint8)

@@ -54,7 +54,7 @@ def _index_of(f: Fabric, port: int, gid: bytes) -> int | None:
 
 def routes_of(f: Fabric, port: int, message: np.ndarray) -> tuple[Route | None, Route | None]:
     """What the header says of the route of ``message``, which a program on ``port`` wrote with a
-    GRH: (where it arrives, on an agent's answer to it). (None, None): nobody there has that GID.
+    GRH: (where it arrives, on an agent's answer to it). (None, None): the port there does not have that GID.
     SMPs have no GRH (IBA 14.2.1.1): zeros.
     """
     if not message[QPN].any():

@@ -7,10 +7,10 @@ the kernel sees them as dwords (4 bytes).
 
 from softib.agents.kernels.big_endian import get16, get32, put16, put32
 from softib.iba import constants as c
-from softib.iba.mad_offsets import CLASS_AT, METHOD_AT, TID_AT
 from softib.iba.sa import RMPP_HEADER, RmppFlag, RmppHeader, RmppType
+from softib.iba.smp import CLASS_AT, METHOD_AT, TID_AT
 from softib.jit import External, kernel
-from softib.live.answer_kernels import FORWARDS, RECEIVED, REPLIES, SENT, answer
+from softib.live.exchange_kernels import FORWARDS, RECEIVED, REPLIES, SENT, answer
 
 RESPONSE_BIT, TRAP_REPRESS, MAD_SIZE, PERMISSIVE = (
     c.RESPONSE_BIT,
@@ -119,7 +119,7 @@ def umad_pump(t, v, q, a, x, u, agents, classes, now, rounds):
     """Serve one open umad device ``u.file`` without going back to Python between its requests.
 
     As :func:`softib.live.ibsim.kernels.pump`, for the messages of our library. ``u``:
-    :data:`softib.live.umad.buffers.UmadBuffers`; ``agents`` uint8[3, 32]:
+    :data:`softib.live.umad.wire.UmadBuffers`; ``agents`` uint8[3, 32]:
     :class:`softib.live.umad.agents.AgentTable`. What comes for an agent that is not registered is
     dropped. Returns one of IDLE, CLOSED, SPECIAL, LEFT; ``x.counts`` are to be finished.
     """

@@ -1,7 +1,7 @@
 """What programs write to their umad devices: it is answered, forwarded, or kept until it times out.
 
 Most of it never reaches Python: :func:`softib.live.umad.kernels.umad_pump` receives, answers and
-sends while one program sends. What it leaves (RMPP messages, GRHs, requests that nobody answered at
+sends while one program sends. What it leaves (RMPP messages, GRHs, requests without an answer at
 once) is handled here.
 """
 
@@ -17,16 +17,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from softib.live.answer_kernels import SENT
 from softib.live.clock import clock_ps
+from softib.live.exchange_kernels import SENT
 from softib.live.ibsim.server import PUMP_WAIT_MS, ROUNDS
 from softib.live.mad_router import BATCH, PUMP_ROUNDS, PUMP_ROUNDS_ALONE, MadRouter
 from softib.live.umad.agents import AGENTS
-from softib.live.umad.buffers import buffers_of
-from softib.live.umad.file import Ancillary, IssmFile, Pending, RmppPayload, UmadFile, tid_of
+from softib.live.umad.file import Ancillary, IssmFile, PendingRequest, RmppPayload, UmadFile, tid_of
 from softib.live.umad.grh import routes_of
 from softib.live.umad.kernels import CLOSED, LEFT, SPECIAL, read_messages, umad_pump, write_messages
-from softib.live.umad.wire import HEAD_SIZE, MESSAGE_SIZE, constant, types
+from softib.live.umad.wire import HEAD_SIZE, MESSAGE_SIZE, buffers_of, constant, types
 from softib.live.unix_server import ANCILLARY_SIZE, descriptors
 
 __all__ = ["UmadRequests"]
@@ -169,7 +168,7 @@ class UmadRequests:
         if not file.table.known[self._in_dwords[row, 0] & 31] or self._in_dwords[row, 0] > 31:
             for fd in fds[:wanted]:
                 os.close(fd)
-            return 0, None  # nobody registered that agent: the library would have said so
+            return 0, None  # no such agent is registered: the library would have said so
         return size, RmppPayload(fds[0], octets) if fds[:wanted] else None
 
     # -- handling --
@@ -183,13 +182,13 @@ class UmadRequests:
         ancillary = Ancillary(file.port, payload)
         if self._in[0, GRH_PRESENT]:  # such a message comes alone
             forward_route, return_route = routes_of(router.fabric, file.port, self._in[0])
-            if forward_route is None:  # its GID is nobody's at that LID: it is dropped there
+            if forward_route is None:  # the port at that LID does not have the GID: it is dropped there
                 self._keep_unanswered(file, n, router.requests.mad[:n], [], payload, clock_ps())
                 return
             ancillary = replace(ancillary, forward_route=forward_route, return_route=return_route)
         self.ancillary = ancillary
         now_ps = clock_ps()
-        if not router.answer(file, n, now_ps):  # a bug of ours: the requests came back as timed out
+        if not router.answer(file, n, now_ps):  # an exception: the requests came back as timed out
             self.ancillary = NOTHING
             return
         self._finish(file, n, now_ps, payload)
@@ -232,7 +231,7 @@ class UmadRequests:
             old.payload.drop()
         head = np.frombuffer(message, types()["softib_umad_head"], 1)[0]
         timeout_ps = int(head["timeout_ms"]) * MS_PS
-        waits = Pending(
+        waits = PendingRequest(
             message, payload.keep() if payload else None, timeout_ps, int(head["retries"]), now_ps + timeout_ps
         )
         file.pending[tid] = waits
@@ -258,7 +257,7 @@ class UmadRequests:
             if waits.payload is not None:
                 waits.payload.drop()
 
-    def _retry(self, file: UmadFile, tid: int, waits: Pending, now_ps: int) -> None:
+    def _retry(self, file: UmadFile, tid: int, waits: PendingRequest, now_ps: int) -> None:
         self._in[0, : len(waits.message)] = np.frombuffer(waits.message, np.uint8)
         self._sizes[0] = len(waits.message)
         self._handle(file, 1, waits.payload)

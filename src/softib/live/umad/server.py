@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from softib.iba.constants import VENDOR2_CLASSES
-from softib.iba.mad_offsets import TID_AT
+from softib.iba.smp import TID_AT
 from softib.live.admission import peer_of
 from softib.live.clock import clock_ps
 from softib.live.mad_router import MadRouter

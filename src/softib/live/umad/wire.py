@@ -1,4 +1,5 @@
-"""The messages between libsoftib-umad.so and the daemon, as ``preload/umad/umad.h`` declares them."""
+"""The messages between libsoftib-umad.so and the daemon, as ``preload/umad/umad.h`` declares them, and
+the buffers in which those of an open device are served."""
 
 from __future__ import annotations
 
@@ -6,9 +7,21 @@ from typing import Any
 
 import numpy as np
 
+from softib.jit import table
 from softib.live.c_header import CHeader
+from softib.live.exchange_kernels import BATCH
 
-__all__ = ["HEADER", "HEAD_SIZE", "MESSAGE_SIZE", "constant", "reply", "request_of", "types"]
+__all__ = [
+    "HEADER",
+    "HEAD_SIZE",
+    "MESSAGE_SIZE",
+    "UmadBuffers",
+    "buffers_of",
+    "constant",
+    "reply",
+    "request_of",
+    "types",
+]
 
 HEADER = CHeader("umad/umad.h", "SOFTIB_UMAD_")
 types, constant = HEADER.types, HEADER.constant
@@ -32,3 +45,28 @@ def reply(error: int = 0, value: int = 0) -> bytes:
     row["magic"], row["version"] = constant("MAGIC"), constant("VERSION")
     row["error"], row["value"] = error, value
     return row.tobytes()
+
+
+UmadBuffers: Any = table(
+    "UmadBuffers", ["messages", "dwords", "answers", "answer_dwords", "addresses", "sizes", "awaits", "file"]
+)
+"""``messages`` uint8[n, 320] what a program wrote, ``answers`` uint8[n, 320] what it reads
+(``dwords``, ``answer_dwords``: the same bytes as uint32[n, 80]); ``addresses`` uint64[2] of both;
+``sizes`` int64[n] bytes of each message; ``awaits`` uint8[n] which of them are requests whose
+sender waits for an answer; ``file`` int64[4] port, number, descriptor and receive flags of the
+device that is served (:mod:`softib.live.umad.kernels`)."""
+
+
+def buffers_of(n: int = BATCH) -> Any:
+    """:data:`UmadBuffers` of ``n`` rows."""
+    messages, answers = np.zeros((2, n, MESSAGE_SIZE), np.uint8)
+    return UmadBuffers(
+        messages=messages,
+        dwords=messages.view(np.uint32),
+        answers=answers,
+        answer_dwords=answers.view(np.uint32),
+        addresses=np.array([messages.ctypes.data, answers.ctypes.data], np.uint64),
+        sizes=np.zeros(n, np.int64),
+        awaits=np.zeros(n, np.uint8),
+        file=np.zeros(4, np.int64),
+    )

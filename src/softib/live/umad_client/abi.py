@@ -1,5 +1,6 @@
 """The ABI of the kernel's user_mad devices, version 5 (Documentation/infiniband/user_mad.rst,
-``rdma/ib_user_mad.h``)."""
+``rdma/ib_user_mad.h``), and the management classes, versions and unsolicited methods that softib
+registers for."""
 
 from __future__ import annotations
 
@@ -7,17 +8,44 @@ import struct
 
 import numpy as np
 
+from softib.iba.constants import Method, MgmtClass
+from softib.iba.sa import SaMethod
+
 __all__ = [
     "ABI_VERSION",
+    "ASKS",
+    "CLASS_VERSION",
     "ENABLE_PKEY",
     "GSI_QKEY",
     "HEAD",
     "HEAD_SIZE",
+    "MANAGES",
     "OLD_HEAD_SIZE",
     "REGISTER_AGENT",
     "registered_id",
     "registration",
 ]
+
+
+def _mask(*methods: int) -> int:
+    return sum(1 << int(m) for m in methods)
+
+
+ASKS: dict[int, int] = {int(MgmtClass.SUBN_DR): 0, int(MgmtClass.SUBN_LID): 0}
+"""Management class → methods of unsolicited MADs that are taken: none, for programs that only ask."""
+MANAGES: dict[int, int] = {
+    int(MgmtClass.SUBN_DR): _mask(Method.GET, Method.SET, Method.TRAP),
+    int(MgmtClass.SUBN_LID): _mask(Method.GET, Method.SET, Method.TRAP),
+    int(MgmtClass.SUBN_ADM): _mask(
+        SaMethod.GET, SaMethod.SET, SaMethod.GET_TABLE, SaMethod.GET_TRACE_TABLE, SaMethod.GET_MULTI, SaMethod.DELETE
+    ),
+    int(MgmtClass.CONG_CTRL): 0,
+    int(MgmtClass.SHARP): 0,
+    int(MgmtClass.SM_REPLICA): _mask(Method.GET, Method.SET),
+}
+"""What a subnet manager and administrator takes (OpenSM's own registrations, and replication)."""
+CLASS_VERSION = {int(MgmtClass.SUBN_ADM): 2, int(MgmtClass.CONG_CTRL): 2}
+
 
 ABI_VERSION = 5
 """The only version that libibumad takes (since 2005)."""

@@ -60,8 +60,8 @@ def devices() -> list[UmadDevice]:
     entries = names_in(MAD_CLASS)
     where = {name: _place(name) for name in entries if re.fullmatch(r"(umad|issm)\d+", name)}
     issm = {place: name for name, place in where.items() if name.startswith("issm")}
-    found = [_device(name, place, issm.get(place, "")) for name, place in where.items() if name.startswith("umad")]
-    return sorted((d for d in found if d is not None), key=lambda d: int(d.name[4:]))
+    ports = [_device(name, place, issm.get(place, "")) for name, place in where.items() if name.startswith("umad")]
+    return sorted((d for d in ports if d is not None), key=lambda d: int(d.name[4:]))
 
 
 def _place(name: str) -> tuple[str, str]:
@@ -107,9 +107,9 @@ def find_device(wanted: str | None = None, guid: int | None = None) -> UmadDevic
     )
 
 
-def _one(found: list[UmadDevice], what: str, all_of: list[UmadDevice]) -> UmadDevice:
-    if found:
-        return found[0]
+def _one(matches: list[UmadDevice], what: str, all_of: list[UmadDevice]) -> UmadDevice:
+    if matches:
+        return matches[0]
     known = [f"{d.ca}:{d.portnum}" for d in all_of]
     similar = nearest(what, known) or known[:8]
     raise InputError(f"no umad device {what}; there are {', '.join(similar)}")

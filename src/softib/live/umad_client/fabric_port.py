@@ -13,14 +13,13 @@ from typing import Any
 import numpy as np
 
 from softib.errors import PeerError
-from softib.live.control.client import attach
+from softib.live.control import attach
 from softib.live.instances import Instance
 from softib.live.umad.wire import MESSAGE_SIZE, constant, types
-from softib.live.umad_client.abi import HEAD_SIZE
+from softib.live.umad_client.abi import ASKS, CLASS_VERSION, HEAD_SIZE
 from softib.live.umad_client.devices import UmadDevice
 from softib.live.umad_client.kernels import NO_AGENT
 from softib.live.umad_client.port import ROWS, UmadPort, _wire
-from softib.live.umad_client.registrations import ASKS, CLASS_VERSION
 from softib.mad.batch import MadBatch, mad_columns
 
 __all__ = ["FabricPort"]
@@ -76,11 +75,10 @@ class FabricPort(UmadPort):
         self._later: deque[MadBatch] = deque()
 
     def announce(self, repeated: bool = False) -> None:
-        """Nothing: who asks is no manager."""
+        """Nothing: it is no manager's port."""
 
     def _read_special(self, inbox: list[MadBatch]) -> None:
-        """Nothing longer than a MAD comes to who asks for no RMPP: the daemon is gone, or a signal
-        came."""
+        """No message longer than a MAD comes without RMPP: the daemon is gone, or a signal came."""
         try:
             if not self._sock.recv(MESSAGE_SIZE, socket.MSG_PEEK | socket.MSG_DONTWAIT):
                 raise PeerError(f"{self.device}: the fabric went down")

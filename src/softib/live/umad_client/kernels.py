@@ -7,8 +7,8 @@ and a MAD. Integers that are not big endian are the machine's; they are read as 
 
 from softib.agents.kernels.big_endian import get16, get32, put16, put32
 from softib.iba.constants import MAD_SIZE, RESPONSE_BIT, Method
-from softib.iba.mad_offsets import CLASS_AT, METHOD_AT, TID_AT
 from softib.iba.sa import RMPP_HEADER, RmppFlag, RmppHeader
+from softib.iba.smp import CLASS_AT, METHOD_AT, TID_AT
 from softib.jit import External, kernel
 from softib.live.umad_client.abi import GSI_QKEY, HEAD, HEAD_SIZE
 

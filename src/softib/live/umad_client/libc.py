@@ -124,6 +124,6 @@ def names_in(path: str) -> list[str]:
 @cache
 def is_stock_simulator() -> bool:
     """Does this process run under ibsim's ``libumad2sim.so``? It takes messages in the layout that
-    libibumad was told of (``umad_size``), which is the old one as long as nobody opens a port
-    through libibumad."""
+    libibumad was configured for (``umad_size``): the old one until a port is opened through
+    libibumad."""
     return hasattr(_libc(), "sim_client_init")

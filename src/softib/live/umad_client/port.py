@@ -17,6 +17,8 @@ from softib.iba.constants import MAD_SIZE, MgmtClass
 from softib.jit import table
 from softib.live.umad_client import libc
 from softib.live.umad_client.abi import (
+    ASKS,
+    CLASS_VERSION,
     ENABLE_PKEY,
     HEAD,
     HEAD_SIZE,
@@ -38,7 +40,6 @@ from softib.live.umad_client.kernels import (
     exchange,
     parse,
 )
-from softib.live.umad_client.registrations import ASKS, CLASS_VERSION
 from softib.mad.batch import COLUMNS, MadBatch, batch_of, mad_columns
 
 __all__ = ["WIRE_WINDOW", "UmadPort"]
@@ -54,7 +55,7 @@ back what it cannot answer, so there a longer wait means that it does not run; a
 fill the queues of ten datagrams to each other, both wait for ever."""
 LONGEST = 1 << 28
 REOPEN_S = 5.0
-"""How long a manager that says IsSM anew waits for its own closed descriptor to be gone."""
+"""How long a manager that sets IsSM again waits for its own closed descriptor to be gone."""
 WIRE_ERRORS = (errno.EINVAL, errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENOMEM)
 """Errors of one write that say nothing of the device: a duplicate of a TransactionID on its way
 (EINVAL), no address handle."""
@@ -150,8 +151,8 @@ class UmadPort:
     # -- being a manager --
 
     def announce(self, repeated: bool = False) -> None:
-        """Open the issm device: the port says IsSM until :meth:`close`; ``repeated``: it stops and
-        begins anew, which raises trap 144. Raises :class:`InputError` where another holds it."""
+        """Open the issm device: the port says IsSM until :meth:`close`; ``repeated``: it is closed
+        and opened again, which raises trap 144. Raises :class:`InputError` where another holds it."""
         if repeated and self._issm >= 0:
             libc.close(self._issm)
             self._issm = -1

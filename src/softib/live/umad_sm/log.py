@@ -42,7 +42,7 @@ class _Short(logging.Formatter):
 
 
 def set_up_log(level: str, path: str | None, max_mb: int, to_stderr: bool) -> logging.Logger:
-    """The logger of the manager. ``path``: file of JSON lines, begun anew at ``max_mb`` MB, five
+    """The logger of the manager. ``path``: file of JSON lines, rotated at ``max_mb`` MB, five
     older ones kept (0: never). Raises :class:`InputError` where it cannot be written."""
     log = logging.getLogger("softib.sm")
     log.setLevel(level.upper())

@@ -17,14 +17,13 @@ from softib.errors import PeerError, SoftibError
 from softib.iba.constants import PortState
 from softib.input_files import FILE_LIMIT, read_text
 from softib.live.clock import clock_ps
-from softib.live.internal_sm.guid2lid import read_lids, write_lids
-from softib.live.internal_sm.kept_keys import read_keys, write_keys
+from softib.live.internal_sm.guid2lid import keep, restore
 from softib.live.umad_client.devices import UmadDevice, port_state
 from softib.live.umad_sm.wire import MadWire, Pacing
 from softib.mad.batch import MadBatch
 from softib.sm.config import SmConfig
+from softib.sm.ha.election import SmState
 from softib.sm.sa.dump import dump, read_dump
-from softib.sm.state import SmState
 from softib.sm.subnet_manager import SubnetManager
 from softib.sm.tables.table_proof import PROVED, TableProof, prove_tables
 
@@ -100,11 +99,9 @@ class UmadManager:
         self.log = port_log(device)
         self.sm = SubnetManager(_on_wire(config))
         self.pacing = Pacing(self.sm.transactor)
-        if self.hooks.lids is not None and not config.reassign_lids:
-            self.sm.lids.update(read_lids(self.hooks.lids))
         self.sm.mkeys.local_guid = 0 if device is None else device.guid
         if self.hooks.lids is not None:
-            read_keys(self.hooks.lids, self.sm.mkeys)
+            restore(self.hooks.lids, self.sm)
         self._kept, self._keep_at = "", 0.0
         self._restore()
         self.began_ps = clock_ps()
@@ -265,9 +262,8 @@ class UmadManager:
             return
         seen.sweeps = sm.sweeps
         self._retry_at = time.monotonic() + RETRY_S
-        if self.hooks.lids is not None and sm.lids:
-            write_lids(self.hooks.lids, sm.lids)
-            write_keys(self.hooks.lids, sm.mkeys)
+        if self.hooks.lids is not None:
+            keep(self.hooks.lids, sm)
         self.log.info("sweep", extra=numbers(sm))
         self._judge_tables()
         for problem in sm.report.problems:

@@ -7,26 +7,44 @@ import contextlib
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
 from softib.errors import InputError, MadTimeout
 from softib.iba.smp import SMInfo
-from softib.live.internal_sm.kept_keys import read_keys
+from softib.jit import small_work_in_python
+from softib.live.internal_sm.guid2lid import read_keys, restore
+from softib.live.umad_client.abi import ASKS, MANAGES
 from softib.live.umad_client.devices import UmadDevice
 from softib.live.umad_client.port import UmadPort
-from softib.live.umad_client.registrations import ASKS, MANAGES
-from softib.live.umad_sm.dry_wire import DryWire
-from softib.live.umad_sm.live_master import Master, live_master
 from softib.live.umad_sm.manager import Hooks, UmadManager, port_timeout_ms
+from softib.live.umad_sm.wire import MadWire, Master, live_master
+from softib.mad.batch import MadBatch
 from softib.sm.config import SmConfig
-from softib.sm.dry_run import AttributeChange
+from softib.sm.dry_run import AttributeChange, DryRun
+from softib.sm.ha.election import SmState
 from softib.sm.managers.mkeys import MKeys
-from softib.sm.state import SmState
 
-__all__ = ["Job", "Plan", "Until", "default_lids", "dry_run", "managing", "serve"]
+__all__ = ["DryWire", "Job", "Plan", "Until", "default_lids", "dry_run", "managing", "serve"]
+
+
+@dataclass
+class DryWire:
+    """``wire``, to which no Set gets."""
+
+    wire: MadWire
+    dry: DryRun = field(default_factory=DryRun)
+
+    def exchange(self, outbox: MadBatch | None = None) -> MadBatch | None:
+        """As :class:`~softib.live.umad_sm.wire.MadWire`."""
+        return self.dry.back(self.wire.exchange(None if outbox is None else self.dry.out(outbox)))
+
+    def wait(self, timeout_s: float) -> bool:
+        """As :class:`~softib.live.umad_sm.wire.MadWire`."""
+        return self.wire.wait(timeout_s)
+
 
 TAKE_OVER_PRIORITY = 15
 """Of SMInfo, the highest: a master of lower priority hands over (IBA 14.4.1)."""
@@ -83,20 +101,27 @@ def managing(job: Job, plan: Plan) -> Iterator[tuple[UmadManager, UmadPort]]:
 
     Raises :class:`InputError` for a live master that nobody said to take part with.
     """
-    device, config, hooks = job.device, job.config, job.hooks
+    device, config = job.device, job.config
     if plan.take_over:
         config = replace(config, priority=TAKE_OVER_PRIORITY)
     port = UmadPort(device, MANAGES, port_timeout_ms(config), plan.window)
     try:
-        if not (plan.elects or plan.take_over):
-            _refuse(device, live_master(port, _local_key(device, config, hooks)))
-        port.announce()
-        # A master looks for managers when a port says IsSM anew (trap 144), and hands over to none
-        # that still discovers.
-        hooks.on_standby = lambda: port.announce(repeated=True)
-        yield UmadManager(port, config, device, hooks), port
+        with small_work_in_python() if plan.once else contextlib.nullcontext():
+            yield _manager_of(port, config, job, plan), port
     finally:
         port.close()
+
+
+def _manager_of(port: UmadPort, config: SmConfig, job: Job, plan: Plan) -> UmadManager:
+    """The manager of ``job`` on its open port, which says IsSM from here on."""
+    device, hooks = job.device, job.hooks
+    if not (plan.elects or plan.take_over):
+        _refuse(device, live_master(port, _local_key(device, config, hooks)))
+    port.announce()
+    # A master looks for managers when a port says IsSM anew (trap 144), and hands over to none
+    # that still discovers.
+    hooks.on_standby = lambda: port.announce(repeated=True)
+    return UmadManager(port, config, device, hooks)
 
 
 def serve(device: UmadDevice, config: SmConfig, plan: Plan, hooks: Hooks) -> UmadManager:
@@ -165,6 +190,7 @@ def _first(others: list[np.ndarray]) -> Master:
     return Master(0, 0, 0)
 
 
+@small_work_in_python()
 def dry_run(
     device: UmadDevice, config: SmConfig, plan: Plan, hooks: Hooks
 ) -> tuple[UmadManager, list[AttributeChange], Master | None]:
@@ -180,12 +206,8 @@ def dry_run(
         wire = DryWire(port)
         config = replace(config, sm_key=NOBODY_S_KEY, sweep_interval_ps=0)
         manager = UmadManager(wire, config, device, replace(hooks, lids=None, database=None))
-        if hooks.lids is not None and not config.reassign_lids:
-            from softib.live.internal_sm.guid2lid import read_lids
-
-            manager.sm.lids.update(read_lids(hooks.lids))
         if hooks.lids is not None:
-            read_keys(hooks.lids, manager.sm.mkeys)
+            restore(hooks.lids, manager.sm)
         manager.run(lambda m: m.sm.sweeps >= 1 and not m.sm.phase)
         if manager.stopping:
             raise KeyboardInterrupt

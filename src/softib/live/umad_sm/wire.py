@@ -1,14 +1,21 @@
-"""A subnet manager's wire: what carries its MADs, and how many it hands over at a time."""
+"""A subnet manager's wire: what carries its MADs, and how many it hands over at a time; and the two
+Gets, as of ``sminfo``, that find a live master behind it."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+
+from softib.iba.constants import LID_PERMISSIVE, CapMask, Method, MgmtClass, PortState, SmpAttr
+from softib.iba.smp import DATA_AT, MadHeader, PortInfo, SMInfo, Smp
 from softib.live.clock import clock_ps
 from softib.mad.batch import MadBatch
 from softib.mad.transactor import Transactor
+from softib.sm.ha.election import SmState
 
-__all__ = ["MadWire", "Pacing"]
+__all__ = ["MadWire", "Master", "Pacing", "live_master", "smp_get", "transact"]
 
 SLOW_PS, FAST_PS = 20 * 10**9, 5 * 10**9
 """A batch that took longer than 20 ms was too large, one that took less than 5 ms could have been
@@ -30,8 +37,8 @@ class Pacing:
     """Sets the window of ``transactor`` so that a batch is on a wire, which sends a few at a time,
     for about 10 ms.
 
-    The transactor counts a timeout from when it hands a request over: with ever so many at once a
-    slow wire would make requests late that nobody has been asked yet.
+    The transactor counts a timeout from when it hands a request over: with many at once a slow
+    wire would make requests late that have not left yet.
     """
 
     def __init__(self, transactor: Transactor):
@@ -39,7 +46,7 @@ class Pacing:
         transactor.resize(FIRST)
 
     def took(self, mads: int, duration_ps: int) -> None:
-        """A batch of ``mads`` took so long."""
+        """A batch of ``mads`` took ``duration_ps``."""
         window = self.transactor.window
         if duration_ps > SLOW_PS:
             self.transactor.resize(max(LEAST, window // 2))
@@ -58,3 +65,75 @@ class Pacing:
         if self.transactor.busy and wire.wait(min(0.25, max(0.0, (deadline_ps - clock_ps()) / 1e12))):
             return wire.exchange()
         return None
+
+
+TIMEOUT_PS, RETRIES = 200 * 10**9, 2
+PS_PER_S = 1e12
+
+
+@dataclass(frozen=True)
+class Master:
+    """A manager that answered: its LID, PortGUID and priority."""
+
+    lid: int
+    guid: int
+    priority: int
+
+    def __str__(self) -> str:
+        return f"LID {self.lid}, PortGUID {self.guid:#018x}, priority {self.priority}"
+
+
+def smp_get(attr: SmpAttr, modifier: int = 0, dlid: int = LID_PERMISSIVE, mkey: int = 0) -> MadBatch:
+    """One Get: of the local port (directed route of no hop), or by ``dlid``."""
+    batch = MadBatch.zeros(1)
+    directed = dlid == LID_PERMISSIVE
+    mad = batch.mad[0]
+    mad[: MadHeader.size] = MadHeader.pack(
+        base_version=1,
+        mgmt_class=int(MgmtClass.SUBN_DR if directed else MgmtClass.SUBN_LID),
+        class_version=1,
+        method=int(Method.GET),
+        attr_id=int(attr),
+        attr_mod=modifier,
+    )
+    Smp.mkey.set(mad, mkey)
+    if directed:
+        Smp.dr_slid.set(mad, LID_PERMISSIVE)
+        Smp.dr_dlid.set(mad, LID_PERMISSIVE)
+    batch.dlid[0] = dlid
+    return batch
+
+
+def transact(wire: MadWire, request: MadBatch) -> np.ndarray | None:
+    """The attribute (uint8[64]) of the answer to one SMP; None without an answer, or with a bad
+    status."""
+    t = Transactor(1, TIMEOUT_PS, RETRIES)
+    t.submit(request, np.zeros(1, np.int64))
+    inbox: MadBatch | None = None
+    while t.busy:
+        outbox, deadline_ps = t.step(clock_ps(), inbox)
+        for done in t.completed():
+            mad = done.batch.mad[0]
+            bad = done.timed_out or int(MadHeader.status.get(mad)) & 0x7FFF
+            return None if bad else mad[DATA_AT : DATA_AT + 64].copy()
+        inbox = wire.exchange(outbox)
+        if inbox is None:
+            wire.wait(min(0.25, max(0.0, (deadline_ps - clock_ps()) / PS_PER_S)))
+            inbox = wire.exchange()
+    return None
+
+
+def live_master(wire: MadWire, mkey: int = 0) -> Master | None:
+    """The manager that the port names as its master, where it says by MAD that it is one (IBA
+    14.4.1)."""
+    info = transact(wire, smp_get(SmpAttr.PORT_INFO, mkey=mkey))
+    if info is None or int(PortInfo.port_state.get(info)) != PortState.ACTIVE:
+        return None
+    lid = int(PortInfo.master_sm_lid.get(info))
+    here = lid == int(PortInfo.lid.get(info))
+    if not lid or (here and not int(PortInfo.cap_mask.get(info)) & CapMask.IS_SM):
+        return None  # no manager runs on this port now: a question would wait for its timeout
+    reply = transact(wire, smp_get(SmpAttr.SM_INFO, dlid=lid, mkey=mkey))
+    if reply is None or int(SMInfo.sm_state.get(reply)) != SmState.MASTER:
+        return None
+    return Master(lid, int(SMInfo.guid.get(reply)), int(SMInfo.priority.get(reply)))

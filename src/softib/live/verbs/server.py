@@ -61,9 +61,9 @@ def reply(error: int = 0, number: int = 0) -> bytes:
 
 def event(kind: int, portnum: int) -> bytes:
     """An event as programs read it."""
-    made = np.zeros(1, types()["softib_event"])
-    made["type"], made["portnum"] = kind, portnum
-    return made.tobytes()
+    row = np.zeros(1, types()["softib_event"])
+    row["type"], row["portnum"] = kind, portnum
+    return row.tobytes()
 
 
 @dataclass(eq=False)
@@ -182,7 +182,7 @@ class VerbsServer(SeqpacketServer):
             finally:
                 for fd in fds:
                     os.close(fd)
-            with contextlib.suppress(OSError):  # who does not read the replies loses them
+            with contextlib.suppress(OSError):  # a program that does not read its replies loses them
                 process.sock.send(reply(error))
 
     def _answer(self, process: Process, message: bytes, fds: list[int]) -> int:
@@ -236,7 +236,7 @@ class VerbsServer(SeqpacketServer):
         queue.sock.close()
 
     def notify(self, node: int, kind: int, portnum: int, only: Process | None = None) -> None:
-        """Write an event of ``node`` to everybody who wants it (or to one process). It waits while
+        """Write an event of ``node`` to every process that subscribed to it (or to one). It waits while
         there is no room."""
         message = event(kind, portnum)
         for process in [only] if only else list(self.processes.values()):

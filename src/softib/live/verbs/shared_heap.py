@@ -2,10 +2,10 @@
 behind.
 
 The file is sparse, and a touch that finds the file system full is a SIGBUS. So pages are reserved
-before anything touches them: by programs (``preload/verbs/memory/reserve.c``), and here for the
+before anything touches them: by programs (``preload/verbs/memory/heap/reserve.c``), and here for the
 head and a program's row.
 
-Programs move data there themselves (``preload/verbs/memory/shared.h`` declares the layout,
+Programs move data there themselves (``preload/verbs/memory/heap/shared.h`` declares the layout,
 docs/decisions/0008 the laws). When one ends, however it ends, no other may find its objects any
 more, and its memory becomes free: but only when no living program is in the middle of a copy that
 reads it, which the hazard slots of the living tell.
@@ -17,6 +17,7 @@ import contextlib
 import mmap
 import os
 import select
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,20 +26,56 @@ import numpy as np
 from softib.errors import InputError
 from softib.live.c_header import CHeader
 from softib.live.proc import is_running
+from softib.result import Result
 
-__all__ = ["HEADER", "SharedHeap"]
+__all__ = ["HEADER", "SharedHeap", "UnreadCompletions", "sparse_file"]
 
-HEADER = CHeader("verbs/memory/shared.h", "SOFTIB_VERBS_")
+HEADER = CHeader("verbs/memory/heap/shared.h", "SOFTIB_VERBS_")
 types, constant = HEADER.types, HEADER.constant
 MAGIC = b"SOFTIBq"
 PROCESS_AT = 48
 """Bits above it in the table of numbers are the process, those below the offset of the object
-(``memory/number_table.h``)."""
+(``memory/heap/number_table.h``)."""
 TABLES = {
     "process": ("PROCESSES", "softib_process"),
     "member": ("MEMBERS", "softib_member"),
     "key": ("KEYS", "softib_key"),
 }
+
+
+def sparse_file(path: Path, size: int, mapped: int, reserved: Sequence[tuple[int, int]]) -> tuple[int, mmap.mmap]:
+    """A new file of ``size`` octets (mode 0600): its descriptor, and its first ``mapped`` octets. The
+    blocks of ``reserved`` (offset, octets) are taken now, so that a touch there is never a SIGBUS.
+    Raises :class:`InputError` where it cannot be made."""
+    path.unlink(missing_ok=True)
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            os.truncate(fd, size)
+            for offset, octets in reserved:
+                os.posix_fallocate(fd, offset, octets)
+            return fd, mmap.mmap(fd, mapped)
+        except BaseException:
+            os.close(fd)
+            raise
+    except OSError as error:
+        raise InputError(f"{path}: cannot be made: {error.strerror or error}") from None
+
+
+@dataclass
+class VerbsUsage(Result):
+    """What programs that use RDMA devices hold."""
+
+    programs: int
+    numbers: int
+    """QPs and XRC SRQs."""
+    members: int
+    """Memberships of multicast groups."""
+    keys: int
+    chunks: int
+    """Chunks of memory."""
+    octets: int
+    """Bytes that the file takes."""
 
 
 @dataclass(frozen=True)
@@ -66,24 +103,13 @@ class EndedProgram:
 
 
 class SharedHeap:
-    """The file at ``path``, made anew (mode 0600, sparse). Raises :class:`InputError` where it
+    """The file at ``path``, a new one (mode 0600, sparse). Raises :class:`InputError` where it
     cannot be made."""
 
     def __init__(self, path: Path):
         self.path = path
         self.pending: dict[int, EndedProgram] = {}
-        path.unlink(missing_ok=True)
-        try:
-            self.fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            try:
-                os.truncate(self.fd, constant("SIZE"))
-                os.posix_fallocate(self.fd, 0, mmap.PAGESIZE)
-                self.memory = mmap.mmap(self.fd, constant("HEAP"))
-            except BaseException:
-                os.close(self.fd)
-                raise
-        except OSError as error:
-            raise InputError(f"{path}: cannot be made: {error.strerror or error}") from None
+        self.fd, self.memory = sparse_file(path, constant("SIZE"), constant("HEAP"), [(0, mmap.PAGESIZE)])
         octets = np.frombuffer(self.memory, np.uint8)
         self.head = octets[: types()["softib_verbs"].itemsize].view(types()["softib_verbs"])
         self.processes, self.members, self.keys = (
@@ -183,7 +209,7 @@ class SharedHeap:
             socket.unlink(missing_ok=True)
 
     def _punch(self, first: int, n: int) -> None:
-        """Give the memory of chunks back; whoever takes them next finds zeros."""
+        """Give the memory of chunks back; the next owner finds zeros."""
         size = constant("CHUNK")
         with mmap.mmap(self.fd, n * size, offset=constant("HEAP") + first * size) as part:
             try:
@@ -232,20 +258,17 @@ class SharedHeap:
     def _sockets_of(self, number: int) -> list[Path]:
         return [*self.path.parent.glob(f"wake-{number}-*")]
 
-    def usage(self) -> dict[str, int]:
-        """Numbers (QPs and XRC SRQs), memberships, keys, chunks of memory and programs that are not
-        free; octets that the file takes."""
+    def usage(self) -> VerbsUsage:
+        """What is not free."""
         blocks = np.flatnonzero(self.blocks[: self._high("block_high", len(self.blocks))])
-        return {
-            "programs": int(
-                (self.processes["alive"][: self._high("process_high", len(self.processes) - 1) + 1] == 1).sum()
-            ),
-            "numbers": int(np.count_nonzero(self.numbers[: self._high("number_high", len(self.numbers))])),
-            "members": int(np.count_nonzero(self.members["qpn"][: self._high("member_high", len(self.members))])),
-            "keys": sum(int(np.count_nonzero(self.keys["process"][taken])) for taken in self._runs(blocks)),
-            "chunks": int(np.count_nonzero(self.owners[: self._high("chunk_high", len(self.owners))])),
-            "octets": os.fstat(self.fd).st_blocks * 512,
-        }
+        return VerbsUsage(
+            int((self.processes["alive"][: self._high("process_high", len(self.processes) - 1) + 1] == 1).sum()),
+            int(np.count_nonzero(self.numbers[: self._high("number_high", len(self.numbers))])),
+            int(np.count_nonzero(self.members["qpn"][: self._high("member_high", len(self.members))])),
+            sum(int(np.count_nonzero(self.keys["process"][taken])) for taken in self._runs(blocks)),
+            int(np.count_nonzero(self.owners[: self._high("chunk_high", len(self.owners))])),
+            os.fstat(self.fd).st_blocks * 512,
+        )
 
     def close(self) -> None:
         """Remove the file, and the sockets that programs left."""
@@ -256,3 +279,53 @@ class SharedHeap:
             ended.close()
         with contextlib.suppress(OSError):
             os.close(self.fd)
+
+
+PLACE = (1 << 48) - 1
+"""Of an entry in the table of numbers: where its object lies."""
+
+
+class UnreadCompletions:
+    """An :data:`~softib.cm.connections.Unread` for the queue pairs of a running fabric: the
+    completions that a program has not taken yet. What programs have scribbled there is not
+    believed: at worst an answer is wrong.
+
+    On hardware the end of a connection is slower than the data before it: a DREQ passes two
+    kernels, tens of microseconds at least behind the last packet, whose completion is in the queue
+    by then. A program that polls its completion queue, finds nothing, and then waits for events can
+    depend on that. Here the DREQ of a sender that ends at once overtakes a receiver that waits for
+    a busy processor.
+    """
+
+    def __init__(self, memory: SharedHeap):
+        self.memory = memory
+
+    def __call__(self, qpn: int) -> Callable[[], bool] | None:
+        ends = [(at, int(cq["producer"])) for at, cq in self._queues(qpn) if cq["producer"] != cq["consumer"]]
+        if not ends:
+            return None
+
+        def still() -> bool:
+            now = dict(self._queues(qpn))
+            return any(at in now and 0 < (end - int(now[at]["consumer"])) & 0xFFFFFFFF < 1 << 31 for at, end in ends)
+
+        return still
+
+    def _queues(self, qpn: int) -> list[tuple[int, np.void]]:
+        """Those of sends and of receives, once where they are one."""
+        if qpn >= min(int(self.memory.head["number_high"][0]), len(self.memory.numbers)):
+            return []  # never given out, and reading the sparse table would take memory
+        qp = self._object(int(self.memory.numbers[qpn]) & PLACE, "softib_qp")
+        if qp is None or qp["is"] != HEADER.macro("SOFTIB_IS_QP") or qp["qpn"] != qpn:
+            return []
+        srq = self._object(int(qp["srq"]), "softib_srq")
+        receives = int(srq["cq"]) if srq is not None and srq["cq"] else int(qp["recv_cq"])
+        queues = ((at, self._object(at, "softib_cq")) for at in dict.fromkeys((receives, int(qp["send_cq"]))))
+        return [(at, cq) for at, cq in queues if cq is not None]
+
+    def _object(self, at: int, kind: str) -> np.void | None:
+        dtype = types()[kind]
+        if not constant("HEAP") <= at <= constant("SIZE") - dtype.itemsize:
+            return None
+        octets = os.pread(self.memory.fd, dtype.itemsize, at)
+        return np.frombuffer(octets, dtype)[0] if len(octets) == dtype.itemsize else None

@@ -8,7 +8,6 @@ in sysfs, and a few times a second.
 
 from __future__ import annotations
 
-import mmap
 import os
 from pathlib import Path
 from typing import Any
@@ -16,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from softib.agents.kernels.app_traffic import fold_cells, free_chunks, retire_chunks
-from softib.errors import InputError
 from softib.jit import table
 from softib.live.c_header import CHeader
+from softib.live.verbs.shared_heap import sparse_file
 
 __all__ = ["HEADER", "Cells", "Traffic", "no_cells"]
 
@@ -62,7 +61,7 @@ def no_cells() -> Any:
 
 
 class Traffic:
-    """The traffic file at ``path``, made anew (mode 0600). ``tables`` are the agents'
+    """The traffic file at ``path``, a new one (mode 0600). ``tables`` are the agents'
     (``AgentPlane.tables``): their counters grow. Raises :class:`InputError` where the file cannot
     be made."""
 
@@ -70,19 +69,8 @@ class Traffic:
         self.path, self.tables = path, tables
         ports, link_clocks_at = len(tables.port_peer), (chunks + 1) * constant("CHUNK_OCTETS")
         size = link_clocks_at + ports * LINK_CLOCK_SIZE
-        path.unlink(missing_ok=True)
-        try:
-            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            try:
-                os.truncate(fd, size)
-                os.posix_fallocate(fd, 0, constant("CHUNK_OCTETS"))
-                os.posix_fallocate(fd, link_clocks_at, max(1, ports * LINK_CLOCK_SIZE))  # never a SIGBUS later
-                self.memory = mmap.mmap(fd, size)
-            except BaseException:
-                os.close(fd)
-                raise
-        except OSError as error:
-            raise InputError(f"{path}: cannot be made: {error.strerror or error}") from None
+        clocks = link_clocks_at, max(1, ports * LINK_CLOCK_SIZE)
+        fd, self.memory = sparse_file(path, size, size, [(0, constant("CHUNK_OCTETS")), clocks])
         octets = np.frombuffer(self.memory, np.uint8)
         self.cells = _cells(octets, chunks, ports)
         head = octets[: types()["softib_traffic"].itemsize].view(types()["softib_traffic"])
@@ -110,7 +98,7 @@ class Traffic:
         return {int(n) for n in self.cells.cells[: used * constant("CHUNK_CELLS") : constant("CHUNK_CELLS"), 0]} - {0}
 
     def close(self) -> None:
-        """Remove the file; who still maps it counts for nobody."""
+        """Remove the file; what programs that still map it count is lost."""
         self.path.unlink(missing_ok=True)
         if self.fd >= 0:
             os.close(self.fd)

@@ -424,5 +424,5 @@ def metrics(scheme: str) -> list[Metric]:
             for c in PORT_COUNTERS
         ]
         ports += GUILBAULTS
-    more = [Metric(name, "counter", _PORT, text) for _, name, text in SOFTIB_COUNTERS]
-    return [*ports, *more, LANES, STUCK, HISTOGRAM, *STATE, *STANDING, *SERVICE]
+    softib = [Metric(name, "counter", _PORT, text) for _, name, text in SOFTIB_COUNTERS]
+    return [*ports, *softib, LANES, STUCK, HISTOGRAM, *STATE, *STANDING, *SERVICE]

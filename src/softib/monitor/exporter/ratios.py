@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from softib.monitor.increase import LEAST, SYMBOLS, Interval
+from softib.monitor.intervals import LEAST, SYMBOLS, Interval
 from softib.monitor.reading import Reading
 from softib.monitor.registers import HISTOGRAM
 
@@ -60,13 +60,15 @@ def upper_bound(errors: np.ndarray) -> np.ndarray:
 def bit_error_ratios(reading: Reading, ratios: ErrorRatios) -> dict[str, np.ndarray]:
     """By kind (:data:`KINDS`) the ratio that counters tell, else the one that a file states
     (float64[n of the reading]; NaN unknown)."""
-    found: dict[str, np.ndarray] = {}
+    ratio_of: dict[str, np.ndarray] = {}
     for kind, level in zip(KINDS, STATED, strict=True):
         errors, bits, _ = ratios.of(kind)
         with np.errstate(divide="ignore", invalid="ignore"):
             counted = np.where(bits > 0, errors / bits, np.nan)
-        found[kind] = np.where(np.isnan(counted), reading.level[level], counted) if level in reading.level else counted
-    return found
+        ratio_of[kind] = (
+            np.where(np.isnan(counted), reading.level[level], counted) if level in reading.level else counted
+        )
+    return ratio_of
 
 
 class ErrorRatios:
@@ -101,9 +103,9 @@ class ErrorRatios:
     def carried(self, rows: np.ndarray) -> ErrorRatios:
         """The same of other ports: ``rows`` int64[n] are their rows here, -1 of one that begins
         anew."""
-        made = ErrorRatios(len(rows), self.window_s["symbol"], self.window_s["raw"])
-        made._halves = {kind: (a.taken(rows), b.taken(rows)) for kind, (a, b) in self._halves.items()}
-        return made
+        carried = ErrorRatios(len(rows), self.window_s["symbol"], self.window_s["raw"])
+        carried._halves = {kind: (a.taken(rows), b.taken(rows)) for kind, (a, b) in self._halves.items()}
+        return carried
 
     def of(self, kind: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Errors, bits and seconds of ``symbol``, ``raw`` or ``effective``. float64[n] each"""
@@ -117,12 +119,12 @@ class _Sums:
         self.errors, self.bits, self.seconds = (np.zeros(ports) for _ in range(3))
 
     def taken(self, rows: np.ndarray) -> _Sums:
-        made = _Sums(len(rows))
-        made.span_s = self.span_s
+        sums = _Sums(len(rows))
+        sums.span_s = self.span_s
         if len(self.errors):
             for name in ("errors", "bits", "seconds"):
-                setattr(made, name, np.where(rows >= 0, getattr(self, name)[rows], 0.0))
-        return made
+                setattr(sums, name, np.where(rows >= 0, getattr(self, name)[rows], 0.0))
+        return sums
 
     def clear(self, rows: np.ndarray) -> None:
         for column in (self.errors, self.bits, self.seconds):

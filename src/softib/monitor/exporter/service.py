@@ -12,21 +12,21 @@ from typing import Any
 from softib.diags.observations import ObservedPorts
 from softib.errors import InputError, MadTimeout, MissingLibrary, PeerError, SoftibError
 from softib.monitor.exporter.ratios import ErrorRatios
-from softib.monitor.exporter.service_metrics import ServiceMetrics
-from softib.monitor.exporter.standing import standing_text
+from softib.monitor.exporter.round_exporter import RoundSink
+from softib.monitor.exporter.service_metrics import ServiceMetrics, standing_text
 from softib.monitor.exporter.text import PortText
 from softib.monitor.history import History
-from softib.monitor.increase import Interval
+from softib.monitor.intervals import Interval, same_cables
 from softib.monitor.opening import Opened
 from softib.monitor.poller import Pace
+from softib.monitor.reading import Reading
 from softib.monitor.seen_ports import SeenPorts
-from softib.monitor.series import same_cables
 from softib.monitor.watch import Watch
 
 __all__ = ["ExporterService"]
 
 STALE_ROUNDS = 3
-"""After so many intervals without a round nothing of the ports is shown."""
+"""After this many intervals without a round nothing of the ports is shown."""
 LEAST_STALE_S = 10.0
 RAW_WINDOW_S, RAW_ROUNDS = 300.0, 24
 """Time of the bit error ratio before correction, at least so many rounds: on large fabrics two in
@@ -60,19 +60,21 @@ class ExporterService:
             from prometheus_client import CollectorRegistry, ProcessCollector
         except ImportError:
             raise MissingLibrary("softib exporter needs prometheus-client: pip install 'softib[monitor]'") from None
-        self.every_s, self.scheme, self.window_s, self.history, self.notice = every_s, scheme, window_s, history, notice
+        self.every_s, self.scheme, self.window_s, self.notice = every_s, scheme, window_s, notice
         self.watch = Watch(opened, pace, keep=1)
         self.seen = SeenPorts(opened.memory, keep_s, notice)
         self._standing = b""
+        self.sinks: list[RoundSink] = []
+        """Where every round goes beside the metrics."""
         if history is not None:
             history.claim(self.watch.ports)
+            self.sinks.append(self.history_sink(history))
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._text, self._text_of = b"", -1
         self._ratios: ErrorRatios | None = None
         self._ports: PortText | None = None
         self._last_s = float("-inf")
-        self._unkept = False
         self.failure: SoftibError | None = None
         registry = CollectorRegistry()
         registry.register(ServiceMetrics(self.watch, self.seen, scheme, self.fresh))
@@ -110,8 +112,11 @@ class ExporterService:
         for thread in self._threads:
             thread.join(30)
         self.watch.opened.close()
-        if self.history is not None:
-            self.history.release()
+        for sink in self.sinks:
+            try:
+                sink.close()
+            except SoftibError as error:
+                self.notice(str(error))
 
     @property
     def started(self) -> bool:
@@ -162,21 +167,30 @@ class ExporterService:
                 self.watch.poller.hurried = bool(self.seen.down())
             self._text = self._ports.text(one.reading, interval, self._ratios, self.seen) + self._standing
             self._last_s = time.monotonic()
-        if self.history is not None and self.watch.interval is not None:
-            self._keep(self.history, one.targets.ports, self.watch.interval)
+        for sink in self.sinks:
+            self._hand_over(sink, one.targets.ports, one.reading)
 
-    def _keep(self, history: History, ports: ObservedPorts, interval: Interval) -> None:
-        """Keep the interval; where that cannot be done (a full disk) scrapes go on, and one line
-        says so until it can."""
+    def _hand_over(self, sink: RoundSink, ports: ObservedPorts, reading: Reading) -> None:
+        """Let ``sink`` take the round; where it cannot (a full disk, a fault of its package) scrapes
+        go on, and one line says so until it can again."""
         try:
-            history.append(ports, interval)
-            history.append_manager(self.watch.manager.rounds[-1])
-        except InputError as error:
-            if not self._unkept:
-                self.notice(f"{error}; metrics are served on, these rounds are not kept")
-            self._unkept = True
+            sink.take(ports, reading, self.watch.interval)
+        except SoftibError as error:
+            if not sink.failing:
+                self.notice(f"{error}; metrics are served on, {sink.loss}")
+            sink.failing = True
         else:
-            self._unkept = False
+            sink.failing = False
+
+    def history_sink(self, history: History) -> RoundSink:
+        """The place of ``history`` among :attr:`sinks`: it keeps intervals, and rounds of the manager."""
+
+        def take(ports: ObservedPorts, reading: Reading, interval: Interval | None) -> None:
+            if interval is not None:
+                history.append(ports, interval)
+                history.append_manager(self.watch.manager.rounds[-1])
+
+        return RoundSink(take, history.release, "these rounds are not kept")
 
     # -- scrapes --
 
@@ -204,7 +218,7 @@ def _same(a: Any, b: Any) -> bool:
 
 
 class _Server(ThreadingHTTPServer):
-    """A client that closes early, or waits too long, is nobody's fault but its own: no traceback."""
+    """Clients that close early, or wait too long, cause no traceback."""
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         if not isinstance(sys.exception(), OSError):

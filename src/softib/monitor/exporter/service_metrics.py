@@ -1,18 +1,65 @@
-"""Metrics of the rounds, the subnet manager and the exporter's own process, by prometheus-client."""
+"""Metrics of the rounds, the subnet manager and the exporter's own process, by prometheus-client; and
+of all devices, ports and cables that were seen, whether they answer or not."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from softib.monitor.exporter.names import GUILBAULTS, SERVICE, TREYDOCK, Metric
-from softib.monitor.seen_ports import SeenPorts
+from softib.monitor.exporter.labels import escaped, hca_name
+from softib.monitor.exporter.names import GUILBAULTS, SERVICE, STANDING, TREYDOCK, Metric
+from softib.monitor.seen_ports import DOWN, SeenPort, SeenPorts
 from softib.monitor.watch import Watch
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric as Family
 
-__all__ = ["ServiceMetrics"]
+__all__ = ["ServiceMetrics", "down_states", "standing_text"]
+
+
+def standing_text(seen: SeenPorts) -> bytes:
+    """``softib_device_up``, ``softib_port_info`` and ``softib_link_up`` (one a cable, from its
+    :func:`_first` end) of everything that was seen."""
+    names = {p.key: escaped(hca_name(p.node)) for p in seen.ports.values()}
+    device, info, link = (_head(m) for m in STANDING)
+    listed: set[str] = set()
+    for port in seen.ports.values():
+        if port.port_guid not in listed:
+            listed.add(port.port_guid)
+            kind, up = "switch" if port.switch else "hca", int(port.key[0] in seen.up)
+            device.append(f'softib_device_up{{guid="{port.port_guid}",node="{names[port.key]}",kind="{kind}"}} {up}\n')
+        other = None if port.peer is None else seen.ports.get(port.peer)
+        peer = ("", "", "") if other is None else (other.port_guid, names[other.key], str(other.key[1]))
+        labels = (
+            f'{{guid="{port.port_guid}",port="{port.key[1]}",node="{names[port.key]}",peer_guid="{peer[0]}",peer="{peer[1]}",'
+            f'peer_port="{peer[2]}"}}'
+        )
+        info.append(f"softib_port_info{labels} 1\n")
+        if other is None or _first(port, other):
+            up = int(port.down_since is None and (other is None or other.down_since is None))
+            link.append(f"softib_link_up{labels} {up}\n")
+    return "".join((*device, *info, *link)).encode()
+
+
+def down_states(seen: SeenPorts, listed: frozenset[tuple[int, int]]) -> str:
+    """Lines of ``softib_port_state`` for the ports that are down and whose state nobody told
+    (``listed``: keys of those that are told)."""
+    return "".join(
+        f'softib_port_state{{guid="{p.port_guid}",port="{p.key[1]}"}} {DOWN}\n'
+        for p in seen.down()
+        if p.key not in listed
+    )
+
+
+def _first(port: SeenPort, other: SeenPort) -> bool:
+    """The end that names a cable: the switch, whose counters outlive a host's restart; of two of a
+    kind the lower GUID."""
+    return (not port.switch, port.key) < (not other.switch, other.key)
+
+
+def _head(metric: Metric) -> list[str]:
+    return [f"# HELP {metric.name} {metric.help}\n# TYPE {metric.name} {metric.kind}\n"]
+
 
 _BY_NAME = {m.name: m for m in (*SERVICE, *TREYDOCK, *GUILBAULTS)}
 Samples = list[tuple[tuple[str, ...], float]]

@@ -3,6 +3,9 @@ straight from columns."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 import numpy as np
 
 from softib.diags.observations import ObservedPorts
@@ -29,14 +32,15 @@ from softib.monitor.exporter.names import (
     Metric,
 )
 from softib.monitor.exporter.ratios import ErrorRatios, bit_error_ratios, upper_bound, utilization, wait_ratio
-from softib.monitor.exporter.standing import down_states
+from softib.monitor.exporter.service_metrics import down_states
 from softib.monitor.exporter.text_kernels import write_counters, write_gauges, write_histograms
-from softib.monitor.increase import Interval
+from softib.monitor.files import checked_pair, read_snapshot
+from softib.monitor.intervals import Interval, between
 from softib.monitor.reading import Reading
 from softib.monitor.registers import HISTOGRAM as HISTOGRAMS
 from softib.monitor.seen_ports import SeenPorts
 
-__all__ = ["PortText"]
+__all__ = ["PortText", "text_of_files"]
 
 LONGEST_NUMBER = 24
 _HELP = {m.name: m for m in (*TREYDOCK, *GUILBAULTS, *STATE, LANES)}
@@ -149,24 +153,24 @@ class PortText:
         )
 
     def _states(self, r: Reading, interval: Interval | None, ratios: ErrorRatios, seen: SeenPorts | None) -> None:
-        found = {f"softib_port_{kind}_ber": ratio for kind, ratio in bit_error_ratios(r, ratios).items()}
+        columns = {f"softib_port_{kind}_ber": ratio for kind, ratio in bit_error_ratios(r, ratios).items()}
         errors, bits, seconds = ratios.of("symbol")
         with np.errstate(divide="ignore", invalid="ignore"):
-            found["softib_port_symbol_ber_upper"] = np.where(bits > 0, upper_bound(errors) / bits, np.nan)
-        found["softib_port_observed_seconds"] = np.where(seconds > 0, seconds, np.nan)
+            columns["softib_port_symbol_ber_upper"] = np.where(bits > 0, upper_bound(errors) / bits, np.nan)
+        columns["softib_port_observed_seconds"] = np.where(seconds > 0, seconds, np.nan)
         if interval is not None:
-            found["softib_port_transmit_wait_ratio"] = wait_ratio(interval)
-            found["softib_port_transmit_utilization_ratio"] = utilization(interval)
+            columns["softib_port_transmit_wait_ratio"] = wait_ratio(interval)
+            columns["softib_port_transmit_utilization_ratio"] = utilization(interval)
         for level, name in _LEVELS.items():
             if level in r.level:
-                found[name] = r.level[level]
+                columns[name] = r.level[level]
         if "module_tx_bias_ma" in r.level:
-            found["softib_module_transmit_bias_amperes"] = r.level["module_tx_bias_ma"] / 1e3
+            columns["softib_module_transmit_bias_amperes"] = r.level["module_tx_bias_ma"] / 1e3
         stuck = np.zeros(len(r))
         for name, column in r.stuck.items():
             stuck += column & r.have[name]
-        found["softib_port_stuck_counters"] = np.where(stuck > 0, stuck, np.nan)
-        for name, values in found.items():
+        columns["softib_port_stuck_counters"] = np.where(stuck > 0, stuck, np.nan)
+        for name, values in columns.items():
             rows = np.flatnonzero(r.answered & ~np.isnan(values))
             self._gauge(_HELP[name], self._port, rows, values)
             if name == "softib_port_state" and seen is not None:
@@ -261,3 +265,17 @@ def _first_of_device(ports: ObservedPorts) -> np.ndarray:
     guid = ports.node_guid
     first = np.concatenate([[True], guid[1:] != guid[:-1]]) if len(guid) else np.zeros(0, bool)
     return np.flatnonzero(first | ~ports.switch)
+
+
+def text_of_files(files: Sequence[str], scheme: str, fabric: str | None) -> str:
+    """Counters and levels of the newest of one or two ``files``; error ratios and shares of time
+    are of the time between both. Raises :class:`InputError` where they are of one time or of two
+    fabrics."""
+    shots = sorted((read_snapshot(f, fabric) for f in files), key=lambda s: int(s.reading.time_ns.max(initial=0)))
+    last = shots[-1]
+    ratios, interval = ErrorRatios(len(last.reading), math.inf, math.inf), None
+    if len(shots) > 1:
+        checked_pair(shots[0], last)
+        interval = between(shots[0].reading, last.reading)
+        ratios.add(interval)
+    return PortText(last.ports, scheme).text(last.reading, interval, ratios).decode()

@@ -87,7 +87,8 @@ def _ethernet(s: dict[str, Any], console: Console) -> None:
     if "ethernet" not in s:
         return
     e = s["ethernet"]
-    console.print(text(f"{NETWORKS[s['network']]}, hosts at {e['gbps']:g} Gb/s, flows hashed over shortest paths"))
+    control = f", congestion control {s['congestion_control']}" if "congestion_control" in s else ""
+    console.print(text(f"{NETWORKS[s['network']]}, hosts at {e['gbps']:g} Gb/s, over shortest paths{control}"))
     drops = e["tail_drops"] + e["headroom_drops"]
     figures = [
         f"{e['pause_frames_sent']:,} pause frames"
@@ -106,7 +107,24 @@ def _collective(c: dict[str, Any]) -> str:
     return (
         f"{c['collective']} of {c['ranks']:,} GPUs by {c['algorithm']} {c['protocol']}, "
         f"{counted(c['channels'], 'channel')}: {_us(c['took_us'])}, "
-        f"algbw {c['algbw_gbytes']:,.2f} GB/s, busbw {c['busbw_gbytes']:,.2f} GB/s"
+        f"algbw {c['algbw_gbytes']:,.2f} GB/s, busbw {c['busbw_gbytes']:,.2f} GB/s; NCCL {c['nccl']}, "
+        f"nodes of {c['machine']}"
+    )
+
+
+def _perftest(p: dict[str, Any]) -> str:
+    """One line as perftest prints it."""
+    if "latency_us" in p:
+        return f"as perftest: {_us(p['latency_us'])}"
+    return f"as perftest: {p['mib_s']:,.2f} MiB/s, {p['mpps']:,.3f} million messages a second"
+
+
+def _trust(t: dict[str, Any]) -> str:
+    """How far to trust a job's time, in one line."""
+    unlike = f" (unlike it: {', '.join(t['differs'])})" if t["differs"] else ""
+    return (
+        f"{t['verdict']}: between {_us(t['low_us'])} and {_us(t['high_us'])}; nearest measurements {t['nearest']}, "
+        f"{t['error']:.1%} off in the mean{unlike}"
     )
 
 
@@ -116,7 +134,8 @@ def _training(t: dict[str, Any]) -> str:
     return (
         f"{t['gpus']:,} GPUs ({shape}), {t['parameters'] / 1e9:,.1f} G parameters: step {_us(t['step_us'])}, "
         f"efficiency {t['efficiency']:.1%}, "
-        f"{t['tokens_per_s']:,.0f} tokens/s, {t['gpu_hours_per_billion_tokens']:,.1f} GPU-hours for a billion tokens"
+        f"{t['tokens_per_s']:,.0f} tokens/s, {t['gpu_hours_per_billion_tokens']:,.1f} GPU-hours for a billion tokens; "
+        f"NCCL {t['nccl']}, nodes of {t['machine']}"
     )
 
 
@@ -132,6 +151,10 @@ def _jobs(s: dict[str, Any], console: Console) -> None:
             console.print(text("  " + _collective(j["nccl"])))
         if "training" in j:
             console.print(text("  " + _training(j["training"])))
+        if "perftest" in j:
+            console.print(text("  " + _perftest(j["perftest"])))
+        if "trust" in j:
+            console.print(text("  " + _trust(j["trust"])))
         if j["latency_us"]:
             console.print(text("  latency: " + ", ".join(f"{k} {_us(v)}" for k, v in j["latency_us"].items())))
         if "requests" in j:

@@ -13,8 +13,8 @@ from __future__ import annotations
 from softib.plural import counted, plural
 from softib.routing.detours import without_switch_loops
 from softib.routing.engine import RouteOptions, Routing
-from softib.routing.engines.fallback import by_minhop
 from softib.routing.engines.lanes import by_direction, by_path, lanes_of, routing_on
+from softib.routing.engines.minhop import by_minhop
 from softib.routing.engines.sssp import tables
 from softib.routing.graph import SwitchGraph
 from softib.routing.tables import share_paths

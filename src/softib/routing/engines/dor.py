@@ -13,11 +13,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from softib.routing.bfs_kernels import lowest_neighbour
 from softib.routing.engine import RouteOptions, Routing
 from softib.routing.graph import SwitchGraph
-from softib.routing.switch_path_kernels import lowest_neighbour
-from softib.routing.switch_paths import tables
-from softib.routing.tables import beyond_max_hops, min_hops
+from softib.routing.tables import beyond_max_hops, min_hops, switch_tables
 
 __all__ = ["first_links", "route"]
 
@@ -25,7 +24,7 @@ __all__ = ["first_links", "route"]
 def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
     """Tables of ``graph`` in the order of the ports."""
     hops = min_hops(graph).hops
-    return Routing("dor", tables(graph, first_links(graph, hops)), notes=beyond_max_hops(graph, hops))
+    return Routing("dor", switch_tables(graph, first_links(graph, hops)), notes=beyond_max_hops(graph, hops))
 
 
 def first_links(graph: SwitchGraph, hops: np.ndarray) -> np.ndarray:

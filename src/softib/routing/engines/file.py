@@ -21,7 +21,7 @@ import numpy as np
 from softib.iba.constants import LFT_NO_ROUTE
 from softib.plural import counted, plural
 from softib.routing.engine import RouteOptions, Routing
-from softib.routing.engines.fallback import by_minhop
+from softib.routing.engines.minhop import by_minhop
 from softib.routing.graph import SwitchGraph
 
 __all__ = ["route"]

@@ -19,19 +19,21 @@ none.
 
 OpenSM wants a pure tree unless roots are given. Where the fabric is none (cables, switches or hosts
 are missing or unequal, a management switch or storage hangs where no compute node should), the
-choice of roots and of adapters that are no compute nodes (:mod:`softib.routing.engines.quasi_tree`)
+choice of roots and of adapters that are no compute nodes (:mod:`softib.routing.engines.fat_tree`)
 is taken whose worst link carries the fewest paths, if all pairs are reached without a credit loop
 and updn would load a link more; else, or with LMC > 0, the fabric is routed by ``minhop`` as OpenSM
 does. ``notes`` say so in one line. Levels are counted from the compute nodes, so storage or SHARP
 aggregation nodes on a spine do not spoil a tree once ``cn_guids`` or ``io_guids`` tell them apart
 (SHARP nodes are told apart by the graph); OpenSM counts from all CAs. ``io_guids`` are routed after
 the compute nodes like any other non-compute node; OpenSM's ``max_reverse_hops`` is not offered,
-since it can bring credit loops.
+since it can bring credit loops. :func:`remedy` names the files that make OpenSM take such a fabric:
+its roots (``root_guid_file``), and adapters on switches that are no leaves as I/O nodes
+(``io_guid_file``), since all compute nodes must be equally far from the roots.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -40,9 +42,8 @@ from softib.plural import counted
 from softib.routing.detours import connect
 from softib.routing.engine import BY_MINHOP, RouteOptions, Routing
 from softib.routing.engines import minhop, updn
-from softib.routing.engines.fat_tree import NotATree, Tree, recognise
+from softib.routing.engines.fat_tree import NotATree, Tree, choices, recognise
 from softib.routing.engines.ftree_kernels import climb, fill_down, fill_up, scatter
-from softib.routing.engines.quasi_tree import choices
 from softib.routing.graph import SwitchGraph
 from softib.routing.lft_kernels import least_loaded
 from softib.routing.proof.credit_loops import has_credit_loop
@@ -50,7 +51,7 @@ from softib.routing.proof.reach import lost_pairs
 from softib.routing.quality import balance
 from softib.routing.tables import destination_groups, destinations_table, legal_hops_table, ordered_hops
 
-__all__ = ["imperfect", "route"]
+__all__ = ["Remedy", "imperfect", "remedy", "route"]
 
 
 def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
@@ -207,3 +208,31 @@ def _main_path_switches(graph: SwitchGraph, tree: Tree, chain: np.ndarray) -> tu
         np.append(start, len(by)).astype(np.int32),
         dest[by].astype(np.int32),
     )
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """``reason`` is why ftree does not fit; ``options`` name the roots and I/O nodes with which it
+    does; ``routing`` its tables then."""
+
+    reason: str
+    options: RouteOptions
+    routing: Routing
+
+
+def remedy(graph: SwitchGraph, options: RouteOptions | None = None) -> Remedy | None:
+    """The files that make ``graph`` a fat tree for ftree, None where it is one, where roots are
+    given, or where no choice of roots leaves a tree that reaches every pair without a credit loop.
+
+    Of several choices the one whose worst link carries the fewest paths.
+    """
+    options = options or RouteOptions()
+    if options.root_guids:
+        return None
+    try:
+        recognise(graph, options, [])
+        return None
+    except NotATree as why:
+        reason = str(why)
+    found = imperfect(graph, options)
+    return None if found is None else Remedy(reason, *found)

@@ -26,28 +26,30 @@ def climb(first, peer, reverse, rank, place, leaf, keep, load, chain):
     link. chain int32[dests, levels] out: links taken, -1 = none. Ties: the switch above whose
     least-loaded link down carries less, then the one earlier in the order.
     """
+    n = rank.shape[0]
+    least = np.empty(n, np.int64)
+    for s in range(n):
+        least[s] = _least_down(first, peer, reverse, rank, load, s)
     for i in range(leaf.shape[0]):
         s = leaf[i]
         level = 0
         while True:
             best = -1
-            best_low = np.int64(0)
             for e in range(first[s], first[s + 1]):
-                if rank[peer[e]] >= rank[s]:
+                above = peer[e]
+                if rank[above] >= rank[s] or (best >= 0 and load[e] > load[best]):
                     continue
-                if best >= 0 and load[e] > load[best]:
-                    continue
-                low = _least_down(first, peer, reverse, rank, load, peer[e])
                 if (
                     best < 0
                     or load[e] < load[best]
-                    or low < best_low
-                    or (low == best_low and place[peer[e]] < place[peer[best]])
+                    or least[above] < least[peer[best]]
+                    or (least[above] == least[peer[best]] and place[above] < place[peer[best]])
                 ):
-                    best, best_low = e, low
+                    best = e
             if best < 0:
                 break
             load[best] += 1
+            least[peer[best]] = _least_down(first, peer, reverse, rank, load, peer[best])
             if keep[i] >= 0:
                 chain[keep[i], level] = best
             level += 1

@@ -24,10 +24,9 @@ from softib.ragged import spread
 from softib.routing.detours import filled_on_extra_vl
 from softib.routing.engine import Routing
 from softib.routing.engines.layer_kernels import Paths, SinglePaths, first_fit, place_pairs
-from softib.routing.engines.layers import channels, vl_state
 from softib.routing.engines.nue_kernels import add_tree
 from softib.routing.graph import SwitchGraph
-from softib.routing.proof.credit_loops import NO_PATH, lists_of, needs_of
+from softib.routing.proof.credit_loops import NO_PATH, channels, lists_of, needs_of, vl_state
 from softib.routing.proof.reach import destinations, port_map
 from softib.routing.tables import cas_per_switch, min_hops
 from softib.routing.transition.order_kernels import put_all, topological_order
@@ -92,7 +91,7 @@ def lanes_of(
     """The VLs of tables ``lft``, both directions of two switches on one; None where paths between
     CAs need more than ``most``.
 
-    ``canon`` int32[links] as of :func:`~softib.routing.engines.layers.channels`, and then all LIDs
+    ``canon`` int32[links] as of :func:`~softib.routing.proof.credit_loops.channels`, and then all LIDs
     behind a switch take the same channels; ``tree`` bool[links]: paths along it must fit on any VL.
     """
     lft = share_port0_paths(graph, lft)

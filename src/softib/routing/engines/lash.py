@@ -15,18 +15,17 @@ from __future__ import annotations
 import numpy as np
 
 from softib.plural import counted, plural
+from softib.routing.bfs_kernels import lightest_neighbours
 from softib.routing.detours import without_switch_loops
 from softib.routing.engine import RouteOptions, Routing
 from softib.routing.engines.dor import first_links
-from softib.routing.engines.fallback import by_minhop
 from softib.routing.engines.lanes import Lanes, lanes_of, routing_on
-from softib.routing.engines.layers import merged
+from softib.routing.engines.minhop import by_minhop
 from softib.routing.engines.sssp_kernels import NOT_TAKEN, spread_paths
 from softib.routing.graph import SwitchGraph
+from softib.routing.proof.credit_loops import merged
 from softib.routing.quality import most_flows_of_bisections
-from softib.routing.switch_path_kernels import lightest_neighbours
-from softib.routing.switch_paths import links_table, tables
-from softib.routing.tables import cas_per_switch, destinations_table, min_hops
+from softib.routing.tables import cas_per_switch, destinations_table, links_table, min_hops, switch_tables
 
 __all__ = ["route"]
 
@@ -42,7 +41,7 @@ def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
     canon = merged(graph)
     tried: list[Lanes] = []
     for paths in (_balanced, _by_port, _there_and_back):
-        lft = tables(graph, paths(graph, ends, cas))
+        lft = switch_tables(graph, paths(graph, ends, cas))
         lanes = lanes_of(graph, lft, options.data_vls, canon)
         if lanes is None:
             continue

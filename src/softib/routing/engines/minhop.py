@@ -9,11 +9,23 @@ over systems and switches first. Cycles of switches can deadlock: see
 
 from __future__ import annotations
 
-from softib.routing.engine import RouteOptions, Routing
+from softib.routing.engine import BY_MINHOP, RouteOptions, Routing
+from softib.routing.engines import minhop
 from softib.routing.graph import SwitchGraph
 from softib.routing.tables import beyond_max_hops, min_hops, tables
 
-__all__ = ["route"]
+__all__ = ["DoesNotFit", "by_minhop", "route"]
+
+
+class DoesNotFit(Exception):
+    """Why an engine cannot route a graph, in one line."""
+
+
+def by_minhop(graph: SwitchGraph, options: RouteOptions, engine: str, why: object) -> Routing:
+    """minhop's tables, with the reason in ``notes``: OpenSM's last resort too."""
+    routing = minhop.route(graph, options)
+    routing.notes.append(f"{engine}: {why}{BY_MINHOP}")
+    return routing
 
 
 def route(graph: SwitchGraph, options: RouteOptions) -> Routing:

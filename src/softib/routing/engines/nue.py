@@ -29,11 +29,9 @@ from softib.routing.bfs_kernels import distance_to_cas
 from softib.routing.detours import fill, refilled
 from softib.routing.engine import RouteOptions, Routing
 from softib.routing.engines.lanes import by_direction, lanes_of, routing_on
-from softib.routing.engines.layers import channels, vl_state
 from softib.routing.engines.nue_kernels import Tree, add_tree, route_part
-from softib.routing.graph import SwitchGraph
-from softib.routing.parts import components
-from softib.routing.proof.credit_loops import dependencies_of
+from softib.routing.graph import SwitchGraph, components
+from softib.routing.proof.credit_loops import channels, dependencies_of, vl_state
 from softib.routing.roots import rank_switches
 from softib.routing.tables import cas_per_switch, min_hops
 

@@ -18,8 +18,7 @@ from softib.iba.constants import LFT_NO_ROUTE
 from softib.routing.engine import RouteOptions, Routing
 from softib.routing.engines.sssp_kernels import NOT_TAKEN, spread_paths, to_ports
 from softib.routing.graph import SwitchGraph
-from softib.routing.switch_paths import links_table
-from softib.routing.tables import cas_per_switch, destinations_table
+from softib.routing.tables import cas_per_switch, destinations_table, links_table
 
 __all__ = ["PASSES", "route", "tables"]
 

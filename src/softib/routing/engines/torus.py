@@ -23,14 +23,12 @@ import numpy as np
 
 from softib.plural import counted, plural
 from softib.routing.engine import RouteOptions, Routing
-from softib.routing.engines.fallback import DoesNotFit, by_minhop
+from softib.routing.engines.minhop import DoesNotFit, by_minhop
 from softib.routing.engines.torus_config import Seed, TorusConfig, parse
-from softib.routing.engines.torus_kernels import dateline_sls, next_links, reach, ring_links
-from softib.routing.engines.torus_placement_kernels import Grid, place
+from softib.routing.engines.torus_kernels import Grid, dateline_sls, next_links, place, reach, ring_links
 from softib.routing.graph import SwitchGraph
 from softib.routing.proof.verify import verify
-from softib.routing.switch_paths import cables_of_ends, tables
-from softib.routing.tables import cas_per_switch
+from softib.routing.tables import cables_of_ends, cas_per_switch, switch_tables
 
 __all__ = ["Torus", "end_map", "recognise", "route", "vl_map"]
 
@@ -80,7 +78,7 @@ def _route(graph: SwitchGraph, options: RouteOptions) -> Routing:
     next_links(radix, wraps, torus.at, torus.position, torus.link, clear, via)
     sl = np.empty((n, n), np.uint8)
     dateline_sls(radix, wraps, torus.position, sl)
-    lft = tables(graph, via, _cables_by_order(graph, torus.config))
+    lft = switch_tables(graph, via, _cables_by_order(graph, torus.config))
     routing = Routing(
         "torus-2QoS",
         lft,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from softib.routing.engines.fallback import DoesNotFit
+from softib.routing.engines.minhop import DoesNotFit
 
 __all__ = ["MAX_PORTS", "Seed", "TorusConfig", "parse", "refusals"]
 

@@ -18,7 +18,8 @@ fewest paths:
   meet at the root. (The switch nearest to all CAs, the obvious choice, would draw all traffic
   through itself.)
 
-``notes`` says what was done.
+``notes`` says what was done. In a list of engines, :func:`with_lanes` asks whether virtual lanes are
+worth having: dfsssp or lash after updn may put fewer paths on the worst link.
 """
 
 from __future__ import annotations
@@ -27,14 +28,15 @@ import numpy as np
 
 from softib.plural import counted, plural
 from softib.routing.detours import connect
-from softib.routing.engine import RouteOptions, Routing
+from softib.routing.engine import RouteOptions, Routing, engine
 from softib.routing.graph import SwitchGraph
+from softib.routing.proof.reach import lost_pairs
 from softib.routing.quality import balance
 from softib.routing.roots import (
     find_spines,
     given_roots,
     heights,
-    lost_pairs,
+    illegal_pairs,
     names,
     pick_roots,
     rank_switches,
@@ -42,12 +44,17 @@ from softib.routing.roots import (
 )
 from softib.routing.tables import beyond_max_hops, cas_per_switch, min_hops, ordered_hops, tables
 
-__all__ = ["route", "route_dnup"]
+__all__ = ["LANED", "WORTH_LANES", "route", "route_dnup", "with_lanes"]
+
 
 MOST_LOST = 1 / 4
 """Share of the pairs of a switch with CAs and a switch that may have no legal way by ranks that are
 worth completing."""
 UNREACHED = 255
+LANED = ("dfsssp", "lash")
+"""Engines that lay shortest paths on VLs and need no file."""
+WORTH_LANES = 3 / 4
+"""Share of the paths on the worst link at which other tables are taken (docs/decisions/0007)."""
 
 
 def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
@@ -58,7 +65,7 @@ def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
     if len(roots):
         ranks = _complete(graph, roots, notes)
         d = ordered_hops(graph, top_down(graph, ranks))
-        lost = lost_pairs(graph, d, hops)
+        lost = illegal_pairs(graph, d, hops)
         if lost:
             notes.append(f"the given roots leave {lost} (CA switch, switch) pairs without a legal way")
         lft = tables(graph, d)
@@ -98,7 +105,7 @@ def _best(
     for what, ranks in guesses:
         d = ordered_hops(graph, top_down(graph, ranks))
         lines: list[str] = []
-        lost = lost_pairs(graph, d, hops)
+        lost = illegal_pairs(graph, d, hops)
         if lost > MOST_LOST * np.count_nonzero(hops[cas_per_switch(graph) > 0] != UNREACHED):
             notes.append(
                 f"ranks from {what}: {lost:,} (CA switch, switch) pairs have no legal way in the tree; too many for "
@@ -154,3 +161,32 @@ def _complete(graph: SwitchGraph, roots: np.ndarray, notes: list[str]) -> np.nda
 def _routing(graph: SwitchGraph, engine: str, ranks: np.ndarray, lft: np.ndarray, notes: list[str]) -> Routing:
     guids = tuple(int(g) for g in graph.switch_guid[ranks == 0])
     return Routing(engine, lft, ranks=ranks, roots=guids, notes=notes)
+
+
+def with_lanes(graph: SwitchGraph, routing: Routing, listed: list[str], options: RouteOptions) -> Routing:
+    """``routing`` (updn's), or the tables of the engine among ``listed`` that puts the fewest paths
+    on its worst link, where that is worth the VLs.
+
+    A fabric with top switches keeps updn: its paths are short already. So does one where an engine
+    needs more VLs than there are, or lays the two directions of a path on different ones.
+    """
+    names = [n for n in listed if n in LANED]
+    if not names or options.data_vls < 2 or len(find_spines(graph, min_hops(graph).hops)):
+        return routing
+    before = balance(graph, routing.lft).most
+    best, least = routing, WORTH_LANES * before
+    for name in names:
+        other = engine(name)(graph, options)
+        if other.engine != name or not other.one_sl or lost_pairs(graph, other.lft):
+            continue
+        most = balance(graph, other.lft).most
+        if most <= least and (best is routing or most < least):
+            best, least = other, most
+    if best is not routing:
+        best.notes[:0] = [
+            f"{routing.engine} puts {before:,} paths on its worst link, {best.engine} {int(least):,}: took "
+            f"{best.engine}",
+            "programs must send on the SL of the path record, or links can wait for each other in a circle; engine "
+            "updn needs no SLs",
+        ][: 2 if best.path_sl is not None else 1]
+    return best

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from softib.result import Result
 from softib.routing.graph import SwitchGraph
 from softib.routing.proof.credit_loops import NO_PATH, Channel, Senders, channels_of, find_cycle, lists_of, needs_of
 from softib.routing.proof.reach import destinations, links_of, port_map, routes_of
@@ -26,9 +27,8 @@ EXAMPLES = 8
 
 
 @dataclass(frozen=True)
-class Pairs:
-    """How many ordered pairs there are and what becomes of them; ``dropped`` by an SL2VL entry that
-    names no VL."""
+class Pairs(Result):
+    """Ordered pairs of ends, and what becomes of packets between them."""
 
     total: int
     arrived: int
@@ -36,6 +36,7 @@ class Pairs:
     loop: int
     misdelivered: int
     dropped: int = 0
+    """By an SL2VL entry that names no VL."""
 
     @property
     def lost(self) -> int:

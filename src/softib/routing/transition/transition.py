@@ -33,9 +33,8 @@ from typing import Any
 
 import numpy as np
 
-from softib.routing.engines.layers import channels, on_vls, vl_state
 from softib.routing.graph import SwitchGraph
-from softib.routing.proof.credit_loops import find_cycle
+from softib.routing.proof.credit_loops import channels, find_cycle, on_vls, vl_state
 from softib.routing.proof.reach import destinations, port_map
 from softib.routing.transition.transition_kernels import (
     Marks,

@@ -9,10 +9,11 @@ DATA, ACK, NAK, CNP, READ_REQUEST, READ_RESPONSE, RNR_NAK = range(7)
 """Kinds of packet."""
 SMP, GMP = 30, 31
 """Kinds of packet: a MAD on VL15, a MAD on a data VL."""
-LAST_OF_MESSAGE, FECN, ASKS_ACK, OUT_OF_ORDER, BAD, COPY = 1, 2, 4, 8, 16, 32
+LAST_OF_MESSAGE, FECN, ASKS_ACK, OUT_OF_ORDER, BAD, COPY, ECN_ECHO = 1, 2, 4, 8, 16, 32, 64
 """Marks of a packet. BAD: a bit is wrong, and its sender may have ended it with EBP, the delimiter
 of a bad packet. COPY: it waits in a switch, and the packet that has its place in the buffer is
-``behind``, which counts its copies in ``out``."""
+``behind``, which counts its copies in ``out``. ECN_ECHO: of an acknowledgement over Ethernet, a packet
+that it acknowledges was marked."""
 CUT = 1 << 20
 """Mark of a packet: the cable was pulled, or its node lost its power, while the packet was on its
 way."""

@@ -15,26 +15,27 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from softib.errors import InputError
+from softib.extensions import blamed_on
 from softib.fabric.counters import COUNTERS, SL_COUNTERS, VL_COUNTERS
 from softib.fabric.end_ports import end_ports
 from softib.jit.specialise import specialised
 from softib.plural import counted, plural
 from softib.sim.messages import PATH_SL, Messages
-from softib.sim.outcome import Outcome
+from softib.sim.outcome import Outcome, Sampler
 from softib.sim.packet import constants
-from softib.sim.packet.aggregation import aggregation_columns
+from softib.sim.packet.congestion_control import CongestionControl, congestion_control
 from softib.sim.packet.ethernet import port_figures, totals
-from softib.sim.packet.groups import group_tables, reached_ps
 from softib.sim.packet.log import PacketLog, watch_tables
+from softib.sim.packet.manager_tables import aggregation_columns, group_tables, reached_ps
 from softib.sim.packet.network import build_net, know_peers
 from softib.sim.packet.options import PacketOptions, Progress
 from softib.sim.packet.pools import grow
 from softib.sim.packet.state import build_state
-from softib.sim.packet.validity import why_not
-from softib.sim.samples import Sampler
+from softib.sim.validity import why_not
 
 if TYPE_CHECKING:
     from softib.fabric.model import Fabric
+
 
 __all__ = ["execute", "kernels_of", "outcome_of", "run", "service_levels"]
 
@@ -47,15 +48,19 @@ TCP_HEADERS = 70
 
 
 @functools.cache
-def kernels_of(network: str) -> tuple[Any, Any]:
-    """(``start``, ``run``) of :mod:`~softib.sim.packet.kernels.engine.loop` for ``network``."""
+def kernels_of(network: str, control: CongestionControl) -> tuple[Any, Any]:
+    """(``start``, ``run``) of :mod:`~softib.sim.packet.kernels.engine.loop` for ``network``, with the
+    congestion control ``control`` over RoCE."""
     from softib.sim.packet.kernels.engine import loop
+    from softib.sim.packet.kernels.ethernet import pfc
 
     if network == "infiniband":
         return loop.start, loop.run
-    replaced = _common() | (_roce() if network == "roce" else _tcp())
-    constants = {"HEADERS": ROCE_HEADERS, "ACK_OCTETS": ROCE_ACK} if network == "roce" else {"ACK_OCTETS": TCP_HEADERS}
-    return loop.start, specialised(loop.run, network, replaced, constants)
+    if network == "tcp":
+        return loop.start, specialised(loop.run, "tcp", _common() | _tcp(), {"ACK_OCTETS": TCP_HEADERS})
+    replaced = _common() | {loop.link_event: pfc.roce_event} | control.kernels()
+    constants = {"HEADERS": ROCE_HEADERS, "ACK_OCTETS": ROCE_ACK}
+    return loop.start, specialised(loop.run, f"roce_{control.name}", replaced, constants)
 
 
 def _common() -> dict[Any, Any]:
@@ -75,35 +80,21 @@ def _common() -> dict[Any, Any]:
     }
 
 
-def _roce() -> dict[Any, Any]:
-    """RDMA's transport as it is, with DCQCN instead of InfiniBand's congestion control."""
-    from softib.sim.packet.kernels.congestion import congestion_control, dcqcn
-    from softib.sim.packet.kernels.engine import loop
-    from softib.sim.packet.kernels.ethernet import pfc
-
-    return {
-        congestion_control.forward_notice: dcqcn.notification_point,
-        congestion_control.backward: dcqcn.reaction_point,
-        congestion_control.waits_until: dcqcn.rate_limit,
-        loop.link_event: pfc.roce_event,
-    }
-
-
 def _tcp() -> dict[Any, Any]:
     """Sockets and the kernel's stack."""
     from softib.sim.packet.kernels.engine import loop
-    from softib.sim.packet.kernels.ethernet import tcp, tcp_acks, tcp_receive
-    from softib.sim.packet.kernels.hca import hca, packet_sizes
+    from softib.sim.packet.kernels.ethernet import tcp, tcp_receive
+    from softib.sim.packet.kernels.hca import hca, messages
     from softib.sim.packet.kernels.transport import receive, retransmission
 
     return {
         loop.posted: tcp.tcp_posted,
-        packet_sizes.stream_octets: tcp.stream_segment_octets,
+        messages.stream_octets: tcp.stream_segment_octets,
         hca.not_before: tcp.segment_not_before,
         hca.send_stream: tcp.send_segment,
         receive.receive: tcp_receive.tcp_receive,
         receive.answer: tcp_receive.segment,
-        retransmission.timeout: tcp_acks.retransmission_timeout,
+        retransmission.timeout: tcp.retransmission_timeout,
         loop.link_event: tcp_receive.tcp_event,
     }
 
@@ -181,12 +172,17 @@ def service_levels(m: Messages, path_sl: np.ndarray | None) -> tuple[np.ndarray,
 def _run(
     net: Any, state: Any, options: PacketOptions, progress: Progress | None, sampler: Sampler | None
 ) -> tuple[int, Any]:
-    start, loop = kernels_of(options.network)
+    control = options.control
+    blame = functools.partial(blamed_on, control.package, f"congestion control {control.name}")
+    with blame():
+        compiled = congestion_control(control.machine_code) if control.machine_code else control
+        start, loop = kernels_of(options.network, compiled)
     total = int(state.message["packets"].sum())
     start(net, state)
     while True:
         until = options.until_ps if sampler is None else min(options.until_ps, sampler.next_ps)
-        status = int(loop(net, state, until, EVENTS_A_CALL))
+        with blame():
+            status = int(loop(net, state, until, EVENTS_A_CALL))
         if status == constants.GROW:
             state = grow(state)
         elif status == constants.TIME_OVER and sampler is not None and until < options.until_ps:

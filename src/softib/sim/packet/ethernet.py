@@ -12,11 +12,15 @@ from softib.iba.rates import MTU_BYTES
 from softib.routing.graph import PortColumns, SwitchGraph
 from softib.routing.tables import min_hops
 from softib.sim.packet import constants
-from softib.sim.packet.ethernet_options import EthernetOptions
+from softib.sim.packet.congestion_control import CongestionControl
+from softib.sim.packet.kernels.congestion.dcqcn import DCQCN
+from softib.sim.packet.options import EthernetOptions
 from softib.sim.packet.tables import ethernet as tables
+from softib.sim.packet.tables.transport import ROUND_TRIP
 
 if TYPE_CHECKING:
     from softib.fabric.model import Fabric
+
 
 __all__ = ["ethernet_net", "ethernet_state", "no_ethernet_net", "no_ethernet_state", "port_figures", "totals"]
 
@@ -59,7 +63,7 @@ def totals(figures: dict[str, np.ndarray], s: Any, network: str) -> dict[str, in
         "frames dropped": int(figures["tail_drops"].sum() + figures["headroom_drops"].sum()),
     }
     if network == "roce":
-        found["CNPs"] = int(s.dcqcn["cnps"].sum())
+        found["CNPs"] = int(s.port["rcv_becn"].sum())
     else:
         found["segments sent again"] = int(s.tcp["retransmits"].sum())
         found["timeouts"] = int(s.tcp["timeouts"].sum())
@@ -80,8 +84,8 @@ TCP_PARTS = 52
 MIB = 1 << 20
 FOREVER = 31
 DCQCN_GBPS, DCTCP_GBPS = 40.0, 10.0
-K_MIN_40, K_MAX_40, AI_40, DCTCP_K_10 = 5_000, 200_000, 40.0, 65 * 1500
-"""DCQCN at 40 Gb/s (Zhu et al. 2015, figure 14): Kmin, Kmax in octets, R_AI in Mb/s; DCTCP's K at
+K_MIN_40, K_MAX_40, DCTCP_K_10 = 5_000, 200_000, 65 * 1500
+"""DCQCN at 40 Gb/s (Zhu et al. 2015, figure 14): Kmin, Kmax in octets; DCTCP's K at
 10 Gb/s (Alizadeh et al., SIGCOMM 2010)."""
 US, NS = 1_000_000, 1000
 
@@ -90,6 +94,7 @@ def no_ethernet_net() -> dict[str, np.ndarray]:
     """The fields of :data:`~softib.sim.packet.tables.Net` without Ethernet."""
     return {
         "ethernet": tables.SETTINGS.zeros(1),
+        "cc": DCQCN.columns.zeros(1),
         "buffer": tables.BUFFER.zeros(1),
         "ecmp": np.zeros((1, 1), np.int32),
         "next_hops": np.zeros(1, np.uint8),
@@ -102,18 +107,20 @@ def no_ethernet_state() -> dict[str, np.ndarray]:
     """The fields of :data:`~softib.sim.packet.tables.State` without Ethernet."""
     return {
         "queue": tables.QUEUE.zeros(1),
-        "dcqcn": tables.DCQCN.zeros(1),
+        "cc": DCQCN.flow.zeros(1),
+        "round_trip": ROUND_TRIP.zeros(1),
         "tcp": tables.TCP.zeros(1),
         "processor": tables.PROCESSOR.zeros(1),
     }
 
 
-def ethernet_state(net: Any, network: str, queue_pairs: int) -> dict[str, np.ndarray]:
+def ethernet_state(net: Any, network: str, control: CongestionControl, queue_pairs: int) -> dict[str, np.ndarray]:
     """The fields of :data:`~softib.sim.packet.tables.State` before the first event."""
     ports, vls = len(net.port), int(net.opt.vls)
     made = no_ethernet_state()
     if network == "roce":
-        made["dcqcn"] = tables.DCQCN.zeros(2 * queue_pairs)
+        made["cc"] = control.flow_rows(2 * queue_pairs, net)
+        made["round_trip"] = ROUND_TRIP.zeros(queue_pairs if control.measures else 1)
     else:
         made["tcp"] = connection = tables.TCP.zeros(queue_pairs)
         connection["window"] = net.ethernet.first_window * 1000
@@ -147,21 +154,25 @@ def ethernet_net(
     if network == "tcp":
         opt["placement"], opt["cqe_ps"] = 1, 0
     through = ethernet_switch(host).cut_through if options.cut_through is None else options.cut_through
+    control = options.control
+    if network == "roce":
+        opt["placement"] = control.reorders
+        opt["ack_every"] = 1 if control.measures else opt["ack_every"]
     settings = _settings(network, options, mtu, host, through, seed)
     memory = {g: options.buffer_bytes or int(p.buffer_mib * MIB) for g, p in profiles.items()}
     frame = mtu + FRAME_HEADERS + PREAMBLE_AND_GAP
     shared = np.array([memory.get(g, 0) for g in gbps.tolist()], np.int64)
     buffer = _buffers(network, options, port, gbps, shared, (frame, int(opt["vls"])))
-    return {"ethernet": settings, "buffer": buffer, **_paths(fabric, port, options.ecmp)}
+    flows = {"cc": control.net_row(options.cc_options, host)}
+    return {"ethernet": settings, "buffer": buffer, **flows, **_paths(fabric, port, options.ecmp)}
 
 
 def _settings(network: str, o: EthernetOptions, mtu: int, gbps: float, cut_through: bool, seed: int) -> np.ndarray:
     out = tables.SETTINGS.zeros(1)
     roce, dctcp = network == "roce", network == "tcp" and o.congestion == "dctcp"
-    scale = gbps / DCQCN_GBPS
     values = {
         "pfc": roce and o.pfc,
-        "ecn": (roce and o.dcqcn) or dctcp,
+        "ecn": (roce and o.control.marks) or dctcp,
         "cut_through": cut_through,
         "seed": seed & 0xFFF,
         "ecmp": o.ecmp,
@@ -169,15 +180,7 @@ def _settings(network: str, o: EthernetOptions, mtu: int, gbps: float, cut_throu
         "jitter_ps": o.jitter_ns * NS if o.jitter_ns >= 0 else (mtu + FRAME_HEADERS + PREAMBLE_AND_GAP) * 8e3 / gbps,
         "pfc_reaction_ps": o.pfc_reaction_ns * NS,
         "p_max": constants.MILLION * (1 if dctcp else o.p_max),
-        "cnp_ps": o.cnp_us * US,
-        "alpha_ps": o.alpha_us * US,
-        "rate_ps": o.rate_timer_us * US,
-        "byte_counter": o.byte_counter,
-        "gain": o.gain * constants.MILLION,
-        "rate_ai": 1000 * (o.rate_ai_mbps or AI_40 * scale),
-        "rate_hai": 1000 * (o.rate_hai_mbps or 10 * AI_40 * scale),
-        "fast_recovery": o.fast_recovery,
-        "rate_min": 1000 * o.rate_min_mbps,
+        "reorder_ps": o.reorder_us * US,
         "payload": max(m for m in MTU_BYTES.values() if m <= mtu - ROCE_PARTS) if roce else mtu - TCP_PARTS,
         "dctcp": dctcp,
         "dctcp_gain": o.dctcp_gain * constants.MILLION,

@@ -1,4 +1,5 @@
-"""What congestion and adaptive routing managers wrote, as the packet layer's tables."""
+"""What managers wrote, as the packet layer's tables: congestion control, adaptive routing, multicast
+groups, aggregation nodes; and when the members of a group have its messages."""
 
 from __future__ import annotations
 
@@ -6,21 +7,137 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from softib.iba.ar import ARInfo
+from softib.errors import InputError
 from softib.iba.cc import (
     CACongestionEntry,
     CACongestionSetting,
     SwitchCongestionSetting,
     SwitchPortCongestionSettingElement,
 )
+from softib.iba.vendor.ar import ARInfo
+from softib.sim.messages import Messages
+from softib.sim.outcome import NEVER
+from softib.sim.packet import constants
 from softib.sim.packet.kernels.switch.adaptive_routing import REPAIR
 from softib.sim.packet.options import PacketOptions
+from softib.sim.packet.profiles import DeviceProfile
 from softib.sim.packet.tables.network import MARKING, THROTTLING
 
 if TYPE_CHECKING:
     from softib.fabric.model import Fabric
+    from softib.sim.packet.options import PacketOptions
 
-__all__ = ["adaptive_tables", "congestion_tables"]
+
+__all__ = [
+    "adaptive_tables",
+    "aggregation_columns",
+    "congestion_tables",
+    "deliveries_of",
+    "group_tables",
+    "inside_links",
+    "mark_messages",
+    "reached_ps",
+]
+
+
+def aggregation_columns(fabric: Fabric, net: Any, m: Messages, profile: DeviceProfile) -> None:
+    """Where messages are reduced: set ``opt[AGGREGATES]``, and of each aggregation node its link,
+    whose two ends are inside the switch, and what reducing takes. The node takes data as fast as
+    all ports of its switch bring it."""
+    if not m.reduces.any() or not fabric.sizes.sharps:
+        return
+    net.opt.aggregates = 1
+    ports = fabric.node_base[fabric.sharp_node] + 1
+    ports = ports[net.port["peer"][ports] >= 0]
+    peers = net.port["peer"][ports]
+    fs = np.maximum(net.port["fs"][peers] // np.maximum(net.port["ports"][peers] - 1, 1), 1)
+    for ends in (ports, peers):
+        net.port["fs"][ends], net.port["delay_ps"][ends] = fs, 0
+        net.rare["blocks"][ends] = constants.WINDOW
+    net.rare["reduce_fs"][ports] = fs
+    net.rare["reduce_ps"][ports] = max(profile.reduce_ns * 1000, 1)
+
+
+def inside_links(net: Any) -> np.ndarray:
+    """Both ends of the links between switches and the aggregation nodes inside them (rows of
+    ports), where messages are reduced: their rates and buffers are not those that link training
+    says."""
+    nodes = np.flatnonzero(net.rare["reduce_fs"] > 0)
+    return np.concatenate([nodes, net.port["peer"][nodes].astype(np.int64)])
+
+
+def group_tables(
+    fabric: Fabric, ends: np.ndarray, m: Messages, options: PacketOptions, opt: Any
+) -> dict[str, np.ndarray]:
+    """``mft``, ``group_first`` and ``group_port`` of :data:`~softib.sim.packet.tables.Net`; sets
+    ``opt[MULTICAST]``.
+
+    Raises :class:`InputError` for a group without an MLID, or with FIFO inputs, which have no place
+    for copies.
+    """
+    used = [m.groups[g - 1] for g in np.unique(m.group[m.group > 0]).tolist()]
+    if not used:
+        return {
+            "mft": np.zeros((1, 1, 1), np.uint16),
+            "group_first": np.zeros(1, np.int64),
+            "group_port": np.zeros(1, np.int64),
+        }
+    if options.fifo:
+        raise InputError("inputs with one FIFO a VL have no multicast; leave fifo out")
+    if any(g.mlid < constants.MULTICAST_LID for g in used):
+        raise InputError("a multicast group has no MLID: a subnet manager makes groups")
+    opt["multicast"] = 1
+    ports = [np.unique(ends[g.members]) for g in m.groups]
+    first = np.concatenate([[0], np.cumsum([len(p) for p in ports])])
+    return {
+        "mft": fabric.mft,
+        "group_first": first.astype(np.int64),
+        "group_port": np.concatenate(ports).astype(np.int64),
+    }
+
+
+def mark_messages(message: np.ndarray, m: Messages) -> int:
+    """Fill ``M_LID``, ``M_GROUP`` and ``M_DELIVERY`` of messages for groups; returns rows of
+    ``State.delivery``.
+
+    Raises :class:`InputError` for a message that waits for a datagram which its source does not
+    get.
+    """
+    rows = np.flatnonzero(m.group > 0)
+    if not len(rows):
+        return 1
+    owner = np.repeat(np.arange(len(m)), np.diff(m.first))
+    for i, needed in zip(owner.tolist(), m.needs.tolist(), strict=True):
+        g = int(m.group[needed])
+        if g and m.src[i] != m.src[needed] and m.src[i] not in m.groups[g - 1].members:
+            raise InputError(f"message {i} waits for a datagram to a multicast group that its source is no member of")
+    group = m.group[rows] - 1
+    members = np.array([len(np.unique(g.members)) for g in m.groups], np.int64)[group]
+    message["group"][rows] = group + 1
+    message["lid"][rows] = np.array([g.mlid for g in m.groups], np.int64)[group]
+    message["delivery"][rows] = np.cumsum(members) - members
+    return int(members.sum())
+
+
+def deliveries_of(net: Any, s: Any, i: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Of message ``i`` for a group: its members' ports, when each has it (ps, -1: never), and how
+    many times it came."""
+    group = int(s.message["group"][i]) - 1
+    first, end = int(net.group_first[group]), int(net.group_first[group + 1])
+    rows = s.delivery[int(s.message["delivery"][i]) :][: end - first]
+    return net.group_port[first:end], rows["arrived"], rows["times"]
+
+
+def reached_ps(net: Any, s: Any, n: int) -> np.ndarray:
+    """When each of ``n`` messages arrived: one for a group when the last member but its sender has
+    it."""
+    arrived = s.message["arrived"][:n].copy()
+    for i in np.flatnonzero(s.message["group"][:n]).tolist():
+        ports, when, _ = deliveries_of(net, s, i)
+        when = when[ports != s.qp["src"][s.message["qp"][i]]]
+        arrived[i] = when.max() if len(when) and (when >= 0).all() else NEVER
+    return arrived
+
 
 TIMER_PS = 1_024_000
 """CCTI_Timer counts in 1.024 us (IBA A10.4.3.8)."""

@@ -9,21 +9,20 @@ import numpy as np
 
 from softib.errors import InputError
 from softib.fabric.end_ports import port_gbps
-from softib.iba.constants import LFT_NO_ROUTE, PhysState, PortState
+from softib.iba.constants import DATA_VLS, LFT_NO_ROUTE, PhysState, PortState
 from softib.iba.rates import MTU_BYTES, SPEEDS
 from softib.iba.smp import PortInfo, SwitchInfo
-from softib.iba.virtual_lanes import DATA_VLS
 from softib.sim.packet import constants
 from softib.sim.packet.ethernet import ethernet_net, no_ethernet_net
-from softib.sim.packet.ethernet_options import ethernet_options
 from softib.sim.packet.manager_tables import adaptive_tables, congestion_tables
-from softib.sim.packet.options import RNR_TIMER_US, PacketOptions
+from softib.sim.packet.options import RNR_TIMER_US, PacketOptions, ethernet_options
 from softib.sim.packet.profiles import PROFILES, DeviceProfile
 from softib.sim.packet.tables import Net
 from softib.sim.packet.tables.network import LOSS, MANAGEMENT, OPTIONS, PORT, PORT_RARE
 
 if TYPE_CHECKING:
     from softib.fabric.model import Fabric
+
 
 __all__ = [
     "active_peer",

@@ -1,5 +1,5 @@
-"""Pools of packets, credits and events, and queues of events: rows on a free list, and more of them
-when they are short."""
+"""Pools of packets, credits, events and MADs, and queues of events: rows on a free list, and more of
+them when they are short."""
 
 from __future__ import annotations
 
@@ -8,12 +8,51 @@ from typing import Any
 import numpy as np
 
 from softib.errors import LimitError
+from softib.iba.constants import MAD_SIZE
 from softib.jit.rows import Rows
 from softib.sim.packet import constants
-from softib.sim.packet.tables.engine import CREDIT, EVENT, EVENT_BLOCK, LOG
+from softib.sim.packet.tables.engine import CREDIT, EVENT, EVENT_BLOCK, LOG, MAD_ROW, MADS, SMI
 from softib.sim.packet.tables.links import PACKET
 
-__all__ = ["MOST_ROWS", "POOLS", "grow", "longer", "new_pools", "waiting"]
+__all__ = ["MOST_ROWS", "POOLS", "grow", "grow_mads", "longer", "management_state", "new_pools", "waiting"]
+
+
+FIRST_MADS = 256
+
+
+def management_state(ports: int) -> dict[str, np.ndarray]:
+    """What the management plane has; one row where it is not in the run."""
+    rows = FIRST_MADS if ports > 1 else 1
+    mads, mad_row = MADS.zeros(1), MAD_ROW.zeros(rows)
+    mad_row["next"][1:-1] = np.arange(2, rows)
+    mads["free"], mads["spare"] = min(1, rows - 1), rows - 1
+    return {
+        "mads": mads,
+        "smi": SMI.zeros(ports),
+        "mad": np.zeros((rows, MAD_SIZE), np.uint8),
+        "mad_row": mad_row,
+        "inbox": np.zeros(rows, np.int64),
+    }
+
+
+def grow_mads(s: Any, more: int) -> Any:
+    """The state with room for at least ``more`` MADs; rows of the new ones are in its list."""
+    old = len(s.mad)
+    if s.mads.spare >= more:
+        return s
+    rows = 2 * old + more
+    mad, mad_row, inbox = (
+        np.zeros((rows, MAD_SIZE), np.uint8),
+        MAD_ROW.zeros(rows),
+        np.zeros(rows, np.int64),
+    )
+    mad[:old], mad_row[:old], inbox[:old] = s.mad, s.mad_row, s.inbox
+    mad_row["next"][old:-1] = np.arange(old + 1, rows)
+    mad_row["next"][-1] = s.mads.free
+    s.mads.free = old
+    s.mads.spare += rows - old
+    return s._replace(mad=mad, mad_row=mad_row, inbox=inbox)
+
 
 POOLS = {"packet": PACKET, "credit": CREDIT, "event": EVENT_BLOCK}
 """Pools by name, each with a free list: ``reg.free_NAME`` is its first row, ``reg.spare_NAMEs`` its

@@ -6,14 +6,20 @@ Figures that differ from one generation to another are those of :mod:`softib.iba
 
 from __future__ import annotations
 
+import math
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from softib.errors import InputError, SoftibBug, UnknownName
-from softib.iba.catalogue import ADAPTER_OF, SWITCH_OF
+from softib.iba.catalogue import ADAPTER_OF, SWITCH_OF, pcie_gbps
 from softib.iba.rates import SPEEDS, speed_named
 
-__all__ = ["PROFILES", "DeviceProfile", "profile_of"]
+if TYPE_CHECKING:
+    from softib.fabric.model import Fabric
+
+__all__ = ["OF_HOSTS", "PROFILES", "DeviceProfile", "host_figures", "no_adaptive_routing", "profile_of"]
 
 
 @dataclass(frozen=True)
@@ -25,14 +31,15 @@ class DeviceProfile:
     what it does so for the first ``ramp_bytes`` of a message (0: as much); ``inline_bytes``:
     payload that travels with the posted request, and ``inline_ns`` what each octet of it takes;
     ``fetch_ns``: until other payload begins to come; ``program_ns``: what a program takes to see a
-    message and to post the next one; ``message_gap_ns``: between two requests of a port (the
-    inverse of the message rate); ``ack_ns``: until an acknowledgement leaves; ``cqe_ns``: until a
-    program sees a completion; ``gap_bytes``: between two packets on the wire; ``ack_every``:
-    packets of a long message between acknowledgements; ``reads``: READs and atomics in flight of a
-    queue pair (max_rd_atomic); ``reduce_ns``: what an aggregation node takes to reduce a packet,
-    beside its octets (softib's own figure). ``switch_ns``, what a switch adds from port to port,
-    and ``adapter_ns``, what a pair of adapters takes from memory to memory, are those of the
-    generation's devices.
+    message and to post the next one; ``post_ns``: what its processor takes to post a request;
+    ``copy_gbytes``: GB/s at which ranks of a host copy from one to another; ``message_gap_ns``:
+    between two requests of a port (the inverse of the message rate); ``ack_ns``: until an
+    acknowledgement leaves; ``cqe_ns``: until a program sees a completion; ``gap_bytes``: between
+    two packets on the wire; ``ack_every``: packets of a long message between acknowledgements;
+    ``reads``: READs and atomics in flight of a queue pair (max_rd_atomic); ``reduce_ns``: what an
+    aggregation node takes to reduce a packet, beside its octets (softib's own figure).
+    ``switch_ns``, what a switch adds from port to port, and ``adapter_ns``, what a pair of adapters
+    takes from memory to memory, are those of the generation's devices.
     """
 
     name: str
@@ -44,6 +51,8 @@ class DeviceProfile:
     ramp_gbps: float = 0.0
     ramp_bytes: int = 0
     program_ns: int = 200
+    post_ns: float = 169.0
+    copy_gbytes: float = 7.0
     switch_ns: int = 0
     adapter_ns: int = 0
     inline_bytes: int = 128
@@ -71,7 +80,7 @@ def _profile(name: str) -> DeviceProfile:
     adapter, switch = ADAPTER_OF[name], SWITCH_OF[name]
     figures = {
         "vl_blocks": adapter.vl_blocks,
-        "pcie_gbps": adapter.host_gbps,
+        "pcie_gbps": adapter.memory_gbps,
         "fetch_ns": adapter.fetch_ns,
         "message_gap_ns": adapter.message_gap_ns,
         "inline_ns": adapter.inline_ns_per_byte,
@@ -81,8 +90,52 @@ def _profile(name: str) -> DeviceProfile:
     }
     if unknown := [figure for figure, value in figures.items() if value is None]:
         raise SoftibBug(f"the catalogue has no {', '.join(unknown)} of {adapter.name}, which stands for {name}")
-    ramp: dict[str, Any] = {"ramp_gbps": adapter.ramp_gbps or 0.0, "ramp_bytes": adapter.ramp_bytes or 0}
-    return DeviceProfile(name, **figures, **ramp)  # type: ignore[arg-type]
+    return DeviceProfile(name, **figures)  # type: ignore[arg-type]
+
+
+OF_HOSTS = ("pcie", "program_ns", "post_ns", "fetch_ns", "message_gap_ns", "copy_gbytes")
+"""What a fabric file and ``hosts=`` say of hosts: figures of a profile, and ``pcie`` for
+``pcie_gbps``."""
+_PCIE = re.compile(r"gen([1-6])x(1|2|4|8|16|32)", re.IGNORECASE)
+
+
+def host_figures(given: Mapping[str, Any]) -> dict[str, float]:
+    """``{"pcie": "gen4x16", "program_ns": 860}`` as figures of a :class:`DeviceProfile`. Raises
+    :class:`UnknownName` for another key, :class:`InputError` for an impossible value."""
+    found: dict[str, float] = {}
+    for key, value in given.items():
+        if key not in OF_HOSTS:
+            raise UnknownName("key of hosts", str(key), OF_HOSTS)
+        if key == "pcie":
+            hit = _PCIE.fullmatch(str(value).strip())
+            if not hit:
+                raise InputError(f"pcie {value!r} of hosts: use for example gen4x16")
+            found["pcie_gbps"] = pcie_gbps(int(hit[1]), int(hit[2]))
+            continue
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            number = math.nan
+        if isinstance(value, bool) or not 0 < number < MOST_OF_HOSTS:
+            raise InputError(f"{key} {value!r} of hosts: use a number above 0, for example {EXAMPLES[key]}")
+        found[key] = number
+    return found
+
+
+MOST_OF_HOSTS = 1e9
+EXAMPLES = {"program_ns": 200, "post_ns": 170, "fetch_ns": 400, "message_gap_ns": 5, "copy_gbytes": 7}
+
+
+def no_adaptive_routing(fabric: Fabric) -> str:
+    """Return why ``ar=on`` changes nothing: switches of the links' generation do not route
+    adaptively; empty where they do."""
+    from softib.sim.timing import profile_of as main_profile_of
+
+    name = main_profile_of(fabric).name
+    switch = SWITCH_OF[name]
+    if switch.adaptive_routing:
+        return ""
+    return f"ar=on changes nothing: switches of {name} ({switch.name}) do not route adaptively"
 
 
 PROFILES = {s.name: _profile(s.name) for s in SPEEDS}

@@ -1,4 +1,5 @@
-"""The packet layer's state before the first event: queue pairs, messages, ports, pools."""
+"""The packet layer's state before the first event: queue pairs with their paths, messages with their
+packets and sequence numbers, the receives that they find, ports, pools."""
 
 from __future__ import annotations
 
@@ -8,21 +9,162 @@ import numpy as np
 
 from softib.errors import InputError, LimitError
 from softib.iba.cc import CACongestionSetting
+from softib.iba.rates import MTU_BYTES
+from softib.iba.smp import PortInfo
 from softib.plural import counted
-from softib.sim.messages import Messages, Opcode
+from softib.sim.messages import Messages, Opcode, Transport
 from softib.sim.packet import constants
 from softib.sim.packet.ethernet import ethernet_state, no_ethernet_state
-from softib.sim.packet.groups import mark_messages
-from softib.sim.packet.mad_rows import management_state
+from softib.sim.packet.manager_tables import mark_messages
 from softib.sim.packet.options import PacketOptions
-from softib.sim.packet.pools import MOST_ROWS, POOLS, new_pools
-from softib.sim.packet.queue_pairs import message_rows, path_mask, queue_pairs
+from softib.sim.packet.pools import MOST_ROWS, POOLS, management_state, new_pools
 from softib.sim.packet.tables import State, engine, links
+from softib.sim.packet.tables.transport import MESSAGE, QP, RC, UNRELIABLE
 
 if TYPE_CHECKING:
     from softib.fabric.model import Fabric
 
-__all__ = ["build_state"]
+
+__all__ = ["build_state", "first_vl", "message_rows", "path_mask", "queue_pairs"]
+
+
+def message_rows(m: Messages, lids: np.ndarray, q: np.ndarray, order: np.ndarray, row: np.ndarray) -> np.ndarray:
+    """``State.message``; ``lids`` are the messages' DLIDs."""
+    n = len(m)
+    out = MESSAGE.zeros(max(n, 1))
+    payload = q["payload"][row]
+    packets = -(-m.size // payload)
+    packets = np.where(m.opcode == Opcode.ATOMIC, 1, packets)
+    too_long = (m.transport == Transport.UD) & (packets > 1) & (q["service"][row] == Transport.UD)
+    if too_long.any():
+        i = int(np.argmax(too_long))
+        raise InputError(
+            f"message {i} is a datagram of {int(m.size[i]):,} octets; "
+            f"UD sends at most the path MTU, {int(payload[i]):,}"
+        )
+    out["qp"][:n], out["length"][:n], out["packets"][:n], out["opcode"][:n] = row, m.size, packets, m.opcode
+    immediate = m.opcode == Opcode.WRITE_WITH_IMM
+    out["immediate"][:n] = immediate
+    out["opcode"][:n][immediate] = Opcode.WRITE
+    out["length"][:n] = np.where(m.computes, m.delay_ps, m.size)
+    sent = np.cumsum(packets[order]) - packets[order]
+    of_first = sent[q["first_message"][row[order]]] if n else sent
+    psn = np.empty(n, np.int64)
+    psn[order] = sent - of_first
+    out["psn"][:n] = psn
+    # What waits for nothing has had all of it at time 0, so its delay counts from there.
+    out["start"][:n], out["delay"][:n] = np.maximum(m.start_ps, m.wait_ps), m.wait_ps
+    out["lid"][:n] = lids
+    out["needs"][:n] = np.diff(m.first)
+    out["value"][:n] = m.value
+    out["receive"][:n] = _receives(m, order)
+    for column in ("began", "arrived", "completed"):
+        out[column] = -1
+    return out
+
+
+def _receives(m: Messages, order: np.ndarray) -> np.ndarray:
+    """``M_RECEIVE``: of the SENDs (and WRITEs with immediate) of a queue pair with ``d`` receives
+    the first ``d`` find one, each other takes that of the ``d``-th before it. Of UC and UD who
+    finds one is known when they arrive, as what finds none is lost. Raises :class:`InputError` for
+    receives of a UD queue pair that sends to several destinations: each of these has receives of
+    its own."""
+    out = np.zeros(len(m), np.int64)
+    counted = (m.receives > 0) & np.isin(m.opcode, (Opcode.SEND, Opcode.WRITE_WITH_IMM))
+    if not counted.any():
+        return out
+    unreliable = counted & (m.transport != Transport.RC)
+    out[unreliable] = constants.NEEDS_RECEIVE
+    several = (m.qp[order][1:] == m.qp[order][:-1]) & (m.dst[order][1:] != m.dst[order][:-1]) & unreliable[order][1:]
+    several = np.append(several, False) | (m.group[order] > 0) & unreliable[order]
+    if several.any():
+        i = int(order[np.argmax(several)])
+        raise InputError(
+            f"message {i} counts receives on a UD queue pair with several destinations; take a queue pair for each"
+        )
+    counted &= ~unreliable
+    rows = order[counted[order]]
+    qp = m.qp[rows]
+    nth = np.arange(len(rows)) - np.searchsorted(qp, qp)
+    others = np.flatnonzero(nth >= m.receives[rows])
+    out[rows[others]] = rows[others - m.receives[rows[others]]] + 1
+    return out
+
+
+def queue_pairs(
+    fabric: Fabric, ends: np.ndarray, m: Messages, sl: np.ndarray, net: Any, network: str
+) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """(``qp``, ``rc``, ``unreliable`` and ``order`` of :data:`~softib.sim.packet.tables.State`, row
+    of the queue pair of each message)"""
+    link_fs = net.port["fs"]
+    order = np.argsort(m.qp, kind="stable").astype(np.int64)
+    names, first, row = np.unique(m.qp, return_index=True, return_inverse=True)
+    begins = np.searchsorted(m.qp[order], names)
+    q, rc, unreliable = (kind.zeros(max(len(names), 1)) for kind in (QP, RC, UNRELIABLE))
+    n = len(names)
+    src, dst = ends[m.src[first]].astype(np.int64), ends[m.dst[first]].astype(np.int64)
+    lid = fabric.lid.astype(np.int64)
+    q["src"][:n], q["dst"][:n] = src, dst
+    q["back_lid"][:n] = lid[src] + (m.path_bits[first] & path_mask(fabric, src))
+    q["sl"][:n] = sl[first]
+    q["out_vl"][:n], q["back_vl"][:n] = first_vl(fabric, src, sl[first]), first_vl(fabric, dst, sl[first])
+    q["payload"][:n] = _path_mtu(fabric, m, first, src, dst)
+    q["service"][:n] = m.transport[first]
+    if network != "infiniband":
+        on_frames(q[:n], net, network)
+    q["first_message"][:n], q["end_message"][:n] = begins, np.append(begins[1:], len(order))
+    for column in ("current_message", "done_message", "rx_message"):
+        q[column][:n] = begins
+    rc["response"][:n] = rc["response_end"][:n] = begins
+    q["last_message"][:n] = q["end_message"][:n]
+    rate = m.rate_gbps[first]
+    for column, port in (("ps_packet", src), ("back_ps_packet", dst)):
+        link_gbps = np.divide(8e6, link_fs[port], out=np.zeros(n), where=link_fs[port] > 0)
+        limited = (rate > 0) & (rate < link_gbps)
+        q[column][:n] = np.where(limited, np.rint(1000 * link_gbps / np.where(limited, rate, 1)), 0)
+    q["wake"][:n] = -1
+    q["repost"][:n] = m.repost_ps[first]
+    unreliable["receives_free"][:n] = np.where(m.transport[first] != Transport.RC, m.receives[first], 0)
+    return {"qp": q, "rc": rc, "unreliable": unreliable, "order": order}, row.astype(np.int64)
+
+
+def on_frames(q: np.ndarray, net: Any, network: str) -> None:
+    """Queue pairs over Ethernet: the payload of a frame, and the SL as priority."""
+    most = int(net.ethernet.payload)
+    q["payload"] = most if network == "tcp" else np.minimum(q["payload"], most)
+    q["out_vl"] = q["back_vl"] = q["sl"]
+    if network == "tcp":
+        q["service"] = 0
+
+
+def first_vl(fabric: Fabric, ports: np.ndarray, sl: np.ndarray) -> np.ndarray:
+    """VL that an end port sends ``sl`` on: a CA by its own table, port 0 of a switch as the
+    identity."""
+    rows = fabric.sl2vl[np.maximum(fabric.sl2vl_base[ports], 0)]
+    pair = rows[np.arange(len(ports)), sl >> 1].astype(np.int64)
+    vl = np.where(sl & 1, pair & 15, pair >> 4)
+    return np.where(fabric.port_num[ports] == 0, 0, vl)
+
+
+def path_mask(fabric: Fabric, ports: np.ndarray) -> np.ndarray:
+    """The path bits that each end port has (LMC). Those of a path are added to both of its base
+    LIDs; beyond LMC they wrap."""
+    mask: np.ndarray = (1 << fabric.lmc[ports].astype(np.int64)) - 1
+    return mask
+
+
+def _path_mtu(fabric: Fabric, m: Messages, first: np.ndarray, src: np.ndarray, dst: np.ndarray) -> np.ndarray:
+    """Payload of a packet of each queue pair: the smallest NeighborMTU on its way, which is what
+    its path record says."""
+    mtus = np.array([MTU_BYTES.get(code, 4096) for code in range(16)], np.int64)
+    mtu = mtus[PortInfo.neighbor_mtu.get(fabric.port_info)]
+    of_ends: np.ndarray = np.minimum(mtu[src], mtu[dst])
+    if len(np.unique(mtu[fabric.linked])) < 2:
+        return of_ends
+    from softib.sim.paths import Plane
+
+    return np.minimum(of_ends, Plane(fabric).lay(m).mtu[first])
+
 
 FIRST_ROWS, ROWS_A_SENDER = 1024, 8
 """Rows of each pool before it grows."""
@@ -83,6 +225,12 @@ def _check_messages(fabric: Fabric, ends: np.ndarray, m: Messages, q: np.ndarray
         raise InputError(
             "an adapter maps an SL in use to VL 15 or to one that its link has not; program SL2VL, or use another SL"
         )
+
+
+def _ethernet_state(net: Any, options: PacketOptions, queue_pairs: int) -> dict[str, np.ndarray]:
+    if options.network == "infiniband":
+        return no_ethernet_state()
+    return ethernet_state(net, options.network, options.control, queue_pairs)
 
 
 def build_state(fabric: Fabric, ends: np.ndarray, m: Messages, sl: np.ndarray, net: Any, options: PacketOptions) -> Any:
@@ -148,6 +296,6 @@ def build_state(fabric: Fabric, ends: np.ndarray, m: Messages, sl: np.ndarray, n
         bound=links.BOUND_FLOW.zeros(len(net.ar_on) if net.opt.ar else 1, constants.BOUND_SLOTS),
         rng=np.array([options.seed], np.uint64),
         **management_state(ports if net.management.on else 1),
-        **(no_ethernet_state() if options.network == "infiniband" else ethernet_state(net, options.network, len(q))),
+        **_ethernet_state(net, options, len(q)),
         log=engine.LOG.zeros(LOG_ROWS if len(net.watch_port) else constants.MARGIN + 2),
     )

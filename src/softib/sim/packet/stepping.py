@@ -20,17 +20,14 @@ import numpy as np
 from softib.errors import InputError
 from softib.fabric.end_ports import end_ports
 from softib.iba.constants import LID_PERMISSIVE, MgmtClass
-from softib.iba.mad_offsets import CLASS_AT
+from softib.iba.smp import CLASS_AT
 from softib.sim.packet import constants
-from softib.sim.packet.aggregation import aggregation_columns, inside_links
-from softib.sim.packet.groups import group_tables
 from softib.sim.packet.log import PacketLog, watch_tables
-from softib.sim.packet.mad_rows import grow_mads
+from softib.sim.packet.manager_tables import aggregation_columns, group_tables, inside_links
 from softib.sim.packet.network import active_peer, build_net, drain_fs, know_peers, physical_peer, refresh_ports
 from softib.sim.packet.options import PacketOptions, Progress
-from softib.sim.packet.pools import grow, longer, waiting
-from softib.sim.packet.queue_pairs import first_vl
-from softib.sim.packet.state import build_state
+from softib.sim.packet.pools import grow, grow_mads, longer, waiting
+from softib.sim.packet.state import build_state, first_vl
 from softib.sim.packet.tables.engine import LOG
 from softib.sim.packet.tables.links import COUNTERS
 from softib.sim.packet.tables.network import MANAGEMENT
@@ -38,6 +35,7 @@ from softib.sim.packet.tables.network import MANAGEMENT
 if TYPE_CHECKING:
     from softib.fabric.model import Fabric
     from softib.sim.messages import Messages
+
 
 __all__ = ["Arrived", "PacketSteps", "ProcessorTimes"]
 

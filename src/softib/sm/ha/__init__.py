@@ -1,1 +1,1 @@
-"""Which of several managers is the master."""
+"""The master of a subnet with several managers."""

@@ -1,9 +1,10 @@
-"""Which of several subnet managers is the master (IBA 14.4.1): priority, then the lower GUID.
+"""Election of the master among several subnet managers (IBA 14.4.1): the state machine as a table,
+and the rank of managers: priority, then the lower GUID.
 
 A manager that discovers asks every port that says IsSM for its SMInfo. One that finds a master, or
 a manager of higher rank, stands by and polls; a master that finds a higher one hands over; a
-standby whose master is silent for some polls discovers anew. Transitions are the table in
-``state``.
+standby whose master is silent for some polls discovers again. Events come from here, from
+Set(SMInfo) of other managers (:mod:`softib.sm.responder`) and from sweeps.
 """
 
 from __future__ import annotations
@@ -12,13 +13,60 @@ from enum import IntEnum
 
 import numpy as np
 
-from softib.iba.constants import CapMask, SmpAttr
-from softib.iba.smp import PortInfo, SMInfo
+from softib.iba.constants import CapMask, Method, MgmtClass, SmpAttr
+from softib.iba.notice import Notice, TrapCapMaskChange
+from softib.iba.smp import DATA_AT, MadHeader, PortInfo, SMInfo
+from softib.mad.batch import MadBatch
 from softib.mad.smp_requests import RequestQueue
 from softib.sm.database import Database
-from softib.sm.state import SmEvent, SmState
 
-__all__ = ["Election", "SmControl"]
+__all__ = ["TRANSITIONS", "Election", "SmControl", "SmEvent", "SmState", "next_state", "priority_changed"]
+
+
+class SmState(IntEnum):
+    """SMInfo.SMState (IBA 14.2.5.13)."""
+
+    NOT_ACTIVE = 0
+    DISCOVERING = 1
+    STANDBY = 2
+    MASTER = 3
+
+
+class SmEvent(IntEnum):
+    """Events of a subnet manager."""
+
+    DISCOVERY_COMPLETED = 0  # the sweep ended and found no manager that ranks higher
+    MASTER_FOUND = 1  # a master, or a manager of higher rank, answered SMInfo
+    POLLING_TIMEOUT = 2  # a standby's master stopped answering
+    HANDOVER = 3  # SMInfo Set: the master hands over
+    ACKNOWLEDGED = 4  # SMInfo Set: our handover was accepted
+    DISABLE = 5  # SMInfo Set: a master orders a manager to stop
+    STANDBY_SIGNAL = 6  # SMInfo Set: a master orders a manager to go on
+    DISCOVER = 7  # SMInfo Set: look again
+    TOPOLOGY_CHANGED = 8  # trap, or a sweep asked for
+    LOCAL_PORT_DOWN = 9  # a sweep found the manager cut off; OpenSM discovers again, since another may be master
+
+
+S, E = SmState, SmEvent
+TRANSITIONS: dict[tuple[SmState, SmEvent], SmState] = {
+    (S.DISCOVERING, E.DISCOVERY_COMPLETED): S.MASTER,
+    (S.DISCOVERING, E.MASTER_FOUND): S.STANDBY,
+    (S.STANDBY, E.POLLING_TIMEOUT): S.DISCOVERING,
+    (S.STANDBY, E.DISCOVER): S.DISCOVERING,
+    (S.STANDBY, E.HANDOVER): S.MASTER,
+    (S.STANDBY, E.DISABLE): S.NOT_ACTIVE,
+    (S.NOT_ACTIVE, E.STANDBY_SIGNAL): S.STANDBY,
+    (S.MASTER, E.ACKNOWLEDGED): S.STANDBY,
+    (S.MASTER, E.HANDOVER): S.MASTER,
+    (S.MASTER, E.TOPOLOGY_CHANGED): S.MASTER,
+    (S.MASTER, E.LOCAL_PORT_DOWN): S.DISCOVERING,
+}
+"""(state, event) → state. A pair that is not listed changes nothing."""
+
+
+def next_state(state: SmState, event: SmEvent) -> SmState:
+    """The state after ``event``."""
+    return TRANSITIONS.get((state, event), state)
 
 
 class SmControl(IntEnum):
@@ -69,9 +117,9 @@ class Election:
         self.failures += 1
         queue.get(SmpAttr.SM_INFO, db.port_route[[self.polled]], np.array([self.polled]))
 
-    def control(self, db: Database, queue: RequestQueue, port: int, what: SmControl, sm_info: np.ndarray) -> None:
+    def control(self, db: Database, queue: RequestQueue, port: int, order: SmControl, sm_info: np.ndarray) -> None:
         """Queue Set(SMInfo) to the manager at ``port``."""
-        queue.set(SmpAttr.SM_INFO, db.port_route[[port]], np.array([port]), int(what), sm_info.reshape(1, 64))
+        queue.set(SmpAttr.SM_INFO, db.port_route[[port]], np.array([port]), int(order), sm_info.reshape(1, 64))
 
     def heard(self, tags: np.ndarray, data: np.ndarray) -> None:
         """Answers to Get(SMInfo). A manager with another SM_Key takes no part in the election."""
@@ -89,20 +137,20 @@ class Election:
 
     def higher(self, local_guid: int) -> list[int]:
         """Ports of active managers that outrank this one, the highest first."""
-        mine = (self.priority, -local_guid)
+        rank = (self.priority, -local_guid)
         able = [p for p, i in self.others.items() if int(SMInfo.sm_state.get(i)) in CAN_MASTER]
-        above = [p for p in able if self._rank(self.others[p]) > mine]
+        above = [p for p in able if self._rank(self.others[p]) > rank]
         return sorted(above, key=lambda p: self._rank(self.others[p]), reverse=True)
 
     def masters(self) -> list[int]:
         """Ports of managers that say they are masters, the highest first."""
-        found = [p for p, i in self.others.items() if int(SMInfo.sm_state.get(i)) == SmState.MASTER]
-        return sorted(found, key=lambda p: self._rank(self.others[p]), reverse=True)
+        ports = [p for p, i in self.others.items() if int(SMInfo.sm_state.get(i)) == SmState.MASTER]
+        return sorted(ports, key=lambda p: self._rank(self.others[p]), reverse=True)
 
     def rivals(self, local_guid: int) -> tuple[list[int], list[int]]:
         """As a master: ports of other masters above this one and below it, the highest first."""
-        mine, masters = (self.priority, -local_guid), self.masters()
-        above = [p for p in masters if self._rank(self.others[p]) > mine]
+        rank, masters = (self.priority, -local_guid), self.masters()
+        above = [p for p in masters if self._rank(self.others[p]) > rank]
         return above, masters[len(above) :]
 
     def stands_back(self, local_guid: int) -> bool:
@@ -126,3 +174,42 @@ class Election:
     def port_of(self, guid: int) -> int:
         """Port of the manager with this GUID, -1 where it never answered."""
         return next((p for p, i in self.others.items() if int(SMInfo.guid.get(i)) == guid), -1)
+
+
+LOCAL_CHANGE, INFORMATIONAL, CA = 144, 4, 1
+
+
+SM_PRIORITY = 1 << 3
+
+
+def priority_changed(port_info: np.ndarray) -> MadBatch | None:
+    """Return the trap with which a standby reports its new priority to its master: trap 144,
+    ChangeFlags bit 3 (IBA 14.2.5.1), as OpenSM does; None where its PortInfo (uint8[64]) names no
+    master yet.
+
+    A master asks other managers for SMInfo when it sweeps, and nothing else would make it sweep.
+    """
+    lid, master_lid = int(PortInfo.lid.get(port_info)), int(PortInfo.master_sm_lid.get(port_info))
+    if not lid or not master_lid:
+        return None
+    batch = MadBatch.zeros(1)
+    batch.mad[0, : MadHeader.size] = MadHeader.pack(
+        base_version=1,
+        mgmt_class=int(MgmtClass.SUBN_LID),
+        class_version=1,
+        method=int(Method.TRAP),
+        attr_id=int(SmpAttr.NOTICE),
+        tid=LOCAL_CHANGE,
+    )
+    details = TrapCapMaskChange.pack(
+        lid=lid,
+        other_local_changes=1,
+        cap_mask=PortInfo.cap_mask.get(port_info),
+        change_flags=SM_PRIORITY,
+        cap_mask2=PortInfo.cap_mask2.get(port_info),
+    )
+    notice = Notice.pack(is_generic=1, type=INFORMATIONAL, producer_type=CA, trap_number=LOCAL_CHANGE, issuer_lid=lid)
+    notice[Notice.data_details.byte : Notice.data_details.byte + len(details)] = details
+    batch.mad[0, DATA_AT : DATA_AT + len(notice)] = notice
+    batch.dlid[0], batch.slid[0] = master_lid, lid
+    return batch

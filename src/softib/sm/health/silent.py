@@ -1,11 +1,11 @@
-"""Ports that are up and behind which nobody answers: asked once in each sweep, and between sweeps
-ever more rarely.
+"""Ports that are up and behind which no device answers: asked once in each sweep, and between
+sweeps ever more rarely.
 
 No phase of a sweep waits for them. Between sweeps each is asked for NodeInfo after one timeout,
 then after twice as long, and so on, up to :data:`LONGEST` timeouts; an answer calls for a sweep of
 the switch that it hangs on. An answer that comes late is one, too: the sweep that follows knows
-that somebody is there, and waits for it as for any other. (On a loaded machine every answer may be
-later than those few milliseconds that a discovery waits for a device which nobody knows.)
+that a device is there, and waits for it as for any other. (On a loaded machine every answer may be
+later than those few milliseconds that a discovery waits for an unknown device.)
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from softib.iba.constants import RESPONSE_BIT, SmpAttr
-from softib.iba.mad_offsets import METHOD_AT, STATUS_AT, TID_AT
+from softib.iba.smp import METHOD_AT, STATUS_AT, TID_AT
 from softib.mad.batch import MadBatch
 from softib.mad.smp_requests import MAX_HOPS, RequestQueue
 from softib.mad.transactor import NEVER_PS, Transactor
-from softib.sm.database import Database
+from softib.sm.database import Database, Location
 from softib.sm.managers.mkeys import MKeys
 
 __all__ = ["SilentPorts"]
@@ -27,9 +27,7 @@ __all__ = ["SilentPorts"]
 LONGEST = 256
 """Timeouts between two questions at most (51 s with OpenSM's 200 ms)."""
 FIRST_TID = 1 << 31
-"""Answers are told from those to a sweep's requests by their TransactionID."""
-Place = tuple[int, int]
-"""(NodeGUID, portnum)."""
+"""Answers are distinguished from those to a sweep's requests by their TransactionID."""
 
 
 @dataclass
@@ -44,13 +42,13 @@ class SilentPorts:
 
     def __init__(self, window: int, timeout_ps: int, retries: int):
         self.timeout_ps, self.retries = timeout_ps, retries
-        self.ports: dict[Place, _Silence] = {}
+        self.ports: dict[Location, _Silence] = {}
         self._transactor = Transactor(window, timeout_ps, 0, FIRST_TID)
-        self._queried: list[Place] = []
-        self.answering: set[Place] = set()
-        """Places where somebody answered since the last sweep found nobody there."""
-        self._timed_out: dict[Place, int] = {}
-        """Place → TransactionID of its last question that was given up."""
+        self._queried: list[Location] = []
+        self.answering: set[Location] = set()
+        """Places where a device answered since the last sweep found none there."""
+        self._timed_out: dict[Location, int] = {}
+        """Location → TransactionID of its last question that was given up."""
 
     @property
     def young(self) -> bool:
@@ -62,7 +60,7 @@ class SilentPorts:
         """A sweep ended, in which ``ports`` (rows) were asked in vain."""
         before, self.ports = self.ports, {}
         for port in ports:
-            place = int(db.node_guid[db.port_node[port]]), int(db.port_num[port])
+            place = db.location(port)
             held = before.get(place)
             questions = 1 if held is None else held.questions + 1
             self.ports[place] = _Silence(questions, now_ps + self._pause(questions))
@@ -82,36 +80,36 @@ class SilentPorts:
     def answers(self, now_ps: int, inbox: MadBatch | None) -> tuple[MadBatch | None, set[int]]:
         """Take the answers out of ``inbox``; returns the rest, and the NodeGUIDs of the switches
         that they came through."""
-        found: set[Place] = set()
+        answering: set[Location] = set()
         if inbox is not None and (self._transactor.busy or self._timed_out):
-            mine = inbox.mad[:, TID_AT + 4] >= FIRST_TID >> 24
-            if mine.any():
-                found |= self._after_timeout(inbox[mine])
-                self._transactor.receive(now_ps, inbox[mine])
-                inbox = None if mine.all() else inbox[~mine]
+            replies = inbox.mad[:, TID_AT + 4] >= FIRST_TID >> 24
+            if replies.any():
+                answering |= self._after_timeout(inbox[replies])
+                self._transactor.receive(now_ps, inbox[replies])
+                inbox = None if replies.all() else inbox[~replies]
         self._transactor.receive(now_ps)
         for done in self._transactor.completed():
             locations = [self._queried[tag] for tag in done.tags.tolist()]
             if done.timed_out:
                 self._timed_out.update(zip(locations, done.batch.tid.tolist(), strict=True))
             else:
-                found.update(locations)
-        self.answering |= found
-        return inbox, {guid for guid, _ in found}
+                answering.update(locations)
+        self.answering |= answering
+        return inbox, {guid for guid, _ in answering}
 
-    def _after_timeout(self, answers: MadBatch) -> set[Place]:
+    def _after_timeout(self, answers: MadBatch) -> set[Location]:
         """Places whose question was given up, and is answered now."""
         tids = np.ascontiguousarray(answers.mad[:, TID_AT + 4 : TID_AT + 8]).view(">u4")[:, 0].tolist()
         good = (answers.mad[:, METHOD_AT] >= RESPONSE_BIT) & (answers.mad[:, STATUS_AT] & 0x7F == 0)
         good &= answers.mad[:, STATUS_AT + 1] == 0
         came = {tid for tid, ok in zip(tids, good.tolist(), strict=True) if ok}
-        found = {place for place, tid in self._timed_out.items() if tid in came}
-        for place in found:
+        locations = {place for place, tid in self._timed_out.items() if tid in came}
+        for place in locations:
             del self._timed_out[place]
-        return found & self.ports.keys()
+        return locations & self.ports.keys()
 
     def send(self, db: Database, mkeys: MKeys, now_ps: int) -> tuple[MadBatch, int]:
-        """What is due, and when to call again."""
+        """Return the requests that are due, and when to call again."""
         due = [place for place, s in self.ports.items() if s.next_ps <= now_ps]
         if due:
             if not self._transactor.busy:
@@ -120,7 +118,7 @@ class SilentPorts:
         batch, deadline_ps = self._transactor.send(now_ps)
         return batch, min([deadline_ps, *(s.next_ps for s in self.ports.values())], default=NEVER_PS)
 
-    def _ask(self, db: Database, mkeys: MKeys, due: list[Place], now_ps: int) -> None:
+    def _ask(self, db: Database, mkeys: MKeys, due: list[Location], now_ps: int) -> None:
         ports, tags = [], []
         for place in due:
             silence = self.ports[place]

@@ -1,2 +1,2 @@
 """One manager a file, under OpenSM's names: LIDs, links, unicast, multicast, P_Keys, QoS,
-congestion control, virtual ports."""
+congestion control."""

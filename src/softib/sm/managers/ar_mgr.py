@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from softib.iba import ar
 from softib.iba.constants import SmpAttr
 from softib.iba.devices import AR_SWITCHES
+from softib.iba.vendor import ar
 from softib.mad.smp_requests import RequestQueue
 from softib.plural import counted
 from softib.ragged import spread
@@ -22,42 +22,19 @@ from softib.routing.adaptive import AdaptivePorts, adaptive_ports, could_deadloc
 from softib.routing.engine import Routing
 from softib.routing.graph import SwitchGraph
 from softib.sm.database import Database
-from softib.sm.options.ar import ArConfig
-from softib.sm.tables.table_store import TableStore
+from softib.sm.options.softib_options import ArConfig
+from softib.sm.stores import ArStore
 
-__all__ = ["ArManager", "ArStore"]
+__all__ = ["ArManager"]
 
 INFO, GROUP, LFT = int(SmpAttr.MLNX_AR_INFO), int(SmpAttr.MLNX_AR_GROUP), int(SmpAttr.MLNX_AR_LFT)
-
-
-class ArStore:
-    """What outlives a sweep: the tables that switches hold, and the numbers of their groups, by
-    NodeGUID and ports."""
-
-    def __init__(self) -> None:
-        self.tables = TableStore()
-        self.numbers: dict[int, dict[bytes, int]] = {}
-        self.caps: dict[int, int] = {}
-        """NodeGUID → groups that the switch has room for."""
-
-    def forget(self, guid: int) -> None:
-        """Nothing is known of this switch any more."""
-        self.caps.pop(guid, None)
-        self.tables.forget(guid)
-        self.numbers.pop(guid, None)
-
-    def clear(self) -> None:
-        """Nothing is known of any."""
-        self.caps.clear()
-        self.tables.clear()
-        self.numbers.clear()
 
 
 class ArManager:
     """One sweep's work: :meth:`ask`, :meth:`heard`, then :meth:`queue_groups`, :meth:`queue_lids`
     and :meth:`queue_info`.
 
-    ``config`` None: switches that were told to route adaptively are told not to.
+    ``config`` None: adaptive routing is switched off where it was on.
     """
 
     def __init__(self, db: Database, graph: SwitchGraph, routing: Routing, config: ArConfig | None, store: ArStore):
@@ -81,9 +58,9 @@ class ArManager:
         rows = np.flatnonzero(np.isin(device, list(AR_SWITCHES)))
         if not len(rows):
             self.notes.append("adaptive routing: no switch here can (Switch-IB 2 and later)")
-        known = np.array([self.store.caps.get(guid, -1) for guid in self.graph.switch_guid[rows].tolist()], np.int64)
-        self.caps[rows] = np.maximum(known, 0)
-        rows = rows[known < 0]
+        caps = np.array([self.store.caps.get(guid, -1) for guid in self.graph.switch_guid[rows].tolist()], np.int64)
+        self.caps[rows] = np.maximum(caps, 0)
+        rows = rows[caps < 0]
         queue.get(INFO, self._route(rows), rows.astype(np.int64))
 
     def _possible(self) -> bool:
@@ -107,7 +84,8 @@ class ArManager:
     # -- tables --
 
     def queue_groups(self, queue: RequestQueue, reset: np.ndarray) -> None:
-        """Put a Set for each block of groups that is not held. ``reset``: nodes that hold nothing."""
+        """Put a Set for each block of groups that is not held. ``reset``: nodes that hold
+        nothing."""
         for node in reset.tolist():
             self.store.forget(int(self.db.node_guid[node]))
         rows = self.switches
@@ -173,8 +151,7 @@ class ArManager:
         for mask, number in self.store.numbers[int(self.graph.switch_guid[s])].items():
             masks64[number] = np.frombuffer(mask, ">u8")[::-1]
         bit = np.uint64(1) << (port % 64).astype(np.uint64)
-        found: np.ndarray = (masks64[group, port // 64] & bit) > 0
-        return found
+        return (masks64[group, port // 64] & bit) > 0
 
     def _switch_of_lid(self) -> np.ndarray:
         """int32[LIDs, a whole number of blocks]: switch that a LID hangs on, -1 for none."""
@@ -185,8 +162,8 @@ class ArManager:
         return out
 
     def queue_info(self, queue: RequestQueue) -> None:
-        """Put a Set(ARInfo) where it is not held; a switch that takes no part any more is told to
-        stop."""
+        """Put a Set(ARInfo) where it is not held; a switch that no longer takes part gets
+        zeros."""
         if self.config is None:
             on = np.zeros(0, np.int64)
         else:

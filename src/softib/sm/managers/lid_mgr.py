@@ -1,7 +1,7 @@
-"""Which end port gets which LIDs (IBA 4.1.3, 14.4.3).
+"""Assignment of LIDs to end ports (IBA 4.1.3, 14.4.3).
 
 OpenSM's rules: a port gets the LIDs that are remembered of it (OpenSM's guid2lid file), else keeps
-the one it has when it is valid, and LIDs of ports that are away are given to nobody as long as
+the one it has when it is valid, and LIDs of ports that are away stay unassigned as long as
 others are free; the manager's own port is served first, the others by ascending PortGUID, each with
 the lowest LIDs that are free. A CA port owns 2^LMC LIDs, the first a multiple of 2^LMC; port 0 of a
 switch owns one. With an LMC of 0 the LIDs are OpenSM's; with another one the blocks are given first
@@ -73,7 +73,9 @@ def assign(db: Database, lmc: int, lids: Lids | None = None, fresh: bool = False
     taken = {guid: (a, b) for guid, a, b in zip(guids, lid.tolist(), last.tolist(), strict=True)}
     if len(lids) > len(taken):  # a port is away: remembered LIDs that another port has now are forgotten
         for guid in [
-            g for g, (a, b) in lids.items() if g not in taken and (a > LID_UCAST_MAX or _is_taken(lid, last, a, b))
+            g
+            for g, (a, b) in lids.items()
+            if g not in taken and (a > LID_UCAST_MAX or ((lid <= b) & (last >= a)).any())
         ]:
             del lids[guid]
     lids.update(taken)
@@ -86,10 +88,6 @@ def _away(lids: Lids, here: set[int], used: np.ndarray) -> np.ndarray:
         if guid not in here:
             out[first : last + 1] = True
     return out & ~used
-
-
-def _is_taken(first: np.ndarray, last: np.ndarray, a: int, b: int) -> bool:
-    return bool(((first <= b) & (last >= a)).any())
 
 
 def _kept(lid: np.ndarray, wide: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from softib.iba.constants import CapMask, PortState, SmpAttr
+from softib.iba.constants import DATA_VLS, CapMask, PortState, SmpAttr
 from softib.iba.smp import PortInfo, SwitchInfo
-from softib.iba.virtual_lanes import DATA_VLS
 from softib.mad.smp_requests import RequestQueue
 from softib.sm.config import SmConfig
 from softib.sm.database import Database
@@ -80,9 +79,9 @@ def queue_reread(db: Database, queue: RequestQueue, switches: np.ndarray) -> Non
     A link in INIT is set to ARMED whatever happened to it, and what happens from now on raises a
     trap.
     """
-    mine = np.zeros(db.n_nodes, bool)
-    mine[switches] = True
-    ask = mine[db.port_node] & db.external & db.has_port_info
+    reread = np.zeros(db.n_nodes, bool)
+    reread[switches] = True
+    ask = reread[db.port_node] & db.external & db.has_port_info
     rows = linked(db)
     ask[rows[db.port_state()[rows] == PortState.INIT]] = False
     rows = np.flatnonzero(ask)
@@ -94,7 +93,7 @@ def wanted_port_info(db: Database, config: SmConfig, reregister: np.ndarray | bo
     ``db.port_info``.
 
     ``reregister`` (bool, or bool[ports]): CA ports that can are asked to register their
-    subscriptions and groups anew (IBA 14.4.1, 14.2.5.6). A link's MTU and VLs are the smaller of
+    subscriptions and groups again (IBA 14.4.1, 14.2.5.6). A link's MTU and VLs are the smaller of
     what its two ends can do.
     """
     wanted = db.port_info.copy()
@@ -175,7 +174,8 @@ def queue_config(db: Database, queue: RequestQueue, wanted: np.ndarray, ports: n
 
 
 def queue_state(db: Database, queue: RequestQueue, ports: np.ndarray, state: PortState) -> None:
-    """Put a Set(PortInfo) that takes ``ports`` from the state below to ``state``. Tags are ports."""
+    """Put a Set(PortInfo) that takes ``ports`` from the state below to ``state``. Tags are
+    ports."""
     rows = ports[PortInfo.port_state.get(db.port_info[ports]) == state - 1]
     image = db.port_info[rows]
     P.client_reregister.set(image, 0)

@@ -1,9 +1,13 @@
-"""Which widths and speeds ports may train to: OpenSM's ``force_link_…``, and a file that says it by
-port (IBA 14.2.5.6, 7.2.7).
+"""The widths, speeds and FEC modes that ports may train to: OpenSM's ``force_link_…`` and
+``fdr10``, and a file of rules by port (IBA 14.2.5.6, 7.2.7).
 
 LinkWidthEnabled and the LinkSpeed…Enabled components are set where they differ. A link that would
-train otherwise with them is trained anew, once: PortPhysState Polling at one end. (OpenSM sets the
+train otherwise with them is trained again, once: PortPhysState Polling at one end. (OpenSM sets the
 components, and leaves the link as it is until it falls.) The manager's own link is not.
+
+FDR10 and FEC are in Mellanox' ExtendedPortInfo (0xff90) and in PortInfoExtended (0x33, IBA
+14.2.5.19). ``fdr10`` (``opensm/osm_link_mgr.c``): 1 enables FDR10 where a port supports it, 2
+disables it; a Set has StateChangeEnable 1.
 """
 
 from __future__ import annotations
@@ -12,51 +16,47 @@ from fnmatch import fnmatchcase
 
 import numpy as np
 
-from softib.iba.constants import PhysState, SmpAttr
-from softib.iba.smp import PortInfo
+from softib.iba.constants import CapMask2, PhysState, SmpAttr
+from softib.iba.smp import MlnxExtPortInfo, PortInfo, PortInfoExtended
 from softib.mad.smp_requests import RequestQueue
 from softib.sm.database import Database
 from softib.sm.managers.link_mgr import linked, unchanged
-from softib.sm.options.link import ALL_EXT, ALL_SPEEDS, ALL_WIDTHS, EXT_NONE, LinkPolicy, LinkRule
+from softib.sm.options.link import ALL_EXT, ALL_SPEEDS, ALL_WIDTHS, EXT_NONE, FDR10_OFF, FDR10_ON, LinkPolicy, LinkRule
 
-__all__ = ["LinkPolicyManager", "ports_of"]
+__all__ = ["EXTENSIONS", "HeldExtensions", "LinkExtensions", "LinkPolicyManager", "ports_of"]
 
 P = PortInfo
+COMPONENTS = {
+    "width": (P.link_width_enabled, P.link_width_supported, ALL_WIDTHS),
+    "speed": (P.link_speed_enabled, P.link_speed_supported, ALL_SPEEDS),
+    "ext": (P.link_speed_ext_enabled, P.link_speed_ext_supported, ALL_EXT),
+    "ext2": (P.link_speed_ext2_enabled, P.link_speed_ext2_supported, 7),
+}
+"""Component of a rule → the fields of PortInfo, and the value that stands for all that is
+supported."""
 
 
 class LinkPolicyManager:
     """One sweep's part: :meth:`queue_enabled` before anything else, :meth:`queue_training` at its
-    end. ``trained`` outlives it: (NodeGUID, portnum) → what its link was trained anew for."""
+    end. ``trained`` outlives it: (NodeGUID, portnum) → the width and speed for which its link was
+    trained again."""
 
     def __init__(self, db: Database, policy: LinkPolicy, trained: dict[tuple[int, int], tuple[int, int]]):
         self.db, self.trained = db, trained
         self.notes: list[str] = []
         self.rows = linked(db)
-        info = db.port_info
-        self.wanted = {
-            "width": P.link_width_enabled.get(info).copy(),
-            "speed": P.link_speed_enabled.get(info).copy(),
-            "ext": P.link_speed_ext_enabled.get(info).copy(),
-            "ext2": P.link_speed_ext2_enabled.get(info).copy(),
-        }
+        self.wanted = {name: enabled.get(db.port_info).copy() for name, (enabled, _, _) in COMPONENTS.items()}
         for rule in policy.rules:
             self._apply(rule)
 
     def _apply(self, rule: LinkRule) -> None:
         info, rows = self.db.port_info, ports_of(self.db, self.rows, rule)
-        supported = {
-            "width": P.link_width_supported.get(info[rows]),
-            "speed": P.link_speed_supported.get(info[rows]),
-            "ext": P.link_speed_ext_supported.get(info[rows]),
-            "ext2": P.link_speed_ext2_supported.get(info[rows]),
-        }
-        everything = {"width": ALL_WIDTHS, "speed": ALL_SPEEDS, "ext": ALL_EXT, "ext2": 7}
-        for component, can in supported.items():
-            value = getattr(rule, component)
+        for component, (_, supported, everything) in COMPONENTS.items():
+            can, value = supported.get(info[rows]), getattr(rule, component)
             if component == "ext" and value == EXT_NONE:
                 self.wanted[component][rows] = np.where(can > 0, EXT_NONE, self.wanted[component][rows])
             elif value:
-                bits = can if value == everything[component] else can & value
+                bits = can if value == everything else can & value
                 # Where a port can do nothing of it, the component stays: 0 would mean no change to the device, too.
                 self.wanted[component][rows] = np.where(bits > 0, bits, self.wanted[component][rows])
 
@@ -64,23 +64,17 @@ class LinkPolicyManager:
         """Put a Set(PortInfo) for each port whose Enabled components are not as wanted. Tags are
         ports."""
         held = self.db.port_info[self.rows]
-        fields = {
-            "width": P.link_width_enabled,
-            "speed": P.link_speed_enabled,
-            "ext": P.link_speed_ext_enabled,
-            "ext2": P.link_speed_ext2_enabled,
-        }
         change = np.zeros(len(self.rows), bool)
-        for name, field in fields.items():
+        for name, (field, _, _) in COMPONENTS.items():
             change |= field.get(held) != self.wanted[name][self.rows]
         rows = self.rows[change]
         image = unchanged(self.db.port_info[rows])
-        for name, field in fields.items():
+        for name, (field, _, _) in COMPONENTS.items():
             field.set(image, self.wanted[name][rows])
         queue.set(SmpAttr.PORT_INFO, self.db.port_route[rows], rows, self.db.port_modifier(rows), image)
 
     def queue_training(self, queue: RequestQueue, also: np.ndarray) -> np.ndarray:
-        """Put a Set(PortInfo) that trains a link anew, where what both ends have enabled gives
+        """Put a Set(PortInfo) that trains a link again, where what both ends have enabled gives
         another width or speed, and for the ports ``also``. Returns the ports."""
         db = self.db
         rows = self.rows[self.rows < db.port_peer[self.rows]]
@@ -96,10 +90,10 @@ class LinkPolicyManager:
         for i in np.flatnonzero(differ).tolist():
             port, goal = int(rows[i]), (int(width[i]), int(speed[i]))
             port = port if db.external[port] else int(peer[i])
-            place = int(db.node_guid[db.port_node[port]]), int(db.port_num[port])
+            place = db.location(port)
             if self.trained.get(place) == goal:
                 self.notes.append(
-                    f"{db.port_name(port)}: its link was trained anew, and is not as the link policy would have it"
+                    f"{db.port_name(port)}: its link was trained again, and still differs from the link policy"
                 )
             elif db.external[port]:
                 self.trained[place] = goal
@@ -129,19 +123,115 @@ def _agreed(ours: np.ndarray, theirs: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 def _speed(base: np.ndarray, ext: np.ndarray, ext2: np.ndarray) -> np.ndarray:
     """One number a speed: the larger the faster."""
-    value: np.ndarray = np.where(
-        ext2 > 0, ext2.astype(np.int64) << 16, np.where(ext > 0, ext.astype(np.int64) << 8, base)
-    )
-    return value
+    return np.where(ext2 > 0, ext2.astype(np.int64) << 16, np.where(ext > 0, ext.astype(np.int64) << 8, base))
 
 
 def ports_of(db: Database, rows: np.ndarray, rule: LinkRule) -> np.ndarray:
     """Those of ports ``rows`` that the rule is about."""
     owners = np.unique(db.port_node[rows])
-    fits = [n for n in owners.tolist() if _names(db, n, rule.node)] if rule.node != "*" else owners.tolist()
+    fits = [
+        n
+        for n in owners.tolist()
+        if fnmatchcase(db.name(n), rule.node) or rule.node.lower() == f"{int(db.node_guid[n]):#018x}"
+    ]
     rows = rows[np.isin(db.port_node[rows], fits)]
     return rows[np.isin(db.port_num[rows], sorted(rule.portnums))] if rule.portnums else rows
 
 
-def _names(db: Database, node: int, pattern: str) -> bool:
-    return fnmatchcase(db.name(node), pattern) or pattern.lower() == f"{int(db.node_guid[node]):#018x}"
+EXTENDED, FEC = int(SmpAttr.MLNX_EXT_PORT_INFO), int(SmpAttr.PORT_INFO_EXT)
+EXTENSIONS = (EXTENDED, FEC)
+GENERATIONS = ("fdr", "edr", "hdr", "ndr")
+HeldExtensions = dict[tuple[int, int, int], np.ndarray]
+"""(NodeGUID, portnum, attribute) → what a port read."""
+
+
+class LinkExtensions:
+    """One sweep's part: :meth:`ask`, :meth:`heard`, :meth:`queue`. ``held`` outlives it; a port
+    that it knows is not asked."""
+
+    def __init__(self, db: Database, policy: LinkPolicy, held: HeldExtensions):
+        self.db, self.held = db, held
+        self.fdr10, self.fec = np.zeros(db.n_ports, np.uint8), np.zeros(db.n_ports, np.uint16)
+        self.trains: list[int] = []
+        """Ports whose link shall train again."""
+        rows = linked(db)
+        for rule in policy.rules:
+            if rule.fdr10 or rule.fec:
+                fits = ports_of(db, rows, rule)
+                self.fdr10[fits] = rule.fdr10 or self.fdr10[fits]
+                self.fec[fits] = rule.fec or self.fec[fits]
+
+    def _wanted(self) -> list[tuple[int, np.ndarray]]:
+        """(attribute, ports that have it and of which something is wanted)."""
+        db = self.db
+        node = db.port_node
+        end = np.where(db.is_switch[node], db.node_base[node], np.arange(db.n_ports))
+        extended = PortInfo.cap_mask2.get(db.port_info[end]) & int(CapMask2.PORT_INFO_EXT) > 0
+        return [
+            (EXTENDED, np.flatnonzero((self.fdr10 > 0) & db.is_mellanox[node])),
+            (FEC, np.flatnonzero((self.fec > 0) & extended)),
+        ]
+
+    def _key(self, port: int, attr: int) -> tuple[int, int, int]:
+        return *self.db.location(port), attr
+
+    def ask(self, queue: RequestQueue) -> None:
+        """Put a Get for each port of which it is not known. Tags are ports."""
+        for attr, ports in self._wanted():
+            rows = np.array([p for p in ports.tolist() if self._key(p, attr) not in self.held], np.int64)
+            queue.get(attr, self.db.port_route[rows], rows, self.db.port_num[rows])
+
+    def heard(self, attr: int, ports: np.ndarray, data: np.ndarray) -> None:
+        """Answers (uint8[n, 64]) to a Get, or to a Set."""
+        for port, image in zip(ports.tolist(), data, strict=True):
+            self.held[self._key(port, attr)] = image.copy()
+
+    def lost(self, attr: int, ports: np.ndarray) -> None:
+        """What these ports hold is unknown."""
+        for port in ports.tolist():
+            self.held.pop(self._key(port, attr), None)
+
+    def queue(self, queue: RequestQueue) -> None:
+        """Put a Set for each port that does not read as wanted."""
+        for attr, ports in self._wanted():
+            rows = np.array([p for p in ports.tolist() if self._key(p, attr) in self.held], np.int64)
+            if not len(rows):
+                continue
+            held = np.stack([self.held[self._key(p, attr)] for p in rows.tolist()])
+            wanted = self._fdr10(held, rows) if attr == EXTENDED else self._fec(held, rows)
+            change = (wanted != held).any(axis=1)
+            rows = rows[change]
+            self.trains += rows.tolist()
+            queue.set(attr, self.db.port_route[rows], rows, self.db.port_num[rows], wanted[change])
+
+    def _fdr10(self, held: np.ndarray, ports: np.ndarray) -> np.ndarray:
+        X = MlnxExtPortInfo
+        wanted, can = held.copy(), X.link_speed_supported.get(held) & 1
+        choice = self.fdr10[ports]
+        enabled = np.where(choice == FDR10_ON, 1, np.where(choice == FDR10_OFF, 0, X.link_speed_enabled.get(held)))
+        enabled = np.where(can > 0, enabled, X.link_speed_enabled.get(held))
+        X.link_speed_enabled.set(wanted, enabled)
+        X.state_change_enable.set(wanted, (enabled != X.link_speed_enabled.get(held)).astype(np.uint8))
+        return wanted
+
+    def _fec(self, held: np.ndarray, ports: np.ndarray) -> np.ndarray:
+        wanted = held.copy()
+        for name in GENERATIONS:
+            supported = PortInfoExtended.fields[f"{name}_fec_mode_supported"].get(held)
+            enabled = PortInfoExtended.fields[f"{name}_fec_mode_enabled"]
+            modes = supported & self.fec[ports]
+            # A generation that has none of the modes keeps its own: without a mode it could not train.
+            enabled.set(wanted, np.where(modes > 0, modes, enabled.get(held)))
+        return wanted
+
+    def training(self) -> np.ndarray:
+        """Switch ports, one for each link of :attr:`trains`, by which it trains again."""
+        db = self.db
+        out = set()
+        for port in self.trains:
+            peer = int(db.port_peer[port])
+            if peer < 0 or db.sm_port in (port, peer):
+                continue
+            ends = [p for p in (port, peer) if db.external[p]]
+            out.add(min(ends)) if ends else None
+        return np.array(sorted(out), np.int64)

@@ -7,7 +7,7 @@ delivered to them.
 
 Groups of one partition share an MLID, and a tree of all their members, when every MLID that the
 switches have room for is used (an HCA delivers by the MGID, so an MLID may be of several groups).
-Whoever is in one of them alone gets the packets of the others at its port, and its HCA drops them.
+A port that is in one of them alone receives the packets of the others, and its HCA drops them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from softib.iba.smp import SwitchInfo
 from softib.mad.smp_requests import RequestQueue
 from softib.routing.multicast.multicast_kernels import mark_tree
 from softib.routing.multicast.multicast_trees import MulticastTrees
-from softib.sm.journal import Journal, group_key, member_key
+from softib.sm.journal import Journal, Kind, record_key
 from softib.sm.sa.subnet import Subnet
 
 __all__ = ["Group", "McastManager", "Member"]
@@ -35,7 +35,7 @@ RECEIVES = JoinState.FULL | JoinState.NON
 
 @dataclass
 class Member:
-    """Bits of :class:`~softib.iba.sa.JoinState`, and whether somebody else joined the port."""
+    """Bits of :class:`~softib.iba.sa.JoinState`, and whether another port joined it by proxy."""
 
     join_state: int
     proxy: bool = False
@@ -119,19 +119,19 @@ class McastManager:
         """A group that has its MLID already."""
         self._of_mlid.setdefault(group.mlid, []).append(group)
         self.groups[group.mgid] = group
-        self.journal.note(group_key(group.mgid))
+        self.journal.note(record_key(Kind.GROUP, group.mgid))
         self.note_members(group)
 
     def note_members(self, group: Group, guids: Iterable[int] | None = None) -> None:
         """These memberships (None: all of the group) changed."""
         for guid in group.members if guids is None else guids:
-            self.journal.note(member_key(group.mgid, guid))
+            self.journal.note(record_key(Kind.MEMBER, group.mgid, guid))
 
     def remove(self, group: Group) -> None:
         """Remove the group; its MLID is free for another where it was its alone."""
         del self.groups[group.mgid]
         self.note_members(group)
-        self.journal.note(group_key(group.mgid))
+        self.journal.note(record_key(Kind.GROUP, group.mgid))
         self._of_mlid[group.mlid].remove(group)
         if not self._of_mlid[group.mlid]:
             del self._of_mlid[group.mlid]
@@ -175,11 +175,11 @@ class McastManager:
 
     @property
     def note(self) -> str:
-        """What is wrong with the trees that were made last, "" if nothing is."""
+        """A note on the fault of the last trees, "" without one."""
         return self._trees[1].note if self._trees is not None else ""
 
     def trees(self, subnet: Subnet) -> MulticastTrees:
-        """Where trees may go in ``subnet``: over switches that forward multicast packets
+        """Return the trees of ``subnet``, over switches that forward multicast packets
         (MulticastFDBCap is not 0)."""
         sls = tuple(sorted({g.sl for g in self.groups.values()}))
         if self._trees is None or self._trees[0] is not subnet or self._trees[1].sls != sls:
@@ -225,7 +225,7 @@ class McastManager:
             return
         rows = -(-(mlids[-1] - LID_MCAST_MIN + 1) // MFT_BLOCK) * MFT_BLOCK
         guids = graph.switch_guid.tolist()
-        known = np.array([g in self._written for g in guids])
+        trusted = np.array([g in self._written for g in guids])
         written = self._tables(guids, rows)
         wanted = written.copy()
         for mlid in mlids:
@@ -233,8 +233,8 @@ class McastManager:
             wanted[:, mlid - LID_MCAST_MIN] = self.masks(subnet, groups) if groups else 0
         blocks = wanted.shape[1] // MFT_BLOCK
         shape = (graph.n_switches, blocks, MFT_BLOCK, POSITIONS)
-        # What an unknown switch holds is another manager's: every block with an MLID of ours is written.
-        differ = (wanted != written).reshape(shape).any(axis=2) | ~known[:, None, None]
+        # An unknown switch holds another manager's tables: every block with an MLID in use is written.
+        differ = (wanted != written).reshape(shape).any(axis=2) | ~trusted[:, None, None]
         switch, block, position = np.nonzero(differ)
         positions = -(-(graph.switch_nports[switch].astype(np.int64) + 1) // MFT_PORTS)
         keep = position < positions
@@ -252,10 +252,10 @@ class McastManager:
             self._written[guid] = wanted[i]
 
     def _tables(self, guids: list[int], rows: int) -> np.ndarray:
-        known = [self._written.get(g) for g in guids]
-        rows = max([rows, *(len(k) for k in known if k is not None)])
+        tables = [self._written.get(g) for g in guids]
+        rows = max([rows, *(len(k) for k in tables if k is not None)])
         out = np.zeros((len(guids), rows, POSITIONS), np.uint16)
-        for i, table in enumerate(known):
+        for i, table in enumerate(tables):
             if table is not None:
                 out[i, : len(table)] = table
         return out

@@ -1,7 +1,7 @@
-"""Which M_Key each end port holds (IBA 14.2.4): what OpenSM keeps in its files ``guid2mkey`` and
+"""The M_Key that each end port holds (IBA 14.2.4): the content of OpenSM's files ``guid2mkey`` and
 ``neighbors``.
 
-A port under MKeyProtectBits 2 or 3 answers nobody without its key, not even NodeInfo. So the key
+A port under MKeyProtectBits 2 or 3 does not answer without its key, not even NodeInfo. So the key
 must be known before the device is: by what was behind that port the last time, else by trying the
 few keys that this subnet is known to use.
 """
@@ -29,8 +29,8 @@ all tries of a request."""
 
 @dataclass
 class MKeys:
-    """``held``: PortGUID → M_Key (0: the port has none); ``neighbours``: who was at the other end
-    of a port's cable. ``default`` is the configured key, and with ``lookup`` off the only one
+    """``held``: PortGUID → M_Key (0: the port has none); ``neighbours``: the port at the other
+    end of a port's cable. ``default`` is the configured key, and with ``lookup`` off the only one
     (OpenSM's ``m_key`` and ``m_key_lookup``). ``local_guid``: PortGUID of the manager's own port,
     where the caller knows it before any MAD does (0: not)."""
 
@@ -87,10 +87,10 @@ class MKeys:
         return self.of(np.array([look(end, (0, 0))[0] for end in ends], np.uint64))
 
     def next_key(self, tried: list[int]) -> int | None:
-        """What to try after these (0: the configured key) in vain: the configured key, then those
-        that most ports hold. None: nothing is left."""
-        known = Counter(key for key in self.held.values() if key)
-        keys = [0, *sorted(known, key=lambda key: (-known[key], key))]
+        """Return the key to try after these (0: the configured key) in vain: the configured key,
+        then those that most ports hold. None: nothing is left."""
+        uses = Counter(key for key in self.held.values() if key)
+        keys = [0, *sorted(uses, key=lambda key: (-uses[key], key))]
         done = {key or self.default for key in tried}
         left = [key for key in keys if (key or self.default) not in done]
         return left[0] if left and len(tried) < TRIED else None
@@ -121,7 +121,8 @@ class MKeys:
 
     def guess(self, guid: int, key: int, first: bool) -> None:
         """The port answered to this key (0: the configured one); to the ``first`` that was tried,
-        or did another one not fit? One that is not protected answers to any: its PortInfo tells."""
+        or did another one not fit? One that is not protected answers to any: its PortInfo shows
+        it."""
         if not first or (key and guid not in self.held):
             self.update({guid: key or self.default})
 
@@ -133,8 +134,8 @@ class MKeys:
         db.routes.set_mkey(db.port_route[ports], keys)
 
     def swept(self, db: Database) -> None:
-        """A sweep is over: who is behind which port now. What is not there keeps its place, for it
-        may come back."""
+        """A sweep is over: note the neighbours. A device that is not there keeps its place, since
+        it may come back."""
         if db.sm_port >= 0:
             self.local_guid = int(db.port_guid[db.sm_port])
         if not self.in_play:
@@ -148,7 +149,6 @@ class MKeys:
 
 
 def hidden(info: np.ndarray) -> np.ndarray:
-    """bool[n]: ports whose PortInfo (uint8[n, 64]) hides an M_Key from whoever asked with another
-    one (MKeyProtectBits 1, IBA 14.2.4)."""
-    out: np.ndarray = (PortInfo.mkey_protect.get(info) > 0) & (PortInfo.mkey.get(info) == 0)
-    return out
+    """bool[n]: ports whose PortInfo (uint8[n, 64]) hides an M_Key from a manager that asked with
+    another one (MKeyProtectBits 1, IBA 14.2.4)."""
+    return (PortInfo.mkey_protect.get(info) > 0) & (PortInfo.mkey.get(info) == 0)

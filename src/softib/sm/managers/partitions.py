@@ -1,4 +1,5 @@
-"""Partitions as OpenSM's partitions.conf writes them (opensm(8), doc/partition-config.txt).
+"""Partitions as OpenSM's partitions.conf writes them (opensm(8), doc/partition-config.txt), and
+membership in them as columns (IBA 10.9.3).
 
     Default=0x7fff, ipoib : ALL, SELF=full ;
     storage=0x10, ipoib, rate=16, mtu=5, defmember=limited : 0x0002c903000e0b81=full, ALL_CAS,
@@ -18,11 +19,71 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from softib.errors import InputError
 from softib.iba.rates import MTU_BYTES
-from softib.sm.sa.members import FULL, LIMITED
 
-__all__ = ["DEFAULT_PARTITIONS", "KEYWORDS", "Partition", "PartitionGroup", "parse_partitions", "partition_problems"]
+__all__ = [
+    "DEFAULT_PARTITIONS",
+    "FULL",
+    "KEYWORDS",
+    "LIMITED",
+    "Members",
+    "Partition",
+    "PartitionGroup",
+    "parse_partitions",
+    "partition_problems",
+]
+
+
+LIMITED, FULL = 1, 2
+FULL_BIT = 0x8000
+BASE = 0x7FFF
+
+
+@dataclass(frozen=True)
+class Members:
+    """``pkey`` uint16[partitions] without the membership bit, the one that is preferred first;
+    ``state`` uint8[partitions, ends] of bits LIMITED and FULL; ``sl`` uint8[partitions]."""
+
+    pkey: np.ndarray
+    state: np.ndarray
+    sl: np.ndarray
+
+    @classmethod
+    def of_default(cls, ends: int) -> Members:
+        """Return memberships where all are full members of the default partition."""
+        return cls(np.array([BASE], np.uint16), np.full((1, ends), FULL, np.uint8), np.zeros(1, np.uint8))
+
+    def common(self, source: np.ndarray, target: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(P_Key, SL) of each pair of ends, as the source's table has it; P_Key -1 where they share
+        none.
+
+        ``wanted`` int64[n] is a P_Key that must be it (its membership bit is ignored), -1 = any.
+        """
+        pkey, sl = np.full(len(source), -1), np.zeros(len(source), np.uint8)
+        open_ = np.arange(len(source))
+        for row, base in enumerate(self.pkey.tolist()):
+            if not len(open_):
+                break
+            of, at = self.state[row, source[open_]], self.state[row, target[open_]]
+            fits = (of > 0) & (at > 0) & (((of | at) & FULL) > 0)
+            fits &= (wanted[open_] < 0) | ((wanted[open_] & BASE) == base)
+            rows = open_[fits]
+            pkey[rows] = base | np.where(of[fits] & FULL, FULL_BIT, 0)
+            sl[rows] = self.sl[row]
+            open_ = open_[~fits]
+        return pkey, sl
+
+    def has(self, end: int, pkey: int) -> bool:
+        """Is the end a member of this partition (full where the P_Key says full)?"""
+        rows = np.flatnonzero(self.pkey == (pkey & BASE))
+        if not len(rows):
+            return False
+        state = int(self.state[rows[0], end])
+        return bool(state & FULL) if pkey & FULL_BIT else state > 0
+
 
 DEFAULT_BASE = 0x7FFF
 KEYWORDS = ("ALL", "ALL_CAS", "ALL_SWITCHES", "ALL_ROUTERS", "SELF")
@@ -72,10 +133,10 @@ class Partition:
 DEFAULT_PARTITIONS = [
     Partition("Default", DEFAULT_BASE, ipoib=True, members=[("ALL", FULL)], groups=[PartitionGroup()])
 ]
-"""Without a file: everybody is a full member of the default partition, which carries IPoIB."""
+"""Without a file: all ports are full members of the default partition, which carries IPoIB."""
 BEFORE_FILE: list[tuple[int | str, int]] = [("ALL", LIMITED), ("SELF", FULL)]
-"""The default partition before a file's first word of it: everybody is a limited member, the
-manager a full one."""
+"""The default partition as long as a file does not name it: all ports are limited members, the
+manager's a full one."""
 IP_SIGNATURES = (b"\x40\x1b", b"\x60\x1b")
 """Octets 2-3 of the MGIDs of IPv4 and IPv6 (RFC 4391, 4); the P_Key follows."""
 
@@ -83,15 +144,15 @@ IP_SIGNATURES = (b"\x40\x1b", b"\x60\x1b")
 def parse_partitions(text: str, name: str = "partitions.conf") -> list[Partition]:
     """The partitions of a file's ``text``, the default one first; raises :class:`InputError` with
     file, line and reason."""
-    found, problems = _read(text, name)
+    partitions, problems = _read(text, name)
     if problems:
         raise problems[0]
-    default = next((p for p in found if p.pkey == DEFAULT_BASE), None)
+    default = next((p for p in partitions if p.pkey == DEFAULT_BASE), None)
     if default is None:
-        found.append(Partition("Default", DEFAULT_BASE, members=list(BEFORE_FILE)))
+        partitions.append(Partition("Default", DEFAULT_BASE, members=list(BEFORE_FILE)))
     else:
         default.members[:0] = BEFORE_FILE
-    return sorted(found, key=lambda p: p.pkey != DEFAULT_BASE)
+    return sorted(partitions, key=lambda p: p.pkey != DEFAULT_BASE)
 
 
 def partition_problems(text: str, name: str = "partitions.conf") -> list[str]:
@@ -101,24 +162,24 @@ def partition_problems(text: str, name: str = "partitions.conf") -> list[str]:
 
 
 def _read(text: str, name: str) -> tuple[list[Partition], list[InputError]]:
-    found, problems = list[Partition](), list[InputError]()
+    partitions, problems = list[Partition](), list[InputError]()
     for line, definition, ended in _definitions(text):
         try:
             if not ended:
                 raise InputError(f"{name}:{line}: a partition that does not end; put ; behind its last port")
-            partition = _partition(definition, found, f"{name}:{line}")
+            partition = _partition(definition, partitions, f"{name}:{line}")
         except InputError as why:
             problems.append(why)
             continue
-        same = next((p for p in found if p.pkey == partition.pkey), None)
+        same = next((p for p in partitions if p.pkey == partition.pkey), None)
         if same is None:
-            found.append(partition)
+            partitions.append(partition)
         else:  # a partition may be defined in pieces
             same.members += partition.members
             same.groups += partition.groups
             same.ipoib |= partition.ipoib
             same.index0 |= partition.index0
-    return found, problems
+    return partitions, problems
 
 
 def _definitions(text: str) -> list[tuple[int, str, bool]]:
@@ -140,7 +201,7 @@ def _definitions(text: str) -> list[tuple[int, str, bool]]:
 def _partition(text: str, before: list[Partition], where: str) -> Partition:
     head, colon, body = text.partition(":")
     if not colon:
-        raise InputError(f"{where}: no ':' between the partition and its ports; write such as storage=0x10 : ALL ;")
+        raise InputError(f"{where}: no ':' between the partition and its ports; use for example storage=0x10 : ALL ;")
     fields = [w.strip() for w in head.split(",")]
     name, _, number = (w.strip() for w in fields[0].partition("="))
     if not number and name[:1].isdigit():  # nothing but a P_Key
@@ -206,7 +267,7 @@ def _groups(
         mgid_pkey = int.from_bytes(mgid[4:6], "big")
         if mgid_pkey and mgid_pkey & 0x7FFF != partition.pkey:
             raise InputError(
-                f"{where}: the MGID has P_Key {mgid_pkey:#x} and the partition {partition.pkey:#x}; write zeros there"
+                f"{where}: the MGID has P_Key {mgid_pkey:#x} and the partition {partition.pkey:#x}; set it to 0"
             )
         mgid = mgid[:4] + (partition.pkey | 0x8000).to_bytes(2, "big") + mgid[6:]
         group_flags["qkey"] = group_flags.get("qkey") or IPOIB_QKEY
@@ -257,13 +318,13 @@ def _group_flag(flags: dict[str, int], scopes: list[int], key: str, value: str, 
         flags[name] = number
 
 
-def _number(text: str, most: int, what: str) -> int:
+def _number(text: str, most: int, where: str) -> int:
     try:
         value = int(text, 0)
     except ValueError:
-        raise InputError(f"{what}: {text!r} is no number") from None
+        raise InputError(f"{where}: {text!r} is no number") from None
     if not 0 <= value <= most:
-        raise InputError(f"{what}: {text} is too large; the most is {most:#x}")
+        raise InputError(f"{where}: {text} is too large; the most is {most:#x}")
     return value
 
 
@@ -271,7 +332,7 @@ def _mgid(text: str, where: str) -> bytes:
     try:
         mgid = ipaddress.IPv6Address(text).packed
     except ValueError:
-        raise InputError(f"{where}: {text!r} is no MGID; write it as an IPv6 address, such as ff12:401b::1") from None
+        raise InputError(f"{where}: {text!r} is no MGID; use an IPv6 address, for example ff12:401b::1") from None
     if mgid[0] != 0xFF:
         raise InputError(f"{where}: {text} is no multicast GID; those begin with ff")
     return mgid

@@ -16,9 +16,8 @@ from softib.mad.smp_requests import RequestQueue
 from softib.plural import counted
 from softib.sm.config import SmConfig
 from softib.sm.database import Database
-from softib.sm.inventory import pkey_blocks
-from softib.sm.managers.partitions import Partition
-from softib.sm.sa.members import FULL, LIMITED, Members
+from softib.sm.managers.partitions import FULL, LIMITED, Members, Partition
+from softib.sm.sa.inventory import pkey_blocks
 from softib.sm.sa.subnet import Subnet
 
 __all__ = ["PkeyManager", "PkeyTables", "arranged", "members_of", "states"]
@@ -41,9 +40,8 @@ def states(
     kind = db.node_type[db.port_node[ports]]
     port_guid = db.port_guid[ports]
     guid = port_guid if guid is None else guid
-    everybody = np.ones(len(ports), bool)
     who = {
-        "ALL": everybody,
+        "ALL": np.ones(len(ports), bool),
         "ALL_CAS": kind == NodeType.CA,
         "ALL_SWITCHES": kind == NodeType.SWITCH,
         "ALL_ROUTERS": kind == NodeType.ROUTER,
@@ -108,7 +106,8 @@ class PkeyManager:
         return can & (SwitchInfo.partition_enforcement_cap.get(info) > 0)
 
     def enforcing(self) -> list[tuple[np.ndarray, bool, bool]]:
-        """Switch ports towards CAs, whether they check what comes in from there, and what goes out."""
+        """Switch ports towards CAs, whether they check what comes in from there, and what goes
+        out."""
         return [(self.leaf, self.inbound, self.outbound), (self._others, False, False)]
 
     def _rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -122,17 +121,13 @@ class PkeyManager:
         """Queue a Get for every block that is not known."""
         port, _, modifier = self._rows()
         unknown = np.ones(len(port), bool)
-        for i, place in enumerate(self._port_keys() if self.tables else ()):
-            known = self.tables.get(place)
+        for i, place in enumerate(self.db.locations(self.ports) if self.tables else ()):
+            held = self.tables.get(place)
             rows = slice(int(self._first[i]), int(self._first[i] + self.blocks[i]))
-            if known is not None and len(known) == self.blocks[i]:
-                self._held[rows], unknown[rows] = known, False
+            if held is not None and len(held) == self.blocks[i]:
+                self._held[rows], unknown[rows] = held, False
         tags = np.flatnonzero(unknown)
         queue.get(SmpAttr.PKEY_TABLE, self.db.port_route[port[tags]], tags, modifier[tags])
-
-    def _port_keys(self) -> list[tuple[int, int]]:
-        db = self.db
-        return list(zip(db.node_guid[db.port_node[self.ports]].tolist(), db.port_num[self.ports].tolist(), strict=True))
 
     def heard(self, tags: np.ndarray, data: np.ndarray) -> None:
         """Blocks as they are (uint8[n, 64])."""
@@ -145,19 +140,19 @@ class PkeyManager:
         place = {int(p): i for i, p in enumerate(self.ports[: state.shape[1]].tolist())}
         behind = self._with_vports(state, place)
         wanted = self._held.copy()
-        made: dict[bytes, np.ndarray] = {}
+        arrangements: dict[bytes, np.ndarray] = {}
         for i, port in enumerate(self.ports.tolist()):
             column = place[port] if i < state.shape[1] else place.get(int(db.port_peer[port]))
             if column is None:
                 continue
             rows = slice(int(self._first[i]), int(self._first[i] + self.blocks[i]))
             held = self._held[rows].ravel()
-            mine = state[:, column] if i < state.shape[1] else behind[:, column]
-            key = held.tobytes() + mine.tobytes()
-            if key not in made:  # most ports are alike
-                made[key] = self._arranged(held, mine, port)
-            wanted[rows] = made[key].reshape(-1, PKEY_BLOCK)
-        for i, where in enumerate(self._port_keys()):
+            membership = state[:, column] if i < state.shape[1] else behind[:, column]
+            key = held.tobytes() + membership.tobytes()
+            if key not in arrangements:  # most ports are alike
+                arrangements[key] = self._arranged(held, membership, port)
+            wanted[rows] = arrangements[key].reshape(-1, PKEY_BLOCK)
+        for i, where in enumerate(self.db.locations(self.ports)):
             self.tables[where] = wanted[int(self._first[i]) : int(self._first[i] + self.blocks[i])]
         changed = np.flatnonzero((wanted != self._held).any(axis=1))
         port, _, modifier = self._rows()

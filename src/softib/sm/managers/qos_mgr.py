@@ -6,7 +6,7 @@ of its own (torus-2QoS, LASH, DFSSSP) says which VL an SL takes at each switch; 
 options. ``VLHighLimit`` goes with PortInfo.
 
 What was written is remembered by device, as forwarding tables are: the next sweep sends only what
-differs, and everything to a switch that was reset and to a port whose link came up anew.
+differs, and everything to a switch that was reset and to a port whose link came up again.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from softib.mad.smp_requests import RequestQueue
 from softib.routing.engine import Routing
 from softib.routing.graph import SwitchGraph
 from softib.sm.database import Database
-from softib.sm.options.qos import DROP, KINDS, QosConfig, QosTables
-from softib.sm.tables.table_store import TableStore
+from softib.sm.managers.sl2vl import cut_to, engine_map, image_of_vls
+from softib.sm.options.qos import KINDS, QosConfig, QosTables
+from softib.sm.stores import TableStore
 
 __all__ = ["QosManager", "needs_qos"]
 
@@ -34,18 +35,6 @@ DATA = 64
 def needs_qos(routing: Routing) -> bool:
     """Does the engine give paths SLs, or SLs VLs?"""
     return routing.path_sl is not None or routing.sl2vl is not None
-
-
-def image_of_vls(vls: np.ndarray) -> np.ndarray:
-    """uint8[..., 16] VLs by SL as SLtoVLMappingTable (uint8[..., 8])."""
-    return np.asarray(vls[..., 0::2] << 4 | vls[..., 1::2]).astype(np.uint8)
-
-
-def cut_to(vls: np.ndarray, operational: np.ndarray | int) -> np.ndarray:
-    """VLs as a link of OperationalVLs code ``operational`` has them: the low bits, and 15, which
-    drops (OpenSM does the same)."""
-    mask = (1 << (np.asarray(operational, np.int64) - 1)) - 1
-    return np.where(vls == DROP, DROP, vls & mask)
 
 
 class QosManager:
@@ -68,10 +57,7 @@ class QosManager:
         enhanced = SwitchInfo.enhanced_port0.get(db.switch_info)[db.port_node] > 0
         kind = np.where(node_type == NodeType.ROUTER, KINDS.index("rtr"), KINDS.index("ca"))
         switch0 = np.where(enhanced, KINDS.index("sw0"), -1)
-        out: np.ndarray = np.where(
-            node_type == NodeType.SWITCH, np.where(db.port_num > 0, KINDS.index("swe"), switch0), kind
-        )
-        return out
+        return np.where(node_type == NodeType.SWITCH, np.where(db.port_num > 0, KINDS.index("swe"), switch0), kind)
 
     def set_high_limit(self, wanted: np.ndarray) -> None:
         """VLHighLimit of every port that shall have one (IBA 7.6.9.2.1); a port of one data VL
@@ -143,31 +129,31 @@ class QosManager:
             vls[ends] = np.asarray(end_map)
         rows, modifiers, maps = [ports[ends]], [np.zeros(len(ends), np.int64)], [vls[ends]]
         # Ports of a switch follow each other in the database.
-        mine = np.flatnonzero(on_switch)
-        nodes, first = np.unique(db.port_node[ports[mine]], return_index=True)
+        on_switches = np.flatnonzero(on_switch)
+        nodes, first = np.unique(db.port_node[ports[on_switches]], return_index=True)
         row_of = {int(node): s for s, node in enumerate(graph.switch_node.tolist())}
-        for node, which in zip(nodes.tolist(), np.split(mine, first[1:]), strict=True):
-            engine_map = _engine_map(routing, row_of.get(node, -1), int(db.node_nports[node]) + 1)
-            more = self._switch_maps(node, engine_map, ports[which], vls[which])
-            rows.append(more[0])
-            modifiers.append(more[1])
-            maps.append(more[2])
+        for node, which in zip(nodes.tolist(), np.split(on_switches, first[1:]), strict=True):
+            wanted = engine_map(routing, row_of.get(node, -1), int(db.node_nports[node]) + 1)
+            maps_of_switch = self._switch_maps(node, wanted, ports[which], vls[which])
+            rows.append(maps_of_switch[0])
+            modifiers.append(maps_of_switch[1])
+            maps.append(maps_of_switch[2])
         row = np.concatenate(rows)
         data = np.zeros((len(row), DATA), np.uint8)
         data[:, :8] = image_of_vls(cut_to(np.concatenate(maps), self.vls[row][:, None]))
         return SmpAttr.SL2VL, row, np.concatenate(modifiers), data
 
     def _switch_maps(
-        self, node: int, engine_map: np.ndarray | None, ports: np.ndarray, vls: np.ndarray
+        self, node: int, by_engine: np.ndarray | None, ports: np.ndarray, vls: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(output ports, modifiers, VLs by SL) of one switch; ``engine_map`` is the engine's map."""
+        """(output ports, modifiers, VLs by SL) of one switch; ``by_engine`` is the engine's map."""
         db = self.db
         out = db.port_num[ports].astype(np.int64)
         inputs = int(db.node_nports[node]) + 1
         each = (
             np.broadcast_to(vls[:, None], (len(ports), inputs, 16))
-            if engine_map is None
-            else engine_map[:, out].transpose(1, 0, 2)
+            if by_engine is None
+            else by_engine[:, out].transpose(1, 0, 2)
         )
         alike = (each == each[:, :1]).all(axis=(1, 2))
         alike &= bool(SwitchInfo.optimized_sl2vl.get(db.switch_info[node]))
@@ -177,15 +163,3 @@ class QosManager:
         )
         row = np.concatenate([ports[one], np.repeat(ports[many], inputs)])
         return row, modifier, np.concatenate([each[one, 0], each[many].reshape(-1, 16)])
-
-
-def _engine_map(routing: Routing, s: int, inputs: int) -> np.ndarray | None:
-    """uint8[inputs, outputs, 16] as the engine wants it of switch ``s`` of the graph, None where it
-    wants nothing."""
-    if routing.sl2vl is None or s < 0:
-        return None
-    table = np.asarray(routing.sl2vl)
-    table = table.reshape(-1, 1, 1, 16) if table.ndim < 4 else table
-    mine = table[s % table.shape[0]]
-    shape = (max(inputs, mine.shape[0]), max(inputs, mine.shape[1]), 16)
-    return np.broadcast_to(mine, shape)[:inputs, :inputs]

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from softib.errors import InputError
+from softib.sm.options.values import number
 
 __all__ = ["MatchRule", "PortGroup", "QosLevel", "QosPolicy", "parse_policy"]
 
@@ -51,8 +52,8 @@ class PortGroup:
 
 @dataclass(frozen=True)
 class QosLevel:
-    """What a path gets; None: the level does not say. ``mtu``, ``rate`` (codes) are limits,
-    ``pkeys`` the partitions allowed."""
+    """The properties of a path; None: the level does not set it. ``mtu``, ``rate`` (codes) are
+    limits, ``pkeys`` the partitions allowed."""
 
     name: str = ""
     sl: int | None = None
@@ -95,16 +96,6 @@ def _ranges(most: int) -> Callable[[str], Ranges]:
                 raise ValueError
             out.append((a, b))
         return tuple(out)
-
-    return read
-
-
-def _number(most: int) -> Callable[[str], int]:
-    def read(text: str) -> int:
-        value = int(text, 0)
-        if not 0 <= value <= most:
-            raise ValueError
-        return value
 
     return read
 
@@ -161,10 +152,10 @@ _KEYS: dict[str, dict[str, tuple[str, Callable[[str], Any]]]] = {
     },
     "qos-level": {
         "name": ("name", _text),
-        "sl": ("sl", _number(15)),
-        "mtu-limit": ("mtu", _number(5)),
-        "rate-limit": ("rate", _number(63)),
-        "packet-life": ("packet_life", _number(63)),
+        "sl": ("sl", number(0, 15)),
+        "mtu-limit": ("mtu", number(0, 5)),
+        "rate-limit": ("rate", number(0, 63)),
+        "packet-life": ("packet_life", number(0, 63)),
         "pkey": ("pkeys", _PKEYS),
     },
     "qos-match-rule": {
@@ -193,12 +184,13 @@ class _Reader:
     ulps: list[MatchRule] = field(default_factory=list)
     ulp_default: int | None = None
 
-    def wrong(self, what: str) -> InputError:
-        return InputError(f"{self.name}:{self.at}: {what}")
+    def wrong(self, reason: str) -> InputError:
+        return InputError(f"{self.name}:{self.at}: {reason}")
 
 
 def parse_policy(text: str, name: str = "qos-policy.conf") -> QosPolicy:
-    """The policy in ``text``. Raises :class:`InputError` with file, line and what would be right."""
+    """The policy in ``text``. Raises :class:`InputError` with file, line and what would be
+    right."""
     r = _Reader(name)
     section, block = "", ""
     fields: dict[str, Any] = {}
@@ -220,7 +212,7 @@ def parse_policy(text: str, name: str = "qos-policy.conf") -> QosPolicy:
             elif line == _SECTIONS.get(section):
                 block, fields = line, {}
             else:
-                raise r.wrong(f"{line!r} is not part of {section}; write {_SECTIONS[section]} or end-{section}")
+                raise r.wrong(f"{line!r} is not part of {section}; use {_SECTIONS[section]} or end-{section}")
         elif line in (*_SECTIONS, "qos-ulps", "qos-setup"):
             section = line
         else:
@@ -250,13 +242,13 @@ def _finish(r: _Reader, block: str, fields: dict[str, Any]) -> None:
             raise r.wrong("a qos-match-rule needs a qos-level-name")
         r.rules.append(MatchRule(**fields))
         return
-    made = _MAKES[block](**fields)
-    known: list[Any] = r.groups if block == "port-group" else r.levels
-    if not made.name or made.name in [k.name for k in known]:
+    new = _MAKES[block](**fields)
+    others: list[Any] = r.groups if block == "port-group" else r.levels
+    if not new.name or new.name in [k.name for k in others]:
         raise r.wrong(f"a {block} needs a name that no other has")
-    if block == "qos-level" and made.sl is None:
-        raise r.wrong(f"qos-level {made.name!r} needs an sl")
-    known.append(made)
+    if block == "qos-level" and new.sl is None:
+        raise r.wrong(f"qos-level {new.name!r} needs an sl")
+    others.append(new)
 
 
 def _ulp(r: _Reader, line: str) -> None:
@@ -264,43 +256,43 @@ def _ulp(r: _Reader, line: str) -> None:
     rule, _, sl_text = (part.strip() for part in line.rpartition(":"))
     kind, _, limit = (part.strip() for part in rule.partition(","))
     try:
-        sl = _number(15)(sl_text)
+        sl = number(0, 15)(sl_text)
         if kind == "default" and not limit:
             r.ulp_default = sl
             return
         r.ulps.append(replace(_ulp_rule(r, kind, limit), level=f"sl {sl}"))
     except ValueError:
-        raise r.wrong(f"{line[:60]!r} is no rule of qos-ulps; write such as 'any, service-id 0x6234 : 6'") from None
+        raise r.wrong(f"{line[:60]!r} is no rule of qos-ulps; use for example 'any, service-id 0x6234 : 6'") from None
 
 
 def _ulp_rule(r: _Reader, kind: str, limit: str) -> MatchRule:
     """Criteria of a short rule. Raises ValueError for one that there is not."""
-    what, _, values = limit.partition(" ")
+    key, _, values = limit.partition(" ")
     if kind == "sdp":
-        return MatchRule(service_ids=_services(SDP_SERVICES, (0, 0xFFFF), what, values))
+        return MatchRule(service_ids=_services(SDP_SERVICES, (0, 0xFFFF), key, values))
     if kind in ("rds", "iser"):
         port = RDS_PORT if kind == "rds" else ISER_PORT
-        return MatchRule(service_ids=_services(TCP_SERVICES, (port, port), what, values))
-    if kind == "ipoib" and what in ("", "pkey"):
-        return MatchRule(pkeys=_PKEYS(values) if what else ((IPOIB_PKEY, IPOIB_PKEY),))
-    if kind == "any" and what == "service-id":
+        return MatchRule(service_ids=_services(TCP_SERVICES, (port, port), key, values))
+    if kind == "ipoib" and key in ("", "pkey"):
+        return MatchRule(pkeys=_PKEYS(values) if key else ((IPOIB_PKEY, IPOIB_PKEY),))
+    if kind == "any" and key == "service-id":
         return MatchRule(service_ids=_U64(values))
-    if kind == "any" and what == "pkey":
+    if kind == "any" and key == "pkey":
         return MatchRule(pkeys=_PKEYS(values))
     ends = {"target-port-guid": "targets", "source-port-guid": "sources", "source-target-port-guid": "sources"}
-    if what not in ends or not (kind == "any" or (kind == "srp" and what == "target-port-guid")):
+    if key not in ends or not (kind == "any" or (kind == "srp" and key == "target-port-guid")):
         raise ValueError
     group = PortGroup(f"line {r.at}", _U64(values))
     r.groups.append(group)
-    sides: dict[str, Any] = {ends[what]: (group.name,)}
-    return MatchRule(**sides, either=what == "source-target-port-guid")
+    sides: dict[str, Any] = {ends[key]: (group.name,)}
+    return MatchRule(**sides, either=key == "source-target-port-guid")
 
 
-def _services(base: int, ports: tuple[int, int], what: str, values: str) -> Ranges:
+def _services(base: int, ports: tuple[int, int], key: str, values: str) -> Ranges:
     """Service IDs of TCP ports: ``ports``, or those that ``port-num`` names."""
-    if what not in ("", "port-num"):
+    if key not in ("", "port-num"):
         raise ValueError
-    return tuple((base + a, base + b) for a, b in (_ranges(0xFFFF)(values) if what else (ports,)))
+    return tuple((base + a, base + b) for a, b in (_ranges(0xFFFF)(values) if key else (ports,)))
 
 
 def _whole(r: _Reader) -> QosPolicy:

@@ -1,22 +1,70 @@
-"""What routers say of the subnets behind them (:mod:`softib.iba.router`): asked in each sweep, and
-at each light sweep whether it is the same.
+"""Routers to other subnets: OpenSM's prefix routes (opensm(8), PREFIX ROUTES), and the subnets that
+routers name themselves (:mod:`softib.iba.vendor.router`).
 
-A router that does not know these attributes, or names no subnet, may lead anywhere.
+Routers are asked in each sweep, and at each light sweep for changes. A router that does not know
+these attributes, or names no subnet, may lead anywhere.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 
+from softib.errors import InputError
 from softib.iba.constants import NodeType, SmpAttr
-from softib.iba.devices import MELLANOX, MELLANOX_PARTS
-from softib.iba.router import ADJACENT_BLOCK, NEXT_HOP_BLOCK, SITE_LOCAL, AdjacentSubnet, NextHop, RouterInfo
+from softib.iba.vendor.router import ADJACENT_BLOCK, NEXT_HOP_BLOCK, SITE_LOCAL, AdjacentSubnet, NextHop, RouterInfo
 from softib.mad.smp_requests import RequestQueue
 from softib.sm.database import Database
 
-__all__ = ["ROUTER_ATTRIBUTES", "TAG_BLOCKS", "RouterTables"]
+__all__ = ["ROUTER_ATTRIBUTES", "TAG_BLOCKS", "PrefixRoute", "RouterTables", "parse_prefix_routes"]
+
+
+ANY = "*"
+
+
+@dataclass(frozen=True)
+class PrefixRoute:
+    """``prefix``: of another subnet, None for all; ``guid``: PortGUID of the router's port in this
+    one, None for any router."""
+
+    prefix: int | None
+    guid: int | None
+
+
+def parse_prefix_routes(text: str, name: str) -> tuple[PrefixRoute, ...]:
+    """A line for each: prefix and PortGUID, hexadecimal, ``*`` for any; ``#`` begins a comment. The
+    first line with a prefix counts.
+
+    Raises :class:`InputError` with file and line (OpenSM logs and goes on).
+    """
+    routes = []
+    for number, line in enumerate(text.splitlines(), 1):
+        fields = line.split("#")[0].split()
+        if not fields:
+            continue
+        numbers = [_number(word) for word in fields]
+        if len(fields) != 2 or -1 in numbers:
+            raise InputError(
+                f"{name}:{number}: {' '.join(fields)[:60]!r} is no prefix route; use a prefix and a router's "
+                f"PortGUID, for example "
+                "0xfec0000000000002 0x0002c90300000001, or * for any"
+            )
+        routes.append(PrefixRoute(numbers[0], numbers[1]))
+    return tuple(routes)
+
+
+def _number(word: str) -> int | None:
+    """None for ``*``, -1 for what is no number of 64 bits."""
+    if word == ANY:
+        return None
+    try:
+        value = int(word, 16)
+    except ValueError:
+        return -1
+    return value if 0 < value < 1 << 64 else -1
+
 
 INFO, NEXT, ADJACENT = int(SmpAttr.MLNX_ROUTER_INFO), int(SmpAttr.MLNX_NEXT_HOPS), int(SmpAttr.MLNX_ADJACENT_SUBNETS)
 ROUTER_ATTRIBUTES = (INFO, NEXT, ADJACENT)
@@ -35,10 +83,9 @@ class RouterTables:
 
     def ports(self, db: Database) -> np.ndarray:
         """Ports of routers that may know the attributes, and have a link."""
-        node = db.port_node
-        mellanox = (db.vendor_id[node] == MELLANOX) | np.isin(db.device_id[node], list(MELLANOX_PARTS))
-        found: np.ndarray = np.flatnonzero((db.node_type[node] == NodeType.ROUTER) & mellanox & db.has_port_info)
-        return found[np.isin(found, db.end_ports())]
+        routers = (db.node_type == NodeType.ROUTER) & db.is_mellanox
+        ports = np.flatnonzero(routers[db.port_node] & db.has_port_info)
+        return ports[np.isin(ports, db.end_ports())]
 
     # -- a sweep --
 
@@ -92,18 +139,18 @@ class RouterTables:
 
     def prefixes(self, guid: int) -> set[int]:
         """Prefixes of the subnets to which the router with this port leads, as far as it says."""
-        found: set[int] = set()
+        prefixes: set[int] = set()
         held = self.held.get(guid, {})
         info = held.get((INFO, 0))
         if info is None:
-            return found
+            return prefixes
         for (attr, block), image in held.items():
             if attr == NEXT:
                 there = int(RouterInfo.next_hop_table_top.get(info)) - block * NEXT_HOP_BLOCK
                 rows = image.reshape(NEXT_HOP_BLOCK, NextHop.size)[: max(there, 0)]
-                found |= set(NextHop.subnet_prefix.get(rows).tolist())
+                prefixes |= set(NextHop.subnet_prefix.get(rows).tolist())
             elif attr == ADJACENT:
                 there = int(RouterInfo.adjacent_table_top.get(info)) - block * ADJACENT_BLOCK
                 rows = image.reshape(ADJACENT_BLOCK, AdjacentSubnet.size)[: max(there, 0)]
-                found |= {SITE_LOCAL | n for n in AdjacentSubnet.subnet_prefix.get(rows).tolist()}
-        return found
+                prefixes |= {SITE_LOCAL | n for n in AdjacentSubnet.subnet_prefix.get(rows).tolist()}
+        return prefixes

@@ -1,8 +1,5 @@
 """Unicast forwarding: a graph from the database, an engine, and the table blocks that changed (IBA
 14.2.5.10).
-
-Blocks are written before LinearFDBTop rises over them, so that a switch never looks up what was not
-written.
 """
 
 from __future__ import annotations
@@ -17,21 +14,21 @@ from softib.iba.smp import SwitchInfo
 from softib.mad.smp_requests import RequestQueue
 from softib.routing.engine import RouteOptions, Routing, route
 from softib.routing.graph import PortColumns, SwitchGraph
-from softib.routing.proof.proven_tables import ProvenTables
+from softib.routing.proof.reach import ProvenTables
 from softib.sm.database import Database
-from softib.sm.health.absent_ends import EndLocations, with_absent
 from softib.sm.managers import link_mgr
-from softib.sm.managers.vport_routes import with_vports
+from softib.sm.managers.ucast_cache import EndLocations, with_absent
 from softib.sm.tables.lft_order import LftUpdate
 from softib.sm.tables.sl_history import SlHistory
+from softib.sm.vports.vport_table import with_vports
 
-__all__ = ["LftStore", "graph_from", "queue_round", "queue_tops", "route_subnet", "start_update"]
+__all__ = ["LftStore", "graph_from", "queue_round", "route_subnet", "start_update"]
 
 
 class LftStore:
-    """What was written to each switch, by NodeGUID: (LinearFDBTop, table). It outlives a sweep, so
-    that the next one sends only changes; a switch whose LinearFDBTop is not what we set was reset,
-    and gets its whole table anew."""
+    """The tables that were written to each switch, by NodeGUID: (LinearFDBTop, table). It outlives
+    a sweep, so that the next one sends only changes; a switch whose LinearFDBTop is not the one
+    that was set was reset, and gets its whole table again."""
 
     def __init__(self) -> None:
         self.tables: dict[int, tuple[int, np.ndarray]] = {}
@@ -44,7 +41,7 @@ class LftStore:
         self.sls = SlHistory()
         """SLs of the paths that were given."""
         self.locations = EndLocations.none()
-        """Where hosts are, or were."""
+        """Locations of hosts, present or away."""
 
     def known(self, db: Database, nodes: np.ndarray) -> list[np.ndarray | None]:
         """The table that each of ``nodes`` holds, None where nothing can be trusted."""
@@ -135,20 +132,9 @@ def start_update(
 
 
 def queue_round(db: Database, queue: RequestQueue, graph: SwitchGraph, update: LftUpdate) -> None:
-    """Put the Sets of the next round. Tags are ``switch * blocks + block``, switch as in the graph."""
-    which, image = update.next_round()
+    """Put the Sets of the next round. Tags are ``switch * blocks + block``, switch as in the
+    graph."""
+    which = update.next_round()
+    switch, block = np.divmod(which, update.blocks)
     route_of = db.port_route[db.node_base[graph.switch_node]]
-    queue.set(SmpAttr.LFT, route_of[which // update.blocks], which, which % update.blocks, image)
-
-
-def queue_tops(db: Database, queue: RequestQueue, graph: SwitchGraph, life_time: int) -> None:
-    """Put a Set(SwitchInfo) where LinearFDBTop or LifeTimeValue is not as wanted, or
-    PortStateChange waits to be cleared."""
-    nodes = graph.switch_node
-    old = db.switch_info[nodes]
-    wanted = old.copy()
-    SwitchInfo.linear_fdb_top.set(wanted, graph.max_lid)
-    SwitchInfo.life_time_value.set(wanted, life_time)
-    change = (wanted != old).any(axis=1) | (SwitchInfo.port_state_change.get(old) > 0)
-    rows = np.flatnonzero(change)
-    queue.set(SmpAttr.SWITCH_INFO, db.port_route[db.node_base[nodes[rows]]], nodes[rows], 0, wanted[rows])
+    queue.set(SmpAttr.LFT, route_of[switch], which, block, update.images, data_row=which)

@@ -5,7 +5,7 @@ What a key says has its effect, or it is an error: nothing is passed over.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,17 +14,14 @@ from softib.errors import InputError
 from softib.input_files import FILE_LIMIT, read_text
 from softib.routing.chains.chain_policy import ChainPolicy, PortGroup, parse_chain, parse_groups
 from softib.routing.engine import RouteOptions
-from softib.sm.managers.aggregation_mgr import AGGREGATION_OPTIONS, check_aggregation
+from softib.sm.managers.congestion_mgr import CC_OPTIONS
 from softib.sm.managers.partitions import parse_partitions
-from softib.sm.managers.prefix_routes import parse_prefix_routes
 from softib.sm.managers.qos_policy import parse_policy
-from softib.sm.options.ar import AR_OPTIONS, check_ar
-from softib.sm.options.change import CHANGE_OPTIONS
-from softib.sm.options.congestion import CC_OPTIONS, check_cc
+from softib.sm.managers.router_mgr import parse_prefix_routes
 from softib.sm.options.file import OPTIONS, read_options, read_value
-from softib.sm.options.flap import FLAP_OPTIONS
 from softib.sm.options.link import LINK_OPTIONS, parse_link_policy
 from softib.sm.options.qos import QOS_OPTIONS
+from softib.sm.options.softib_options import SOFTIB_OPTIONS
 
 __all__ = [
     "CHAIN_FILES",
@@ -48,18 +45,30 @@ ROUTE_KEYS = (*GUID_FILES, *ENGINE_FILES, *CHAIN_FILES, *ENGINE_NUMBERS)
 """All that makes up :class:`RouteOptions`."""
 PLAIN = ("engine", "lmc", "priority", "subnet_prefix", "qos", "congestion_control", "aggregation")
 MKEY = ("m_key", "m_key_lease_period", "m_key_protection_level", "m_key_lookup")
-VALUES = (
-    *MKEY,
-    *LINK_OPTIONS,
-    *FLAP_OPTIONS,
-    *CHANGE_OPTIONS,
-    *QOS_OPTIONS,
-    *CC_OPTIONS,
-    *AR_OPTIONS,
-    *AGGREGATION_OPTIONS,
-)
+VALUES = (*MKEY, *LINK_OPTIONS, *SOFTIB_OPTIONS, *QOS_OPTIONS, *CC_OPTIONS)
 """Options whose values are written as in OpenSM's file: ``qos_sl2vl: "0,1,2,…"``."""
 ELSEWHERE = ("node", "partitions", "qos_policy_file", "prefix_routes_file", "link_policy_file", *ROUTE_KEYS)
+OFF = (None, False, 0, "", "off")
+NEEDS: tuple[tuple[Collection[str], tuple[str, ...], str], ...] = (
+    ((*QOS_OPTIONS, "qos_policy_file"), ("qos",), "qos: true"),
+    (
+        ("flap_window", "flap_pause"),
+        ("flap_threshold", "babbling_port_policy"),
+        "flap_threshold or babbling_port_policy",
+    ),
+    (("babbling_threshold",), ("babbling_port_policy",), "babbling_port_policy: true"),
+    (CC_OPTIONS, ("congestion_control",), "congestion_control: true"),
+    (("ar_sl_mask", "ar_transport_mask"), ("adaptive_routing",), "adaptive_routing: free or bounded"),
+    (("aggregation_trees", "aggregation_streaming_trees"), ("aggregation",), "aggregation: true"),
+)
+"""Keys, the policies of which one must be on for them to have an effect, and how to say so."""
+FILES: dict[str, tuple[str, Callable[[str, str], Any]]] = {
+    "partitions": ("partitions", lambda text, path: tuple(parse_partitions(text, path))),
+    "qos_policy_file": ("qos_policy", parse_policy),
+    "prefix_routes_file": ("prefix_routes", parse_prefix_routes),
+    "link_policy_file": ("link_policy", parse_link_policy),
+}
+"""Options that name a file → the field that its reader fills."""
 ONLY_WITH = {
     "torus_config": ("torus-2QoS",),
     "lfts_file": ("file",),
@@ -67,7 +76,7 @@ ONLY_WITH = {
     "data_vls": ("lash", "dfsssp", "nue"),
     **dict.fromkeys(CHAIN_FILES, ("chain",)),
 }
-"""Option → the engines of which one must be asked for: nobody else reads it."""
+"""Option → the engines that read it; one of them must be configured."""
 
 
 def check_keys(section: Mapping[str, Any]) -> None:
@@ -77,16 +86,9 @@ def check_keys(section: Mapping[str, Any]) -> None:
             raise InputError("sm.seed: no engine here is random; remove seed")
         if key not in (*PLAIN, *ELSEWHERE, *VALUES):
             raise InputError(f"sm.{key}: the subnet manager has no such option")
-        if key in (*QOS_OPTIONS, "qos_policy_file") and value is not None and not section.get("qos"):
-            raise InputError(f"sm.{key}: has no effect without qos: true")
-        isolates = section.get("flap_threshold") or section.get("babbling_port_policy")
-        if key in ("flap_window", "flap_pause") and value is not None and not isolates:
-            raise InputError(f"sm.{key}: has no effect without flap_threshold or babbling_port_policy")
-        if key == "babbling_threshold" and value is not None and not section.get("babbling_port_policy"):
-            raise InputError(f"sm.{key}: has no effect without babbling_port_policy: true")
-    check_cc(section)
-    check_ar(section)
-    check_aggregation(section)
+        for keys, policies, text in NEEDS:
+            if key in keys and value is not None and not any(section.get(p) not in OFF for p in policies):
+                raise InputError(f"sm.{key}: has no effect without {text}")
 
 
 def check_engine_keys(section: Mapping[str, Any]) -> None:
@@ -108,43 +110,36 @@ def settings_of(section: Mapping[str, Any]) -> dict[str, Any]:
     :class:`UnreadableFile` where a file cannot be opened.
     """
     check_keys(section)
-    found: dict[str, Any] = {key: section[key] for key in PLAIN if section.get(key) is not None}
+    fields: dict[str, Any] = {key: section[key] for key in PLAIN if section.get(key) is not None}
     for key in VALUES:
         if section.get(key) is not None:
             ours = OPTIONS[key][0] if key in MKEY else key
-            found[ours] = read_value(key, str(section[key]), f"sm.{key}")
-    if section.get("partitions"):
-        found["partitions"] = tuple(parse_partitions(_text(section["partitions"]), section["partitions"]))
-    if section.get("qos_policy_file"):
-        found["qos_policy"] = parse_policy(_text(section["qos_policy_file"]), section["qos_policy_file"])
-    if section.get("prefix_routes_file"):
-        path = section["prefix_routes_file"]
-        found["prefix_routes"] = parse_prefix_routes(_text(path), path)
-    if section.get("link_policy_file"):
-        path = section["link_policy_file"]
-        found["link_policy"] = parse_link_policy(_text(path), path)
+            fields[ours] = read_value(key, str(section[key]), f"sm.{key}")
+    for key, (field, parse) in FILES.items():
+        if section.get(key):
+            fields[field] = parse(_text(section[key]), section[key])
     options = route_options(section)
     if options != RouteOptions():
-        found["options"] = options
-    return found
+        fields["options"] = options
+    return fields
 
 
 def route_options(section: Mapping[str, Any]) -> RouteOptions:
-    """What ``section`` says of engines; the files that it names are read."""
+    """Return the engine options of ``section``; the files that it names are read."""
     groups = _port_groups(section)
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for key, field in GUID_FILES.items():
         if section.get(key):
             names: list[str] = []
-            found[field] = read_guids(section[key], [g.name for g in groups] if key == "root_guid_file" else [], names)
-            found |= {"root_groups": tuple(names), "groups": groups} if names else {}
+            fields[field] = read_guids(section[key], [g.name for g in groups] if key == "root_guid_file" else [], names)
+            fields |= {"root_groups": tuple(names), "groups": groups} if names else {}
     if section.get("torus_config"):
-        found["torus_config"] = _text(section["torus_config"])
+        fields["torus_config"] = _text(section["torus_config"])
     if section.get("lfts_file"):
-        found["lfts"] = read_text(section["lfts_file"], "dump of tables", FILE_LIMIT, errors="replace")
-    found |= {key: int(section[key]) for key in ENGINE_NUMBERS if section.get(key) is not None}
+        fields["lfts"] = read_text(section["lfts_file"], "dump of tables", FILE_LIMIT, errors="replace")
+    fields |= {key: int(section[key]) for key in ENGINE_NUMBERS if section.get(key) is not None}
     policy = _chain(section)
-    return RouteOptions(**found) if policy is None else RouteOptions(**found, chain=policy)
+    return RouteOptions(**fields) if policy is None else RouteOptions(**fields, chain=policy)
 
 
 def _port_groups(section: Mapping[str, Any]) -> tuple[PortGroup, ...]:
@@ -188,7 +183,7 @@ def read_guids(path: str, groups: Sequence[str] = (), named: list[str] | None = 
     Raises :class:`InputError` with file and line of what is none.
     """
     guids = []
-    for number, line in enumerate(_lines(path), 1):
+    for number, line in enumerate(_text(path).splitlines(), 1):
         fields = line.split("#")[0].split()
         if not fields:
             continue
@@ -200,13 +195,11 @@ def read_guids(path: str, groups: Sequence[str] = (), named: list[str] | None = 
         except ValueError:
             guid = -1
         if not 0 < guid < 1 << 64:
-            raise InputError(f"{path}:{number}: {fields[0]!r} is no GUID; write one a line, such as 0x0002c90300000001")
+            raise InputError(
+                f"{path}:{number}: {fields[0]!r} is no GUID; use one per line, for example 0x0002c90300000001"
+            )
         guids.append(guid)
     return tuple(guids)
-
-
-def _lines(path: str) -> Iterable[str]:
-    return _text(path).splitlines()
 
 
 def _text(path: str) -> str:

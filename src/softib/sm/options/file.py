@@ -7,49 +7,77 @@ options, and those of NVIDIA's OpenSM that it knows, may stand among them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
 from softib.errors import InputError
-from softib.sm.managers.aggregation_mgr import AGGREGATION_OPTIONS
-from softib.sm.options.ar import AR_OPTIONS
-from softib.sm.options.change import CHANGE_OPTIONS
-from softib.sm.options.congestion import CC_OPTIONS
-from softib.sm.options.engines import engines_of
-from softib.sm.options.flap import FLAP_OPTIONS
-from softib.sm.options.left_out import not_carried
+from softib.routing.engine import ENGINES, engines
+from softib.sm.managers.congestion_mgr import CC_OPTIONS
 from softib.sm.options.link import LINK_OPTIONS
-from softib.sm.options.opensm_conf import Stated, as_opensm_reads, shown
-from softib.sm.options.opensm_defaults import DEFAULTS, Value
+from softib.sm.options.opensm_conf import as_opensm_reads, shown
+from softib.sm.options.opensm_defaults import Value, not_carried
 from softib.sm.options.qos import QOS_OPTIONS
+from softib.sm.options.softib_options import SOFTIB_OPTIONS
+from softib.sm.options.values import number, plain_text, truth
 
-__all__ = ["OPTIONS", "read_options", "read_value"]
+__all__ = ["OPTIONS", "engines_of", "read_options", "read_value", "unknown_to_opensm"]
+
+
+OPENSM = (
+    "minhop",
+    "updn",
+    "dnup",
+    "file",
+    "ftree",
+    "lash",
+    "dor",
+    "torus-2QoS",
+    "nue",
+    "dfsssp",
+    "sssp",
+    "no_fallback",
+)
+"""Names that OpenSM 3.3.23 knows in ``routing_engine``."""
+
+ADAPTIVE = {"ar_updn": "updn", "ar_ftree": "ftree", "ar_dor": "dor", "ar_minhop": "minhop"}
+"""NVIDIA's engines with adaptive routing → the engine that makes their forwarding tables."""
+LAST = "minhop"
+"""The engine that OpenSM falls back to when none of the list works."""
+
+
+def engines_of(text: str) -> tuple[str, bool, list[str]]:
+    """(engines that softib routes with, with adaptive routing?, notes). An unknown name is
+    skipped, as by OpenSM."""
+    names, adaptive, notes = [], False, []
+    for name in _names(text):
+        if name in ENGINES:
+            names.append(name)
+        elif name in ADAPTIVE:
+            names.append(ADAPTIVE[name])
+            adaptive = True
+            notes.append(f"{name} of NVIDIA's OpenSM is {ADAPTIVE[name]} with adaptive_routing free")
+        elif name == "no_fallback":
+            notes.append("no_fallback is not used: minhop's tables are better than none; --strict refuses them")
+        elif name in engines():
+            names.append(name)
+        else:
+            notes.append(f"no engine {name}; passed over, as OpenSM 3.3.23 does")
+    if not names:
+        notes.append(f"{LAST} routes, as OpenSM's last resort")
+    return ",".join(names or [LAST]), adaptive, notes
+
+
+def unknown_to_opensm(text: str) -> list[str]:
+    """Names of the list that OpenSM 3.3.23 passes over."""
+    return [name for name in _names(text) if name not in OPENSM]
+
+
+def _names(text: str) -> list[str]:
+    return [name for name in re.split(r"[, \t]+", text) if name]
+
 
 PS_PER_S, PS_PER_MS = 10**12, 10**9
-YES, NO = ("true", "yes", "1", "on"), ("false", "no", "0", "off")
-
-
-def _number(most: int, scale: int = 1) -> Callable[[str], int]:
-    def read(text: str) -> int:
-        value = int(text, 0)
-        if not 0 <= value <= most:
-            raise ValueError
-        return value * scale
-
-    read.__doc__ = f"a number from 0 to {most}" if most < 1 << 20 else f"a number up to {most:#x}"
-    return read
-
-
-def _truth(text: str) -> bool:
-    """TRUE or FALSE"""
-    if text.lower() not in (*YES, *NO):
-        raise ValueError
-    return text.lower() in YES
-
-
-def _text(text: str) -> str:
-    """text"""
-    return text.strip()
 
 
 def _direction(text: str) -> str:
@@ -60,57 +88,54 @@ def _direction(text: str) -> str:
 
 
 OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
-    "routing_engine": ("engine", _text),
-    "lmc": ("lmc", _number(7)),
-    "sm_priority": ("priority", _number(15)),
-    "m_key": ("mkey", _number((1 << 64) - 1)),
-    "m_key_lease_period": ("mkey_lease", _number(0xFFFF)),
-    "m_key_protection_level": ("mkey_protect", _number(3)),
-    "m_key_lookup": ("mkey_lookup", _truth),
-    "sm_key": ("sm_key", _number((1 << 64) - 1)),
-    "sa_key": ("sa_key", _number((1 << 64) - 1)),
-    "subnet_prefix": ("subnet_prefix", _number((1 << 64) - 1)),
-    "sweep_interval": ("sweep_interval_ps", _number(10**6, PS_PER_S)),
-    "sminfo_polling_timeout": ("polling_timeout_ps", _number(10**9, PS_PER_MS)),
-    "polling_retry_number": ("polling_retries", _number(10**6)),
-    "transaction_timeout": ("timeout_ps", _number(10**6, PS_PER_MS)),
-    "transaction_retries": ("retries", _number(255)),
-    "subnet_timeout": ("subnet_timeout", _number(31)),
-    "packet_life_time": ("packet_life_time", _number(31)),
-    "head_of_queue_lifetime": ("hoq_life", _number(31)),
-    "leaf_head_of_queue_lifetime": ("leaf_hoq_life", _number(31)),
-    "vl_stall_count": ("vl_stall_count", _number(7)),
-    "leaf_vl_stall_count": ("leaf_vl_stall_count", _number(7)),
-    "max_op_vls": ("max_op_vls", _number(5)),
-    "local_phy_errors_threshold": ("local_phy_errors", _number(15)),
-    "overrun_errors_threshold": ("overrun_errors", _number(15)),
+    "routing_engine": ("engine", plain_text),
+    "lmc": ("lmc", number(0, 7)),
+    "sm_priority": ("priority", number(0, 15)),
+    "m_key": ("mkey", number(0, (1 << 64) - 1)),
+    "m_key_lease_period": ("mkey_lease", number(0, 0xFFFF)),
+    "m_key_protection_level": ("mkey_protect", number(0, 3)),
+    "m_key_lookup": ("mkey_lookup", truth),
+    "sm_key": ("sm_key", number(0, (1 << 64) - 1)),
+    "sa_key": ("sa_key", number(0, (1 << 64) - 1)),
+    "subnet_prefix": ("subnet_prefix", number(0, (1 << 64) - 1)),
+    "sweep_interval": ("sweep_interval_ps", number(0, 10**6, PS_PER_S)),
+    "sminfo_polling_timeout": ("polling_timeout_ps", number(0, 10**9, PS_PER_MS)),
+    "polling_retry_number": ("polling_retries", number(0, 10**6)),
+    "transaction_timeout": ("timeout_ps", number(0, 10**6, PS_PER_MS)),
+    "transaction_retries": ("retries", number(0, 255)),
+    "subnet_timeout": ("subnet_timeout", number(0, 31)),
+    "packet_life_time": ("packet_life_time", number(0, 31)),
+    "head_of_queue_lifetime": ("hoq_life", number(0, 31)),
+    "leaf_head_of_queue_lifetime": ("leaf_hoq_life", number(0, 31)),
+    "vl_stall_count": ("vl_stall_count", number(0, 7)),
+    "leaf_vl_stall_count": ("leaf_vl_stall_count", number(0, 7)),
+    "max_op_vls": ("max_op_vls", number(0, 5)),
+    "local_phy_errors_threshold": ("local_phy_errors", number(0, 15)),
+    "overrun_errors_threshold": ("overrun_errors", number(0, 15)),
     **LINK_OPTIONS,
-    **FLAP_OPTIONS,
-    **CHANGE_OPTIONS,
-    "root_guid_file": ("root_guid_file", _text),
-    "cn_guid_file": ("cn_guid_file", _text),
-    "io_guid_file": ("io_guid_file", _text),
-    "torus_config": ("torus_config", _text),
-    "lfts_file": ("lfts_file", _text),
-    "pgrp_policy_file": ("pgrp_policy_file", _text),
-    "topo_policy_file": ("topo_policy_file", _text),
-    "rch_policy_file": ("rch_policy_file", _text),
-    "nue_max_num_vls": ("nue_max_num_vls", _number(15)),
-    "partition_config_file": ("partition_config_file", _text),
-    "allow_both_pkeys": ("allow_both_pkeys", _truth),
+    **SOFTIB_OPTIONS,
+    "root_guid_file": ("root_guid_file", plain_text),
+    "cn_guid_file": ("cn_guid_file", plain_text),
+    "io_guid_file": ("io_guid_file", plain_text),
+    "torus_config": ("torus_config", plain_text),
+    "lfts_file": ("lfts_file", plain_text),
+    "pgrp_policy_file": ("pgrp_policy_file", plain_text),
+    "topo_policy_file": ("topo_policy_file", plain_text),
+    "rch_policy_file": ("rch_policy_file", plain_text),
+    "nue_max_num_vls": ("nue_max_num_vls", number(0, 15)),
+    "partition_config_file": ("partition_config_file", plain_text),
+    "allow_both_pkeys": ("allow_both_pkeys", truth),
     "part_enforce": ("part_enforce", _direction),
-    "reassign_lids": ("reassign_lids", _truth),
-    "no_clients_rereg": ("no_clients_rereg", _truth),
-    "use_mfttop": ("use_mfttop", _truth),
-    "qos": ("qos", _truth),
+    "reassign_lids": ("reassign_lids", truth),
+    "no_clients_rereg": ("no_clients_rereg", truth),
+    "use_mfttop": ("use_mfttop", truth),
+    "qos": ("qos", truth),
     **QOS_OPTIONS,
-    "qos_policy_file": ("qos_policy_file", _text),
-    "prefix_routes_file": ("prefix_routes_file", _text),
-    "congestion_control": ("congestion_control", _truth),
+    "qos_policy_file": ("qos_policy_file", plain_text),
+    "prefix_routes_file": ("prefix_routes_file", plain_text),
+    "congestion_control": ("congestion_control", truth),
     **CC_OPTIONS,
-    **AR_OPTIONS,
-    "aggregation": ("aggregation", _truth),
-    **AGGREGATION_OPTIONS,
+    "aggregation": ("aggregation", truth),
 }
 """OpenSM's name → (ours, what reads the value). ``…_file`` are paths, for the caller to open."""
 SL_LISTS = (
@@ -131,29 +156,30 @@ def read_options(text: str, name: str = "opensm.conf") -> tuple[dict[str, Any], 
     """
     stated = as_opensm_reads(text)
     notes = [f"{name}:{r.line}: {r}" for r in stated.remarks if r.kind != "unknown"]
-    found: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     for key, value in stated.values.items():
         if key in OPTIONS and key not in SL_LISTS and value not in (None, ""):
-            _carry(found, key, value, f"{name}:{stated.lines.get(key, 0)}: {key}", notes)
+            _carry(options, key, value, f"{name}:{stated.lines.get(key, 0)}: {key}", notes)
     for key, (line, value) in stated.unknown.items():
         if key in OPTIONS and value.lower() not in ("(null)", "null", ""):
-            found[OPTIONS[key][0]] = read_value(key, value, f"{name}:{line}: {key}")
+            options[OPTIONS[key][0]] = read_value(key, value, f"{name}:{line}: {key}")
     for line, key, value in _lists(text):
-        _carry(found, key, value, f"{name}:{line}: {key}", notes)
-    if "engine" in found:
-        found["engine"], adaptive, more = engines_of(found["engine"])
-        found |= (
+        _carry(options, key, value, f"{name}:{line}: {key}", notes)
+    if "engine" in options:
+        options["engine"], adaptive, engine_notes = engines_of(options["engine"])
+        options |= (
             {"adaptive_routing": read_value("adaptive_routing", "free", name)}
-            if adaptive and "adaptive_routing" not in found
+            if adaptive and "adaptive_routing" not in options
             else {}
         )
-        notes += [f"{name}:{stated.lines['routing_engine']}: routing_engine: {note}" for note in more]
-    return found, notes + [
-        f"{name}: {note}" for note in not_carried(_left(stated), [u for u in stated.unknown if u not in OPTIONS])
+        notes += [f"{name}:{stated.lines['routing_engine']}: routing_engine: {note}" for note in engine_notes]
+    lost = [key for key in stated.changed if key not in OPTIONS]
+    return options, notes + [
+        f"{name}: {note}" for note in not_carried(lost, [u for u in stated.unknown if u not in OPTIONS])
     ]
 
 
-def _carry(found: dict[str, Any], key: str, value: Value, where: str, notes: list[str]) -> None:
+def _carry(options: dict[str, Any], key: str, value: Value, where: str, notes: list[str]) -> None:
     """One of OpenSM's options; a value that OpenSM takes and no field of a MAD can hold is left
     out."""
     ours, read = OPTIONS[key]
@@ -162,17 +188,13 @@ def _carry(found: dict[str, Any], key: str, value: Value, where: str, notes: lis
     except ValueError:
         notes.append(f"{where} {shown(value)[:40]!r} is not possible; it should be {read.__doc__}. The default holds")
         return
-    found[ours] = {**found.get(ours, {}), **new} if isinstance(new, dict) else new
+    options[ours] = {**options.get(ours, {}), **new} if isinstance(new, dict) else new
 
 
 def _lists(text: str) -> list[tuple[int, str, str]]:
     """(line, name, value) of :data:`SL_LISTS`."""
     rows = [(n, line.split("#")[0].split(None, 1)) for n, line in enumerate(text.split("\n"), 1)]
     return [(n, fields[0], fields[1].strip()) for n, fields in rows if len(fields) == 2 and fields[0] in SL_LISTS]
-
-
-def _left(stated: Stated) -> list[str]:
-    return [name for name in stated.changed if name not in OPTIONS and name in DEFAULTS]
 
 
 def read_value(key: str, text: str, where: str) -> Any:
@@ -182,4 +204,4 @@ def read_value(key: str, text: str, where: str) -> Any:
     try:
         return read(text)
     except ValueError:
-        raise InputError(f"{where} {text[:40]!r} is not possible; write {read.__doc__}") from None
+        raise InputError(f"{where} {text[:40]!r} is not possible; use {read.__doc__}") from None

@@ -10,6 +10,7 @@ from typing import Any
 from softib.errors import InputError
 from softib.iba.constants import MAX_SWITCH_PORTS
 from softib.plain_values import whole_number
+from softib.sm.options.values import one_of
 
 __all__ = [
     "ALL_EXT",
@@ -44,8 +45,13 @@ ALL_WIDTHS, ALL_SPEEDS, ALL_EXT, EXT_NONE = 255, 15, 31, 30
 """OpenSM's values for: what the port supports, and for no extended speed."""
 
 
-VALUES_OF = {"width": tuple(WIDTHS), "speed": tuple(SPEEDS), "fec": tuple(FEC_MODES), "fdr10": ("on", "off")}
-"""What a rule may say, and of each the values."""
+VALUES_OF: dict[str, dict[str, tuple[str, int]]] = {
+    "width": {name: ("width", bit) for name, bit in WIDTHS.items()},
+    "speed": SPEEDS,
+    "fec": {name: ("fec", bit) for name, bit in FEC_MODES.items()},
+    "fdr10": {"on": ("fdr10", FDR10_ON), "off": ("fdr10", FDR10_OFF)},
+}
+"""Key of a rule → its values, and the component and bit that each sets."""
 
 
 @dataclass(frozen=True)
@@ -70,30 +76,19 @@ class LinkPolicy:
     rules: tuple[LinkRule, ...]
 
 
-def _bits(names: str, legal: tuple[int, ...]) -> Callable[[str], int]:
-    def read(text: str) -> int:
-        value = int(text, 0)
-        if value not in legal:
-            raise ValueError
-        return value
-
-    read.__doc__ = names
-    return read
-
-
 LINK_OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "force_link_speed": (
         "force_link_speed",
-        _bits("0 (leave it), 1, 3, 5, 7 or 15 (what is supported)", (0, 1, 3, 5, 7, 15)),
+        one_of((0, 1, 3, 5, 7, 15), "0 (leave it), 1, 3, 5, 7 or 15 (what is supported)"),
     ),
     "force_link_speed_ext": (
         "force_link_speed_ext",
-        _bits("0 (leave it), 1 to 15, 30 (none) or 31 (what is supported)", (*range(16), 30, 31)),
+        one_of((*range(16), 30, 31), "0 (leave it), 1 to 15, 30 (none) or 31 (what is supported)"),
     ),
-    "fdr10": ("fdr10", _bits("0 (leave it), 1 (enable) or 2 (disable)", (0, 1, 2))),
+    "fdr10": ("fdr10", one_of((0, 1, 2), "0 (leave it), 1 (enable) or 2 (disable)")),
     "force_link_width": (
         "force_link_width",
-        _bits("0 (leave it), 1 to 31 or 255 (what is supported)", (*range(32), 255)),
+        one_of((*range(32), 255), "0 (leave it), 1 to 31 or 255 (what is supported)"),
     ),
 }
 """OpenSM's options (``opensm -c`` explains the values)."""
@@ -101,7 +96,7 @@ LINK_OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
 
 def link_policy(fields: Mapping[str, Any]) -> LinkPolicy | None:
     """The policy of OpenSM's options and of ``link_policy`` (rules of a file, which go before);
-    None where nobody says anything."""
+    None where neither says anything."""
     names = {"force_link_speed": "speed", "force_link_speed_ext": "ext", "force_link_width": "width", "fdr10": "fdr10"}
     forced: dict[str, Any] = {ours: int(fields[name]) for name, ours in names.items() if fields.get(name)}
     rules = ((LinkRule(**forced),) if forced else ()) + tuple(fields.get("link_policy") or ())
@@ -132,28 +127,21 @@ def _rule(tokens: list[str]) -> LinkRule:
         first, _, last = part.partition("-")
         ends = whole_number(first), whole_number(last or first)
         if ends[0] is None or ends[1] is None or ends[1] > MAX_SWITCH_PORTS:
-            raise ValueError(f"{tokens[0]!r}: {part!r} is no port; write leaf-3[1-4,9]")
+            raise ValueError(f"{tokens[0]!r}: {part!r} is no port; use leaf-3[1-4,9]")
         portnums |= set(range(ends[0], ends[1] + 1))
     fields: dict[str, Any] = {"width": 0, "speed": 0, "ext": 0, "ext2": 0, "fec": 0, "fdr10": 0}
     for word in tokens[1:]:
         key, _, values = word.partition("=")
         if key not in VALUES_OF or not values:
-            raise ValueError(f"{word!r} is not possible; write width=1x,4x or speed=QDR,EDR or fec=rs,none or fdr10=on")
+            raise ValueError(f"{word!r} is not possible; use width=1x,4x or speed=QDR,EDR or fec=rs,none or fdr10=on")
         for value in values.split(","):
-            if key == "width" and value.lower() in WIDTHS:
-                fields["width"] |= WIDTHS[value.lower()]
-            elif key == "fec" and value.lower() in FEC_MODES:
-                fields["fec"] |= FEC_MODES[value.lower()]
-            elif key == "fdr10" and value.lower() in ("on", "off") and not fields["fdr10"]:
-                fields["fdr10"] = FDR10_ON if value.lower() == "on" else FDR10_OFF
-            elif key == "speed" and value.upper() in SPEEDS:
-                component, bit = SPEEDS[value.upper()]
-                fields[component] |= bit
-            else:
-                raise ValueError(f"{value!r} is no {key}; write {', '.join(VALUES_OF[key])}")
+            component, bit = VALUES_OF[key].get(value.upper() if key == "speed" else value.lower(), ("", 0))
+            if not component or (key == "fdr10" and fields["fdr10"]):
+                raise ValueError(f"{value!r} is no {key}; use {', '.join(VALUES_OF[key])}")
+            fields[component] |= bit
         if key == "speed":  # speeds are one list: a component that it does not name is off
             fields["speed"] = fields["speed"] or 1
             fields["ext"] = fields["ext"] or EXT_NONE
     if len(tokens) < 2:
-        raise ValueError(f"{tokens[0]!r} says nothing; write width=…, speed=…, fec=… or fdr10=… behind it")
+        raise ValueError(f"{tokens[0]!r} says nothing; add width=…, speed=…, fec=… or fdr10=…")
     return LinkRule(node, frozenset(portnums), **fields)

@@ -1,5 +1,5 @@
-"""What OpenSM 3.3.23 makes of a file of its options (opensm(8), ``-F``): it refuses no file, and
-goes on past what it cannot use.
+"""OpenSM 3.3.23's reading of its options file (opensm(8), ``-F``): it refuses no file, and
+continues after lines that it cannot use.
 
 A name that it does not know is passed over, a value that it cannot read leaves the option as it
 was, and one beyond an option's range is replaced. Only ``TRUE`` is true.
@@ -41,8 +41,8 @@ class Remark:
 
 @dataclass
 class Stated:
-    """What a file states, by name: ``values`` as OpenSM has them in the end, ``lines`` where they
-    are (the last counts); ``unknown`` names that OpenSM does not know, with line and text.
+    """The statements of a file, by name: ``values`` as OpenSM has them in the end, ``lines`` where
+    they are (the last counts); ``unknown`` names that OpenSM does not know, with line and text.
     ``remarks``: what OpenSM does not take as it is written."""
 
     values: dict[str, Value] = field(default_factory=dict)
@@ -111,14 +111,15 @@ def _read(kind: str, text: str) -> tuple[Value, bool]:
 
 
 def _leading_int(text: str) -> int:
-    """As strtol reads it into an int: what follows the digits is ignored, 0 where there are none."""
-    found = next((n for end in range(len(text), 0, -1) if (n := number(text[:end])) is not None), 0)
-    value = min(max(found, -(1 << 63)), (1 << 63) - 1) & 0xFFFFFFFF
+    """As strtol reads it into an int: what follows the digits is ignored, 0 where there are
+    none."""
+    parsed = next((n for end in range(len(text), 0, -1) if (n := number(text[:end])) is not None), 0)
+    value = min(max(parsed, -(1 << 63)), (1 << 63) - 1) & 0xFFFFFFFF
     return value - (1 << 32) if value > INT_MAX else value
 
 
 def _verify(stated: Stated) -> None:
-    """What OpenSM replaces when the whole file has been read."""
+    """Replace the values that OpenSM replaces when the whole file has been read."""
     get = stated.get
 
     def out_of(name: str, wrong: bool, now: Value) -> None:

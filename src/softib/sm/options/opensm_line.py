@@ -30,7 +30,7 @@ class LineBuffer:
         self.cut(b"#", 0)
 
     def string(self, at: int) -> str:
-        """What begins at ``at``."""
+        """Return the C string at ``at``."""
         return self.octets[at : self.octets.index(0, at)].decode(errors="replace")
 
     def skip(self, at: int) -> int:
@@ -56,18 +56,18 @@ class LineBuffer:
 
     def cut(self, separator: bytes, at: int) -> int:
         """Make the first ``separator`` of the string at ``at`` a zero; its position, or -1."""
-        found = self.octets.find(separator, at, self.octets.index(0, at))
-        if found >= 0:
-            self.octets[found] = 0
-        return found
+        position = self.octets.find(separator, at, self.octets.index(0, at))
+        if position >= 0:
+            self.octets[position] = 0
+        return position
 
 
 def strtoul(text: str) -> tuple[int, str]:
     """The number at the beginning, as C's strtoul with base 0 reads it, and the rest."""
-    found = PREFIX.match(text)
-    if found is None:
+    match = PREFIX.match(text)
+    if match is None:
         return 0, text
-    digits = found[2].lower()
+    digits = match[2].lower()
     value = int(digits, 16) if digits.startswith("0x") else int(digits, 8 if digits.startswith("0") else 10)
     value = min(value, (1 << 64) - 1)
-    return (-value if found[1] == "-" else value) & ((1 << 64) - 1), text[found.end() :]
+    return (-value if match[1] == "-" else value) & ((1 << 64) - 1), text[match.end() :]

@@ -1,4 +1,4 @@
-"""What OpenSM 3.3.23 makes of partitions.conf (opensm(8), ``-P``).
+"""OpenSM 3.3.23's reading of partitions.conf (opensm(8), ``-P``).
 
 A definition without a P_Key that it can read, or a member that is no PortGUID, is an error: OpenSM
 drops the whole file for its default, where every port is a full member of 0x7fff. It replaces or
@@ -12,17 +12,17 @@ import ipaddress
 from dataclasses import dataclass, field
 
 from softib.foreign_text import shown
+from softib.sm.managers.partitions import DEFAULT_BASE, IP_SIGNATURES, KEYWORDS
 from softib.sm.options.opensm_line import MOST_OCTETS, LineBuffer, strtoul
 
 __all__ = ["PartitionRemark", "PartitionsRead", "as_opensm_reads_partitions"]
 
-KEYWORDS = ("ALL", "ALL_CAS", "ALL_SWITCHES", "ALL_ROUTERS", "SELF")
 MEMBERSHIPS = ("full", "both", "limited")
 FLAGS = ("mtu", "rate", "scope", "Q_Key", "TClass", "sl", "FlowLabel", "ipoib", "defmember")
 """In the order in which OpenSM compares a word, or the beginning of one, with them."""
 GROUP_FLAGS = FLAGS[:7]
 CODES = {"mtu": (4, 1, 5), "rate": (3, 2, 22)}
-"""What a group has without the flag, and the least and largest code."""
+"""The default of a group, and the least and largest code."""
 LOWEST = 0x40
 """This bit of an MTU or rate makes the selector 3: the lowest of the subnet's ports."""
 CARRIAGE_RETURN = "lines end with CR LF, and OpenSM takes a CR after ';' for a definition; use LF alone"
@@ -32,8 +32,6 @@ UNWRITTEN = (
 )
 LINK_LOCAL = 2
 """The scope of a group without the flag."""
-IP_SIGNATURES = (b"\x40\x1b", b"\x60\x1b")
-DEFAULT_BASE = 0x7FFF
 
 
 @dataclass(frozen=True)
@@ -190,10 +188,10 @@ class _Reader:
         raise _Drop("no P_Key is free")
 
     def _flag(
-        self, new: _Definition, codes: dict[str, int], flag: str, text: str | None, known: tuple[str, ...]
+        self, new: _Definition, codes: dict[str, int], flag: str, text: str | None, names: tuple[str, ...]
     ) -> None:
         """A flag of a partition or a group: which OpenSM means, and what it makes of the value."""
-        name = flag if flag == "indx0" and known is FLAGS else next((k for k in known if k.startswith(flag)), "")
+        name = flag if flag == "indx0" and names is FLAGS else next((k for k in names if k.startswith(flag)), "")
         if name == "indx0" or (not flag and text is None):
             return
         value, rest = strtoul(text or "")
@@ -225,17 +223,17 @@ class _Reader:
 
     def _codes(self, codes: dict[str, int], group: str) -> bool:
         """MTU and rate of a group; False: OpenSM does not make it."""
-        made = True
+        makes = True
         for name, (_, least, most) in CODES.items():
             value, code = codes[name], codes[name] & 0x3F
             if value & LOWEST:
                 self.remark(f"{name}={value} is no code; OpenSM makes {group} with the lowest {name} of all ports")
             elif not least <= code <= most:
-                made = False
+                makes = False
                 self.remark(f"{name}={value} is no code; OpenSM does not make {group} (codes are {least} to {most})")
             elif value != code:
                 self.remark(f"{name}={value} is no code; OpenSM makes {group} with {code}")
-        return made
+        return makes
 
     def _members(self, at: int) -> int:
         """Ports, and groups, which end with their line."""
@@ -265,8 +263,8 @@ class _Reader:
             self.remark(f"member {_quoted(name)}: OpenSM takes {keyword}{self._going_on()}")
         if self.definition:
             self.peopled.add(self.definition.pkey)
-        known = flag is None or any(m.startswith(flag) for m in MEMBERSHIPS) or "limited".startswith(flag.lower())
-        if not known:
+        fits = flag is None or any(m.startswith(flag) for m in MEMBERSHIPS) or "limited".startswith(flag.lower())
+        if not fits:
             self.remark(f"{_quoted(name)}={_quoted(flag)} is no membership; OpenSM takes limited")
 
     def _group(self, at: int, text: str) -> int:
@@ -299,8 +297,8 @@ class _Reader:
                 self.remark(f"mgid {text}: no IPoIB group (flag ipoib) in its scope; OpenSM does not make it")
                 return at
         if self._codes(codes, f"group {text}") and mgid[1] & 15 not in _scopes(codes):
-            made = ", ".join(f"ff{mgid[1] >> 4:x}{scope:x}" for scope in _scopes(codes))
-            self.remark(f"mgid {text}: OpenSM makes it in the scope of the flag scope ({made}…), by default 2")
+            scopes = ", ".join(f"ff{mgid[1] >> 4:x}{scope:x}" for scope in _scopes(codes))
+            self.remark(f"mgid {text}: OpenSM makes it in the scope of the flag scope ({scopes}…), by default 2")
         return at
 
 

@@ -20,17 +20,19 @@ __all__ = ["KINDS", "QOS_OPTIONS", "PortQos", "QosConfig", "QosTables", "qos_con
 KINDS = ("ca", "sw0", "swe", "rtr")
 MAX_DATA_VL, VL_ARB_ENTRIES = 14, 64
 DROP = 15
-DEFAULT_HIGH_LIMIT = 0
-DEFAULT_HIGH = ((0, 4), *((vl, 0) for vl in range(1, 15)))
-DEFAULT_LOW = ((0, 0), *((vl, 4) for vl in range(1, 15)))
-DEFAULT_SL2VL = (*range(15), 7)
-"""OpenSM's (osm_base.h, OSM_DEFAULT_QOS_…): VL 0 alone has high priority, the others share what is
-left."""
+DEFAULTS: dict[str, Any] = {
+    "high_limit": 0,
+    "vlarb_high": ((0, 4), *((vl, 0) for vl in range(1, 15))),
+    "vlarb_low": ((0, 0), *((vl, 4) for vl in range(1, 15))),
+    "sl2vl": (*range(15), 7),
+}
+"""OpenSM's (osm_base.h, OSM_DEFAULT_QOS_…): VL 0 alone has high priority, the others share the
+rest."""
 
 
 @dataclass(frozen=True)
 class PortQos:
-    """What a file says of one kind of port; None: it says nothing."""
+    """The settings of a file for one kind of port; None: not stated."""
 
     high_limit: int | None = None
     vlarb_high: tuple[tuple[int, int], ...] | None = None
@@ -40,8 +42,8 @@ class PortQos:
 
 @dataclass(frozen=True)
 class QosTables:
-    """What ports of a kind shall hold. ``vlarb_…`` (VL, weight in 64 octets); ``high_limit``:
-    PortInfo.VLHighLimit."""
+    """The tables that ports of a kind shall hold. ``vlarb_…`` (VL, weight in 64 octets);
+    ``high_limit``: PortInfo.VLHighLimit."""
 
     high_limit: int
     vlarb_high: tuple[tuple[int, int], ...]
@@ -59,19 +61,8 @@ class QosConfig:
     def tables(self, kind: str) -> QosTables:
         """Tables of ``kind`` (one of KINDS)."""
         local = dict(self.kinds).get(kind, PortQos())
-
-        def pick(name: str, default: Any) -> Any:
-            for stated in (getattr(local, name), getattr(self.every, name)):
-                if stated is not None:
-                    return stated
-            return default
-
-        return QosTables(
-            pick("high_limit", DEFAULT_HIGH_LIMIT),
-            pick("vlarb_high", DEFAULT_HIGH),
-            pick("vlarb_low", DEFAULT_LOW),
-            pick("sl2vl", DEFAULT_SL2VL),
-        )
+        stated = {n: value for port in (self.every, local) for n, value in vars(port).items() if value is not None}
+        return QosTables(**{**DEFAULTS, **stated})
 
 
 def _limit(text: str) -> int | None:
@@ -115,15 +106,15 @@ QOS_OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
 """OpenSM's name → (the same, what reads its value)."""
 
 
-def qos_config(found: Mapping[str, Any]) -> QosConfig | None:
+def qos_config(fields: Mapping[str, Any]) -> QosConfig | None:
     """The QoS that options say (names as in QOS_OPTIONS, and ``qos``); None where ``qos`` is not
     set.
 
     Raises :class:`InputError` for an option beside ``qos`` FALSE or absent: it would have no
     effect.
     """
-    stated = {name: value for name, value in found.items() if name in QOS_OPTIONS and value is not None}
-    if not found.get("qos"):
+    stated = {name: value for name, value in fields.items() if name in QOS_OPTIONS and value is not None}
+    if not fields.get("qos"):
         if stated:
             raise InputError(f"{sorted(stated)[0]} has no effect without qos TRUE")
         return None

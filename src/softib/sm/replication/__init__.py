@@ -1,1 +1,2 @@
-"""What a standby of ours knows of its master, so that a take-over changes nothing for hosts."""
+"""Replication: the state of a master that a standby of softib's keeps, so that a take-over changes
+nothing for hosts."""

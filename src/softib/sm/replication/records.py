@@ -1,4 +1,4 @@
-"""What is replicated, as records: a key and a value of octets each (:mod:`softib.sm.journal` makes
+"""The records that are replicated: a key and a value of octets each (:mod:`softib.sm.journal` makes
 the keys).
 
 A master reads records from its managers (:class:`Source`); a standby keeps them as they came, and
@@ -16,18 +16,24 @@ import numpy as np
 
 from softib.iba.constants import GUID_BLOCK, LID_MCAST_MAX, LID_MCAST_MIN, LID_UCAST_MAX
 from softib.iba.sa import ServiceRecord
-from softib.sm.config import SmConfig
-from softib.sm.health.absent_ends import EndLocations
-from softib.sm.journal import Kind, alias_key, group_key, member_key, service_key
+from softib.sm.journal import Kind, record_key
 from softib.sm.managers.lid_mgr import Lids
-from softib.sm.managers.mcast_mgr import Group, McastManager, Member
+from softib.sm.managers.mcast_mgr import Group, Member
 from softib.sm.managers.partitions import Partition
-from softib.sm.notices import Subscription, Subscriptions
-from softib.sm.replication import partition_text
-from softib.sm.replication.path_records import SlPieces, absent, read_absent, read_sls
+from softib.sm.managers.ucast_cache import EndLocations
+from softib.sm.replication.long_records import (
+    SlPieces,
+    absent,
+    partition_pieces,
+    read_absent,
+    read_partitions,
+    read_sls,
+)
 from softib.sm.sa.alias_guids import AliasGuids
-from softib.sm.sa.records.mcmember import Multicast
-from softib.sm.sa.records.service import HEAD, NEVER_PS, PS_PER_S, Services
+from softib.sm.sa.mcmember_record import Multicast
+from softib.sm.sa.service_record import HEAD, NEVER_PS, PS_PER_S, Services
+from softib.sm.sa.subscriptions import Subscription, Subscriptions
+from softib.sm.sa_manager import SaRecords
 from softib.sm.stores import Stores
 from softib.sm.tables.sl_history import GivenSls
 
@@ -47,71 +53,62 @@ INFORM = 36
 
 @dataclass
 class Source:
-    """Where a master's records come from."""
+    """The source of a master's records."""
 
     multicast: Multicast
     services: Services
     subscriptions: Subscriptions
     lids: Lids
     stores: Stores
-    config: SmConfig
     aliases: AliasGuids = field(default_factory=AliasGuids)
+    partitions: tuple[Partition, ...] | None = None
     here: set[int] = field(default_factory=set)
     """PortGUIDs that are in the subnet."""
     now_ps: int = 0
     sl_pieces: SlPieces = field(default_factory=SlPieces)
 
-    @property
-    def groups(self) -> McastManager:
-        """The multicast groups."""
-        return self.multicast.groups
-
     def all(self) -> Iterator[tuple[bytes, bytes]]:
         """Every record there is."""
-        for group in self.groups.groups.values():
-            yield group_key(group.mgid), _group(group)
+        for group in self.multicast.groups.groups.values():
+            yield record_key(Kind.GROUP, group.mgid), _group(group)
             for guid, member in group.members.items():
-                yield member_key(group.mgid, guid), MEMBER.pack(member.join_state, member.proxy)
+                yield record_key(Kind.MEMBER, group.mgid, guid), MEMBER.pack(member.join_state, member.proxy)
         for name in self.services.records:
-            yield service_key(name), self._service(name)
+            yield record_key(Kind.SERVICE, name), self._service(name)
         for s in self.subscriptions.all:
             yield s.key, b""
         for guid, table in self.aliases.tables.items():
             for block in range(len(table) // GUID_BLOCK):
                 if (entries := self.aliases.block(guid, block)) is not None:
-                    yield alias_key(guid, block), entries
-        yield bytes((Kind.MADE,)), MADE.pack(self.multicast.made & 0xFFFFFFFF)
+                    yield record_key(Kind.ALIAS, guid, bytes((block,))), entries
+        yield record_key(Kind.MADE), MADE.pack(self.multicast.made & 0xFFFFFFFF)
         yield from self.of_sweep().items()
 
     def of_sweep(self) -> dict[bytes, bytes]:
         """Records that only a sweep, or other settings, change."""
-        lid, here = bytes((Kind.LID,)), self.here
-        out = {lid + g.to_bytes(8, "big"): LID.pack(a, b, g in here) for g, (a, b) in self.lids.items()}
-        out |= {
-            lid + g.to_bytes(8, "big"): LID.pack(0, 0, True) for g in here - self.lids.keys()
-        }  # virtual ports without one
-        mkey = bytes((Kind.MKEY,))
-        out |= {mkey + g.to_bytes(8, "big"): k.to_bytes(8, "big") for g, k in self.stores.mkeys.held.items() if k}
-        root = bytes((Kind.ROOT,))
-        out |= {root + g.to_bytes(8, "big"): b"" for g in self.stores.lft.roots}
-        if self.config.partitions is not None:
-            out |= _numbered(Kind.PARTITIONS, partition_text.pieces(self.config.partitions))
+        here = self.here
+        out = {record_key(Kind.LID, g): LID.pack(a, b, g in here) for g, (a, b) in self.lids.items()}
+        # virtual ports without a LID
+        out |= {record_key(Kind.LID, g): LID.pack(0, 0, True) for g in here - self.lids.keys()}
+        out |= {record_key(Kind.MKEY, g): k.to_bytes(8, "big") for g, k in self.stores.mkeys.held.items() if k}
+        out |= {record_key(Kind.ROOT, g): b"" for g in self.stores.lft.roots}
+        if self.partitions is not None:
+            out |= _numbered(Kind.PARTITIONS, partition_pieces(self.partitions))
         out |= _numbered(Kind.SLS, self.sl_pieces.of(self.stores.lft.sls))
-        away = bytes((Kind.ABSENT,))
-        out |= {away + g.to_bytes(8, "big"): where for g, where in absent(self.stores.lft.locations, here)}
+        out |= {record_key(Kind.ABSENT, g): where for g, where in absent(self.stores.lft.locations, here)}
         for which, store in enumerate(self.stores.copied):
-            head = bytes((Kind.WRITTEN, which))
-            out |= {head + WRITTEN.pack(*place): digest for place, digest in store.digests().items()}
+            head = bytes((which,))
+            out |= {record_key(Kind.WRITTEN, head, WRITTEN.pack(*p)): d for p, d in store.digests().items()}
         return out
 
     def value(self, key: bytes) -> bytes | None:
         """The record that a journal named, None where there is none any more."""
         kind, name = key[0], key[1:]
         if kind == Kind.GROUP:
-            group = self.groups.groups.get(name)
+            group = self.multicast.groups.groups.get(name)
             return None if group is None else _group(group)
         if kind == Kind.MEMBER:
-            group = self.groups.groups.get(name[:16])
+            group = self.multicast.groups.groups.get(name[:16])
             member = None if group is None else group.members.get(int.from_bytes(name[16:], "big"))
             return None if member is None else MEMBER.pack(member.join_state, member.proxy)
         if kind == Kind.SERVICE:
@@ -131,25 +128,17 @@ class Source:
 
 
 @dataclass
-class Copied:
-    """Records as the managers have them. ``here``: PortGUIDs of the subnet. ``partitions``: None
-    where the master had no file."""
+class Copied(SaRecords):
+    """Records as the managers have them. ``partitions``: None where the master had no file."""
 
-    groups: list[Group] = field(default_factory=list)
-    services: dict[bytes, tuple[np.ndarray, int, int]] = field(default_factory=dict)
-    subscriptions: list[Subscription] = field(default_factory=list)
     lids: Lids = field(default_factory=dict)
-    here: list[int] = field(default_factory=list)
     roots: tuple[int, ...] = ()
-    made: int = 0
     mkeys: dict[int, int] = field(default_factory=dict)
     partitions: tuple[Partition, ...] | None = None
-    aliases: dict[tuple[int, int], np.ndarray] = field(default_factory=dict)
-    """(PortGUID, block) → its alias GUIDs, uint64[8]."""
     sls: GivenSls | None = None
     """SLs that paths have; None where nothing is known of them."""
     absent: EndLocations = field(default_factory=EndLocations.none)
-    """Where hosts that are away were."""
+    """Locations of hosts that are away."""
     written: dict[int, dict[tuple[int, int], bytes]] = field(default_factory=dict)
     """Number of the store (:attr:`softib.sm.stores.Stores.copied`) → (NodeGUID, attribute) → digest
     of what was written."""
@@ -163,7 +152,7 @@ def copied(records: dict[bytes, tuple[bytes, int]]) -> Copied:
     for key, (value, came_ps) in records.items():
         kind, name = key[0], key[1:]
         if kind == Kind.GROUP and len(name) == 16 and len(value) == GROUP.size:
-            group = _read_group(name, value)
+            group = Group(name, *GROUP.unpack(value))
             if LID_MCAST_MIN <= group.mlid <= LID_MCAST_MAX:
                 by_mgid[name] = group
         elif kind == Kind.SERVICE and len(name) == HEAD and len(value) == ServiceRecord.size - HEAD + SERVICE_TAIL.size:
@@ -196,23 +185,19 @@ def copied(records: dict[bytes, tuple[bytes, int]]) -> Copied:
             state, proxy = MEMBER.unpack(value)
             by_mgid[key[1:17]].members[int.from_bytes(key[17:], "big")] = Member(state, bool(proxy))
     out.groups = list(by_mgid.values())
-    out.partitions = partition_text.read([pieces[i] for i in sorted(pieces)])
+    out.partitions = read_partitions([pieces[i] for i in sorted(pieces)])
     out.sls, out.absent = read_sls([sls[i] for i in sorted(sls)]), read_absent(away)
     return out
 
 
 def _numbered(kind: Kind, pieces: list[bytes]) -> dict[bytes, bytes]:
-    return {bytes((kind,)) + i.to_bytes(4, "big"): piece for i, piece in enumerate(pieces)}
+    return {record_key(kind, i.to_bytes(4, "big")): piece for i, piece in enumerate(pieces)}
 
 
 def _group(g: Group) -> bytes:
     return GROUP.pack(
         g.mlid, g.qkey, g.mtu, g.rate, g.packet_life_time, g.pkey, g.sl, g.tclass, g.flow_label, g.hop_limit
     )
-
-
-def _read_group(mgid: bytes, value: bytes) -> Group:
-    return Group(mgid, *GROUP.unpack(value))
 
 
 def _read_lid(guid: int, value: bytes, out: Copied) -> None:

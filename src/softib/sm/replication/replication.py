@@ -1,7 +1,7 @@
 """Replication of a manager, as a master and as a standby: MADs in, MADs out.
 
-The master's changes leave in front of the answers to those who made them, so a host that knows of
-its membership is in the copy of every standby that the fabric reaches.
+The master's changes leave in front of the answers to the requests that made them, so a host that
+knows of its membership is in the copy of every standby that the fabric reaches.
 """
 
 from __future__ import annotations
@@ -11,17 +11,23 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from softib.iba.constants import RESPONSE_BIT, Method, MgmtClass, PortState
-from softib.iba.mad_offsets import ATTR_AT, CLASS_AT, METHOD_AT
-from softib.iba.replication import RECORD_OCTETS, RECORDS_AT, RECORDS_ATTR, STATE_ATTR, ReplicaHead, ReplicaStatus
-from softib.iba.smp import PortInfo
+from softib.iba.smp import ATTR_AT, CLASS_AT, METHOD_AT, PortInfo
+from softib.iba.vendor.replication import (
+    RECORD_OCTETS,
+    RECORDS_AT,
+    RECORDS_ATTR,
+    STATE_ATTR,
+    ReplicaHead,
+    ReplicaStatus,
+)
 from softib.mad.batch import MadBatch
-from softib.mad.transactor import NEVER_PS, Completed, Transactor
+from softib.mad.transactor import NEVER_PS, Transactor
+from softib.sm.config import SmConfig
+from softib.sm.ha.election import SmState
 from softib.sm.journal import Journal
-from softib.sm.replication.messages import Record, head_of, reply, request
+from softib.sm.managers.partitions import Partition
 from softib.sm.replication.records import Copied, Source
-from softib.sm.replication.replica import Replica
-from softib.sm.replication.sender import Sender
-from softib.sm.state import SmState
+from softib.sm.replication.transfer import Record, Replica, Sender, head_of, reply, request
 
 __all__ = ["Replication"]
 
@@ -59,8 +65,7 @@ class Replication:
     """``source`` are the records of this manager as a master; ``replica`` those of its master.
     ``journal`` notes what changes."""
 
-    def __init__(self, source: Source, journal: Journal):
-        config = source.config
+    def __init__(self, source: Source, journal: Journal, config: SmConfig):
         self.source, self.journal, self.replica = source, journal, Replica()
         self.sender = Sender(config.sm_key)
         self.local_guid = 0
@@ -72,12 +77,12 @@ class Replication:
     # -- the wire --
 
     def receive(self, now_ps: int, inbox: MadBatch, state: SmState) -> MadBatch | None:
-        """MADs of the class: requests get their answers, and our own requests end."""
+        """MADs of the class: requests get their answers, and own requests end."""
         query = np.flatnonzero((inbox.mad[:, METHOD_AT] < RESPONSE_BIT) & (inbox.status == 0))
         replies = [r for i in query.tolist() if (r := self._answer(now_ps, inbox[i : i + 1], state)) is not None]
         answers = np.delete(np.arange(len(inbox)), query)
         self._transactor.receive(now_ps, inbox[answers] if len(answers) else None)
-        self._ended(now_ps)
+        self._ended()
         return MadBatch.concat(replies) if replies else None
 
     def postpone(self, by_ps: int) -> None:
@@ -85,30 +90,27 @@ class Replication:
         self._transactor.postpone(by_ps)
 
     def send(self, now_ps: int, state: SmState) -> tuple[MadBatch, int]:
-        """What shall leave now, in front of everything else, and when to call again."""
+        """Return the MADs that leave now, before all others, and when to call again."""
         self.source.now_ps = now_ps
         keys = self.journal.take()
         if state == SmState.MASTER and self.sender.standbys and keys:
             self._submit([(key, self.source.value(key)) for key in keys])
         if self._transactor.busy:
             self._transactor.receive(now_ps)
-            self._ended(now_ps)
+            self._ended()
         return self._transactor.send(now_ps)
 
-    def _ended(self, now_ps: int) -> None:
+    def _ended(self) -> None:
+        """Take the answers to own requests, and those that got none."""
         for done in self._transactor.completed():
-            self._take(now_ps, done)
-
-    def _take(self, now_ps: int, done: Completed) -> None:
-        for tag, mad in zip(done.tags.tolist(), done.batch.mad, strict=True):
-            guid, copy = self._sent.about.pop(tag, (0, 0))
-            head = None if done.timed_out else head_of(mad)
-            known = head is not None and head["sm_key"] == self.sender.sm_key
-            if guid:
-                self.sender.over(guid, copy, head["state"] if head is not None and known else -1)
-            else:
-                taken = head is not None and known and head["state"] == ReplicaStatus.TAKEN
-                self._asking.in_vain = 0 if taken else self._asking.in_vain + 1
+            for tag, mad in zip(done.tags.tolist(), done.batch.mad, strict=True):
+                guid, copy = self._sent.about.pop(tag, (0, 0))
+                head = {} if done.timed_out else head_of(mad)
+                status = head["state"] if head.get("sm_key") == self.sender.sm_key else -1
+                if guid:
+                    self.sender.over(guid, copy, status)
+                else:
+                    self._asking.in_vain = 0 if status == ReplicaStatus.TAKEN else self._asking.in_vain + 1
 
     def _answer(self, now_ps: int, query: MadBatch, state: SmState) -> MadBatch | None:
         mad = query.mad[0]
@@ -133,9 +135,9 @@ class Replication:
 
     # -- a master --
 
-    def swept(self, here: np.ndarray) -> None:
+    def swept(self, here: np.ndarray, partitions: tuple[Partition, ...] | None) -> None:
         """A sweep as master ended. ``here``: PortGUIDs of the subnet (uint64[n])."""
-        self.source.here = set(here.tolist())
+        self.source.here, self.source.partitions = set(here.tolist()), partitions
         if not self.sender.standbys:
             return
         before, self._of_sweep = self._of_sweep, self.source.of_sweep()
@@ -198,13 +200,13 @@ class Replication:
 
     @property
     def due_ps(self) -> int:
-        """When a standby shall look at its own port (:meth:`located`)."""
+        """When a standby is due to read its own port (:meth:`located`)."""
         return self._asking.due_ps
 
-    def asks(self, now_ps: int) -> None:
-        """The own port is query: when the next time is due."""
+    def asks(self, now_ps: int, pause_ps: int) -> None:
+        """The own port is asked now: set when it is due next, at the latest after ``pause_ps``."""
         slow = self.replica.in_step or self._asking.in_vain >= TRIES
-        self._asking.due_ps = now_ps + (self.source.config.polling_timeout_ps if slow else ASK_SOON_PS)
+        self._asking.due_ps = now_ps + (pause_ps if slow else ASK_SOON_PS)
 
     def located(self, info: np.ndarray) -> None:
         """PortInfo (uint8[64]) of the own port: ask the master there, once there is a way to it."""
@@ -219,5 +221,5 @@ class Replication:
             self._transactor.submit(request(Method.GET, STATE_ATTR, lid, head), np.array([self._sent.tag(0, 0)]))
 
     def copy_of(self, guid: int) -> Copied | None:
-        """What is known of the records of the master ``guid``."""
+        """Return the copied records of the master ``guid``, None without a full copy."""
         return self.replica.of(guid)

@@ -1,6 +1,8 @@
-"""The subnet administrator (IBA 15): answers questions about the subnet from what its manager
-learned by MADs.
+"""The subnet administrator (IBA 15): answers questions about the subnet from the data that its
+manager learned by MADs.
 
-One file a kind of record; ``administrator`` takes requests and gives answers, ``match`` compares
-records with a component mask, ``subnet`` is what a finished sweep left, as columns.
+``administrator`` takes requests and gives answers, ``methods`` chooses the function for each,
+``message`` has requests, answers and the component mask, ``subnet`` the columns of the last sweep.
+Records with rules of their own have a file each; those that are plain tables share
+``record_tables``.
 """

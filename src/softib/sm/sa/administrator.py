@@ -1,33 +1,108 @@
-"""Takes SA requests, gives answers (IBA 15.4). No I/O, no clock; fuzzed requests get a status,
-never an exception."""
+"""The subnet administrator: takes SA requests and returns answers (IBA 15.4). No I/O, no clock; a
+malformed request gets a status, never an exception.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
 from softib.iba.constants import MadStatus
-from softib.iba.mad_offsets import METHOD_AT, VERSION_AT
 from softib.iba.sa import (
     SA_DATA,
+    InformInfoRecord,
+    LinkRecord,
     PathRecord,
     SaAttr,
     SaHeader,
     SaMethod,
     SaStatus,
+    ServiceRecord,
 )
+from softib.iba.smp import METHOD_AT, VERSION_AT
 from softib.mad.batch import MadBatch
-from softib.sm.inventory import Need
-from softib.sm.notices import Subscriptions
+from softib.sm.managers.partitions import FULL, Members
+from softib.sm.sa.alias_guids import AliasGuids
 from softib.sm.sa.fair_queue import FairQueue
-from softib.sm.sa.message import RESPONSE, fill, fill_table, reply_to
+from softib.sm.sa.inventory import Need
+from softib.sm.sa.mcmember_record import Multicast
+from softib.sm.sa.message import RESPONSE, Answer, Request, fill, fill_table, reply_to
 from softib.sm.sa.methods import DGID_AT, MULTICAST_PREFIX, answer_of
-from softib.sm.sa.records.mcmember import Multicast
-from softib.sm.sa.records.path import BIT
-from softib.sm.sa.records.service import Services
-from softib.sm.sa.request import Answer, Request
-from softib.sm.sa.state import SaState
+from softib.sm.sa.one_path import OnePath
+from softib.sm.sa.path_record import BIT, Paths
+from softib.sm.sa.service_record import Services
+from softib.sm.sa.subnet import Subnet
+from softib.sm.sa.subscriptions import Subscriptions
 
-__all__ = ["Administrator"]
+__all__ = ["Administrator", "Deferred", "Views"]
+
+
+LID_AT = slice(0, 2)
+"""Records of a port begin with its LID, but for those below."""
+
+
+class Views:
+    """The records that a requester may see (IBA 15.4.1.2): those of ports with which it shares a
+    partition.
+
+    Two ports share one as they do for packets: a P_Key of both, one of them a full member (10.9.3).
+    Records of a switch are those of its port 0, a LinkRecord needs both ends, a path both ends. A
+    request with the SM_Key is trusted and sees everything. OpenSM has the same rule, but shows
+    external ports of a switch without a P_Key table to every requester. ``open``: all ports share a
+    partition, and none is limited.
+    """
+
+    def __init__(self, subnet: Subnet, members: Members):
+        self.subnet, self.members = subnet, members
+        full = (members.state & FULL).all(axis=1) if members.state.size else np.ones(1, bool)
+        self.open = bool(full.any())
+        self._of_kind: dict[bytes, np.ndarray] = {}
+
+    def ends(self, end: int) -> np.ndarray:
+        """bool[ends]: those that the requester ``end`` sees; an unknown one (-1) sees none."""
+        n = len(self.subnet)
+        if end < 0:
+            return np.zeros(n, bool)
+        kind = self.members.state[:, end].tobytes()
+        seen = self._of_kind.get(kind)
+        if seen is None:
+            seen = self.members.common(np.full(n, end), np.arange(n), np.full(n, -1))[0] >= 0
+            self._of_kind[kind] = seen
+        if not seen[end]:  # a port is in no partition with another limited member, and sees itself
+            seen = seen.copy()
+            seen[end] = True
+        return seen
+
+    def pairs(self, end: np.ndarray, other: np.ndarray) -> np.ndarray:
+        """bool[n]: does each requester see the other end?"""
+        both = (end >= 0) & (other >= 0)
+        shared = self.members.common(np.maximum(end, 0), np.maximum(other, 0), np.full(len(end), -1))[0] >= 0
+        return both & (shared | (end == other))
+
+    def filtered(self, attr: int, records: np.ndarray, end: int) -> np.ndarray:
+        """The records (uint8[n, size]) of an attribute that the requester ``end`` sees."""
+        if not len(records) or (self.open and end >= 0):
+            return records
+        return records[self._visible(attr, records, end)]
+
+    def _visible(self, attr: int, records: np.ndarray, end: int) -> np.ndarray:
+        seen = np.append(self.ends(end), False)  # the last row: unassigned
+        of_lid = lambda lid: seen[self.subnet.end_of_lid[lid]]
+        if attr == SaAttr.LINK_RECORD:
+            return np.asarray(of_lid(LinkRecord.from_lid.get(records)) & of_lid(LinkRecord.to_lid.get(records)))
+        if attr in (SaAttr.PATH_RECORD, SaAttr.MULTI_PATH_RECORD):
+            return np.asarray(of_lid(PathRecord.slid.get(records)) & of_lid(PathRecord.dlid.get(records)))
+        if attr == SaAttr.INFORM_INFO_RECORD:
+            return np.asarray(seen[self.subnet.ends_of_gid(InformInfoRecord.fields["subscriber_gid"].get(records))])
+        if attr == SaAttr.SERVICE_RECORD:
+            pkeys, which = np.unique(ServiceRecord.fields["service_pkey"].get(records) & 0x7FFF, return_inverse=True)
+            has = [end >= 0 and (pkey == 0 or self.members.has(end, int(pkey))) for pkey in pkeys.tolist()]
+            return np.array(has, bool)[which]
+        lid = np.ascontiguousarray(records[:, LID_AT]).view(">u2")[:, 0].astype(np.int64)
+        return np.asarray(of_lid(lid))
+
 
 H = SaHeader
 A, M, E = SaAttr, SaMethod, SaStatus
@@ -35,14 +110,68 @@ SA_CLASS_VERSION = 2
 STATUS = H.status.byte
 
 
-class Administrator(SaState):
-    """Answers for the subnet that :meth:`refresh` got last; before the first one requests get BUSY."""
+class Deferred(NamedTuple):
+    """A question (a batch of one), and the tables that must be read before it can be answered."""
+
+    need: Need
+    request: MadBatch
+
+
+class Administrator:
+    """Answers for the subnet that :meth:`refresh` got last (``subnet``); before the first one
+    requests get BUSY.
+
+    ``sm_info`` (returns uint8[64]) and ``other_managers`` (port of the database → SMInfo) are the
+    content of SMInfoRecord. ``tables`` are records by attribute that hold until the next sweep,
+    ``read`` those that devices answered.
+    """
 
     def __init__(self, sa_key: int, multicast: Multicast, subscriptions: Subscriptions, services: Services):
-        super().__init__(sa_key, multicast, subscriptions, services)
+        self.sa_key = sa_key
+        self.multicast: Multicast = multicast
+        self.subscriptions: Subscriptions = subscriptions
+        self.services: Services = services
+        self.aliases: AliasGuids = AliasGuids()
         self.queue = FairQueue()
-        self.deferred: list[tuple[Need, MadBatch]] = []
+        self.deferred: list[Deferred] = []
         """Questions of the last batch that need tables of devices."""
+        self.subnet: Subnet | None = None
+        self.members: Members = Members.of_default(0)
+        self.paths: Paths | None = None
+        self.one_path: OnePath | None = None
+        self.views: Views | None = None
+        self.sm_info: Callable[[], np.ndarray] = lambda: np.zeros(64, np.uint8)
+        self.other_managers: dict[int, np.ndarray] = {}
+        self.tables: dict[int, np.ndarray] = {}
+        self.read: dict[Need, np.ndarray] = {}
+
+    # -- the subnet --
+
+    def close(self) -> None:
+        """This manager is not the master any more."""
+        self.subnet = self.paths = self.one_path = self.views = None
+        self.members = Members.of_default(0)
+
+    def refresh(self, subnet: Subnet, members: Members) -> None:
+        """A sweep ended: from now on this is the subnet."""
+        self.subnet, self.members = subnet, members
+        self.paths = Paths(subnet, members)
+        self.views = Views(subnet, members)
+        self.one_path = OnePath(subnet, members, self.views.open)
+        self.renamed()
+        self.tables.clear()
+        self.read.clear()
+
+    def renamed(self) -> None:
+        """Alias GUIDs are others than before."""
+        self.administered.alias_guid, self.administered.alias_owner = self.aliases.columns()
+        self.tables.pop(int(SaAttr.GUID_INFO_RECORD), None)
+
+    @property
+    def administered(self) -> Subnet:
+        """``subnet``, where there is one."""
+        assert self.subnet is not None
+        return self.subnet
 
     # -- batches --
 
@@ -52,9 +181,9 @@ class Administrator(SaState):
         if len(requests) == 1 and self.one_path and (reply := self.one_path.reply(requests, self.sa_key)) is not None:
             return reply
         key = H.sm_key.get(requests.mad)
-        known = (key == 0) | (key == np.uint64(self.sa_key))
-        if not known.all():
-            requests = requests[known]
+        fits = (key == 0) | (key == np.uint64(self.sa_key))
+        if not fits.all():
+            requests = requests[fits]
         if not len(requests):
             return MadBatch.zeros(0)
         if self.subnet is None:
@@ -67,7 +196,7 @@ class Administrator(SaState):
         for i in np.flatnonzero(todo).tolist():
             answer = self._one(requests, i, now_ps)
             if answer.wait is not None:
-                self.deferred.append((answer.wait, requests[i : i + 1]))
+                self.deferred.append(Deferred(answer.wait, requests[i : i + 1]))
                 answered[i] = False
                 continue
             long = self._write(answer, int(requests.mad[i, METHOD_AT]), reply.mad[i])
@@ -104,11 +233,11 @@ class Administrator(SaState):
         source, target, status = self.paths.ends(q, mask)
         status[~self._sees(requests, rows, source, target) & (status == 0)] = E.NO_RECORDS
         good = np.flatnonzero(status == 0)
-        records, found = self.paths.gets(q[good], mask[good], source[good], target[good])
-        status[good[~found]] = E.NO_RECORDS
+        records, there = self.paths.gets(q[good], mask[good], source[good], target[good])
+        status[good[~there]] = E.NO_RECORDS
         out[rows, STATUS], out[rows, STATUS + 1] = status >> 8, status & 255
-        done = rows[good[found]]
-        out[done, SA_DATA : SA_DATA + 64] = records[found]
+        done = rows[good[there]]
+        out[done, SA_DATA : SA_DATA + 64] = records[there]
         out[done, H.attr_offset.byte + 1] = PathRecord.size // 8
         return rows
 
@@ -159,18 +288,14 @@ class Administrator(SaState):
         """Put an answer into its MAD; returns the whole message where it is longer."""
         if answer.status or answer.records is None:
             fill(out, answer.status)
-        elif method in (M.GET, M.SET, M.DELETE):
-            self._single(answer.records, out)
-        else:
+        elif method not in (M.GET, M.SET, M.DELETE):
             self.queue.learned(int(H.attr_id.get(out)), len(answer.records))
             return fill_table(out, answer.records)
-        return None
-
-    def _single(self, records: np.ndarray, out: np.ndarray) -> None:
-        if len(records) == 1:
-            fill(out, 0, records[0])
+        elif len(answer.records) == 1:
+            fill(out, 0, answer.records[0])
         else:
-            fill(out, E.TOO_MANY_RECORDS if len(records) else E.NO_RECORDS)
+            fill(out, E.TOO_MANY_RECORDS if len(answer.records) else E.NO_RECORDS)
+        return None
 
 
 ASKING = (M.GET, M.GET_TABLE, M.GET_MULTI)

@@ -1,24 +1,26 @@
-"""Alias GUIDs: more GUIDs of a port, by which it is found as by its PortGUID (Set and Delete of
-GUIDInfoRecord, IBA 15.2.5.18, 14.2.5.5).
+"""Alias GUIDs: further GUIDs of a port, under which it is found as under its PortGUID (Set and
+Delete of GUIDInfoRecord, IBA 15.2.5.18, 14.2.5.5).
 
-A virtual function of an adapter has one. The host asks for a GUID of its own choice, or for one
-that the administrator gives (0, as OpenSM and Linux' mlx4 driver have it). What is given is written
-into the port's GUIDInfo, at once and whenever the port comes up anew.
+A virtual function of an adapter has one. The host asks for a GUID of its choice, or for one that
+the administrator assigns (0, as OpenSM and Linux' mlx4 driver have it). The GUIDs are written into
+the port's GUIDInfo at once, and again whenever the port comes up.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from softib.iba.constants import GUID_BLOCK
+from softib.iba.constants import GUID_BLOCK, SmpAttr
 from softib.iba.sa import GUIDInfoRecord as R
 from softib.iba.sa import SaMethod, SaStatus, mask_of
 from softib.iba.smp import PortInfo
-from softib.sm.journal import Journal, alias_key
-from softib.sm.sa.request import Answer, Request
+from softib.mad.smp_requests import RequestQueue
+from softib.sm.journal import Journal, Kind, record_key
+from softib.sm.sa.message import Answer, Request
 from softib.sm.sa.subnet import Subnet
 
-__all__ = ["AliasGuids"]
+__all__ = ["AliasGuids", "queue_aliases"]
+
 
 LOCALLY_ADMINISTERED = 0x0200_0000_0000_0000
 """Universal/local bit of an EUI-64 (IEEE): the administrator's own GUIDs have it, then the LID and
@@ -39,7 +41,7 @@ class AliasGuids:
 
     def change(self, subnet: Subnet, r: Request) -> Answer:
         """Set or Delete of the entries that the component mask names, by the port itself or
-        somebody trusted."""
+        a trusted requester."""
         if r.comp_mask & WHERE != WHERE:
             return Answer(SaStatus.REQ_INSUFFICIENT_COMPONENTS)
         record = r.data[: R.size].copy()
@@ -66,7 +68,7 @@ class AliasGuids:
                 continue  # the answer shows what the entry holds
             self._enter(guid, table, entry, wanted)
         self.changed[guid, block] = None
-        self.journal.note(alias_key(guid, block))
+        self.journal.note(record_key(Kind.ALIAS, guid, bytes((block,))))
         for i, name in enumerate(NAMES):
             R.fields[name].set(record, int(table[block * GUID_BLOCK + i]))
         return Answer(records=record[None])
@@ -96,8 +98,8 @@ class AliasGuids:
         return None if held is None or not held.any() else held.astype(">u8").tobytes()
 
     def restore(self, blocks: dict[tuple[int, int], np.ndarray]) -> None:
-        """What the master before had given, by PortGUID and block (uint64[8]). It is written again:
-        nobody knows whether it was."""
+        """Restore the blocks of the previous master, by PortGUID and block (uint64[8]). It is
+        written again, since it may not have been."""
         for (guid, block), entries in sorted(blocks.items()):
             table = np.zeros(max((block + 1) * GUID_BLOCK, len(self.tables.get(guid, ()))), np.uint64)
             held = self.tables.get(guid, table[:0])
@@ -116,7 +118,7 @@ class AliasGuids:
         return aliases, np.array([self.owners[a] for a in aliases.tolist()], np.uint64)
 
     def blocks(self, guids: set[int]) -> None:
-        """Ports (PortGUIDs) that came up anew hold nothing: write theirs."""
+        """Ports (PortGUIDs) that came up again hold nothing: write theirs."""
         for guid in sorted(guids & self.tables.keys()):
             for block in range(len(self.tables[guid]) // GUID_BLOCK):
                 self.changed[guid, block] = None
@@ -135,7 +137,7 @@ class AliasGuids:
         """Ports that left have none."""
         for guid in guids & self.tables.keys():
             for block in range(len(self.tables[guid]) // GUID_BLOCK):
-                self.journal.note(alias_key(guid, block))
+                self.journal.note(record_key(Kind.ALIAS, guid, bytes((block,))))
             for alias in self.tables.pop(guid)[1:].tolist():
                 self.owners.pop(alias, None)
 
@@ -144,3 +146,18 @@ class AliasGuids:
         self.tables.clear()
         self.owners.clear()
         self.changed.clear()
+
+
+def queue_aliases(subnet: Subnet, blocks: list[tuple[int, int, np.ndarray]], queue: RequestQueue) -> None:
+    """Put a Set(GUIDInfo) for each (PortGUID, block, its entries) of a port that is there. Tags are
+    ports."""
+    ends = subnet.ends_of_guid(np.array([guid for guid, _, _ in blocks], np.uint64))
+    here = np.flatnonzero(ends >= 0)
+    if not len(here):
+        return
+    ports = subnet.end_port[ends[here]]
+    data = np.zeros((len(here), GUID_BLOCK), ">u8")
+    for row, i in enumerate(here.tolist()):
+        data[row, : len(blocks[i][2])] = blocks[i][2]
+    modifier = np.array([blocks[i][1] for i in here.tolist()], np.uint32)
+    queue.set(SmpAttr.GUID_INFO, subnet.db.port_route[ports], ports, modifier, data.view(np.uint8))

@@ -18,10 +18,9 @@ from softib.errors import InputError
 from softib.iba.constants import LID_MCAST_MAX, LID_MCAST_MIN
 from softib.iba.sa import InformInfo, Selector, ServiceRecord
 from softib.sm.managers.mcast_mgr import Group, Member
-from softib.sm.notices import Subscription
-from softib.sm.replication.records import Copied
-from softib.sm.sa.records.service import FOR_EVER, HEAD, NEVER_PS, PS_PER_S
-from softib.sm.sa_manager import SaManager
+from softib.sm.sa.service_record import FOR_EVER, HEAD, NEVER_PS, PS_PER_S
+from softib.sm.sa.subscriptions import Subscription
+from softib.sm.sa_manager import SaManager, SaRecords
 
 __all__ = ["dump", "read_dump"]
 
@@ -105,33 +104,33 @@ def _array(name: str, values: list[int], digits: int) -> str:
     return f"{name}={text(values[:half])}:{text(values[half:])}"
 
 
-def read_dump(text: str, path: str, now_ps: int) -> Copied:
-    """What a dump of ours or OpenSM's says. Raises :class:`InputError` with file and line for a
+def read_dump(text: str, path: str, now_ps: int) -> SaRecords:
+    """Read a dump of softib's or OpenSM's. Raises :class:`InputError` with file and line for a
     record that cannot be read."""
-    out = Copied()
+    out = SaRecords()
     for number, line in enumerate(text.splitlines(), 1):
-        head, found = line.lstrip().split(":")[0], dict(PAIR.findall(line))
+        head, fields = line.lstrip().split(":")[0], dict(PAIR.findall(line))
         try:
             if head.startswith("MC Group"):
-                out.groups.append(_read_group(found))
+                out.groups.append(_read_group(fields))
             elif head == "mcm_port":
-                _, guid = _read_gid(found["port_gid"])
+                _, guid = _read_gid(fields["port_gid"])
                 out.groups[-1].members[guid] = Member(
-                    _number(found, "scope_state", 255) & 15, bool(_number(found, "proxy_join", 1))
+                    _number(fields, "scope_state", 255) & 15, bool(_number(fields, "proxy_join", 1))
                 )
             elif head == "InformInfo Record":
                 out.subscriptions.append(_read_subscription(line))
             elif head == "Service Record":
-                _read_service(found, out, now_ps)
+                _read_service(fields, out, now_ps)
         except (KeyError, ValueError, IndexError) as error:
             raise InputError(f"{path}:{number}: not a record of an SA database dump: {error}") from None
     return out
 
 
-def _number(found: dict[str, str], name: str, most: int) -> int:
-    value = int(found[name], 16)
+def _number(fields: dict[str, str], name: str, most: int) -> int:
+    value = int(fields[name], 16)
     if not 0 <= value <= most:
-        raise ValueError(f"{name} {found[name]} is larger than {most:#x}")
+        raise ValueError(f"{name} {fields[name]} is larger than {most:#x}")
     return value
 
 
@@ -142,63 +141,63 @@ def _read_gid(text: str) -> tuple[int, int]:
     return high, low
 
 
-def _read_group(found: dict[str, str]) -> Group:
-    high, low = _read_gid(found["mgid"])
-    flow, mlid = _number(found, "sl_flow_hop", (1 << 32) - 1), _number(found, "mlid", LID_MCAST_MAX)
+def _read_group(fields: dict[str, str]) -> Group:
+    high, low = _read_gid(fields["mgid"])
+    flow, mlid = _number(fields, "sl_flow_hop", (1 << 32) - 1), _number(fields, "mlid", LID_MCAST_MAX)
     if mlid < LID_MCAST_MIN:
         raise ValueError(f"mlid {mlid:#x} is no multicast LID")
     return Group(
         high.to_bytes(8, "big") + low.to_bytes(8, "big"),
         mlid,
-        qkey=_number(found, "qkey", (1 << 32) - 1),
-        mtu=_number(found, "mtu", 255) & 63,
-        rate=_number(found, "rate", 255) & 63,
-        packet_life_time=_number(found, "pkt_life", 255) & 63,
-        pkey=_number(found, "pkey", 0xFFFF),
+        qkey=_number(fields, "qkey", (1 << 32) - 1),
+        mtu=_number(fields, "mtu", 255) & 63,
+        rate=_number(fields, "rate", 255) & 63,
+        packet_life_time=_number(fields, "pkt_life", 255) & 63,
+        pkey=_number(fields, "pkey", 0xFFFF),
         sl=flow >> 28,
-        tclass=_number(found, "tclass", 255),
+        tclass=_number(fields, "tclass", 255),
         flow_label=flow >> 8 & 0xFFFFF,
         hop_limit=flow & 255,
     )
 
 
 def _read_subscription(line: str) -> Subscription:
-    found = dict(PAIR.findall(line))
-    qpn = _number(found, "qpn_resp_time_val", (1 << 32) - 1)
+    fields = dict(PAIR.findall(line))
+    qpn = _number(fields, "qpn_resp_time_val", (1 << 32) - 1)
     inform = InformInfo.pack(
-        gid=np.array(_read_gid(found["gid"]), np.uint64),
-        lid_range_begin=_number(found, "lid_range_begin", 0xFFFF),
-        lid_range_end=_number(found, "lid_range_end", 0xFFFF),
-        is_generic=_number(found, "is_generic", 1),
+        gid=np.array(_read_gid(fields["gid"]), np.uint64),
+        lid_range_begin=_number(fields, "lid_range_begin", 0xFFFF),
+        lid_range_end=_number(fields, "lid_range_end", 0xFFFF),
+        is_generic=_number(fields, "is_generic", 1),
         subscribe=1,
-        type=_number(found, "trap_type", 0xFFFF),
-        trap_number=_number(found, "trap_num", 0xFFFF),
+        type=_number(fields, "trap_type", 0xFFFF),
+        trap_number=_number(fields, "trap_num", 0xFFFF),
         qpn=qpn >> 8,
         resp_time_value=qpn & 31,
-        producer_type=_number(found, "node_type", 0xFFFFFF),
+        producer_type=_number(fields, "node_type", 0xFFFFFF),
     )
     return Subscription(
-        _read_gid(found["subscriber_gid"]),
-        _number(found, "lid", 0xBFFF),
-        _number(found, "remote_qp", 0xFFFFFF),
+        _read_gid(fields["subscriber_gid"]),
+        _number(fields, "lid", 0xBFFF),
+        _number(fields, "remote_qp", 0xFFFFFF),
         inform.tobytes(),
     )
 
 
-def _read_service(found: dict[str, str], out: Copied, now_ps: int) -> None:
-    lease = _number(found, "lease", FOR_EVER)
-    fields = {name: np.array(_elements(found[name], digits), np.uint64) for name, digits in ARRAYS}
+def _read_service(fields: dict[str, str], out: SaRecords, now_ps: int) -> None:
+    lease = _number(fields, "lease", FOR_EVER)
+    arrays = {name: np.array(_elements(fields[name], digits), np.uint64) for name, digits in ARRAYS}
     record = R.pack(
-        service_id=_number(found, "id", (1 << 64) - 1),
-        service_gid=np.array(_read_gid(found["gid"]), np.uint64),
-        service_pkey=_number(found, "pkey", 0xFFFF),
+        service_id=_number(fields, "id", (1 << 64) - 1),
+        service_gid=np.array(_read_gid(fields["gid"]), np.uint64),
+        service_pkey=_number(fields, "pkey", 0xFFFF),
         service_lease=lease,
-        service_key=np.array(_elements(found["key"], 16), np.uint64),
-        **fields,
+        service_key=np.array(_elements(fields["key"], 16), np.uint64),
+        **arrays,
     )
-    name = found["name"].strip("'").encode()[:64]
+    name = fields["name"].strip("'").encode()[:64]
     record[R.service_name.byte : R.service_name.byte + len(name)] = np.frombuffer(name, np.uint8)
-    lid = _number(found, "lid", 0xFFFF) if "lid" in found else 0
+    lid = _number(fields, "lid", 0xFFFF) if "lid" in fields else 0
     out.services[record[:HEAD].tobytes()] = record, NEVER_PS if lease == FOR_EVER else now_ps + lease * PS_PER_S, lid
 
 

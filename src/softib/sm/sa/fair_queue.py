@@ -14,8 +14,8 @@ from collections import deque
 
 import numpy as np
 
-from softib.iba.mad_offsets import ATTR_AT, METHOD_AT
 from softib.iba.sa import SaMethod
+from softib.iba.smp import ATTR_AT, METHOD_AT
 from softib.mad.batch import MadBatch
 
 __all__ = ["FairQueue"]
@@ -49,11 +49,11 @@ class FairQueue:
         return len(self._names)
 
     def clear(self) -> None:
-        """Nobody waits."""
+        """Drop all requests."""
         self.__init__(self.most_of_one, self.most)  # type: ignore[misc]
 
     def costs(self, requests: MadBatch) -> float:
-        """What answering all of them costs, as far as can be guessed."""
+        """Return an estimate of the cost of answering all of them."""
         return sum(1.0 if t == GET_COST else self._cost.get(t, FIRST_GUESS) for t in _tables(requests))
 
     def put(self, requests: MadBatch) -> MadBatch | None:
@@ -66,14 +66,14 @@ class FairQueue:
             name = lid, qp, tid
             if name in names and tid:
                 continue
-            mine = waiting.get(lid)
-            if mine is None:
-                mine = waiting[lid] = deque()
+            questions = waiting.get(lid)
+            if questions is None:
+                questions = waiting[lid] = deque()
                 self._enter(lid, max(self._now, self._time.get(lid, 0.0)))
-            elif len(mine) >= self.most_of_one or len(names) >= self.most:
+            elif len(questions) >= self.most_of_one or len(names) >= self.most:
                 full.append(i)
                 continue
-            mine.append((requests, i, name, table))
+            questions.append((requests, i, name, table))
             names.add(name)
         return requests[full] if full else None
 
@@ -83,19 +83,19 @@ class FairQueue:
         chosen: list[Question] = []
         while self._heap and budget > 0:
             self._now, _, lid = heapq.heappop(self._heap)
-            mine = self._waiting[lid]
-            question = mine.popleft()
+            questions = self._waiting[lid]
+            question = questions.popleft()
             self._names.discard(question[2])
             chosen.append(question)
             cost = 1.0 if question[3] == GET_COST else self._cost.get(question[3], FIRST_GUESS)
             budget -= cost
             self._time[lid] = self._now + cost
-            if mine:
+            if questions:
                 self._enter(lid, self._now + cost)
             else:
                 del self._waiting[lid]
         if not self._heap:
-            self._time.clear()  # nobody waits: nobody is ahead
+            self._time.clear()  # none waits, so none is ahead
         return _batch(chosen)
 
     def learned(self, attr: int, records: int) -> None:
@@ -112,8 +112,7 @@ def _tables(requests: MadBatch) -> list[int]:
     """The attribute of each request for a table, GET_COST for the others."""
     mad = requests.mad
     attr = mad[:, ATTR_AT].astype(np.int64) << 8 | mad[:, ATTR_AT + 1]
-    tables: list[int] = np.where(np.isin(mad[:, METHOD_AT], TABLES), attr, GET_COST).tolist()
-    return tables
+    return np.where(np.isin(mad[:, METHOD_AT], TABLES), attr, GET_COST).tolist()
 
 
 def _batch(chosen: list[Question]) -> MadBatch:

@@ -1,19 +1,66 @@
-"""SA MADs in and out: columns of a batch's heads, and the octets of an answer (IBA 15.2.1, 13.6).
+"""Requests and answers of subnet administration: their fields, their MADs, and the component mask
+(IBA 15.2.1, 15.4.4, 13.6).
 
-An answer that is longer than a MAD stands in the batch's ``payload``: the whole message, as a
-driver with RMPP takes it, whose first 256 octets are the row itself.
+An answer that is longer than a MAD is in the batch's ``payload``: the whole message, as a driver
+with RMPP takes it, whose first 256 octets are the row itself.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from softib.iba.constants import MAD_SIZE
-from softib.iba.mad_offsets import METHOD_AT
-from softib.iba.sa import RMPP_HEADER, SA_DATA, SA_DATA_OCTETS, RmppFlag, RmppType, SaHeader, SaMethod
+from softib.iba.sa import COMPONENTS, RMPP_HEADER, SA_DATA, SA_DATA_OCTETS, RmppFlag, RmppType, SaHeader, SaMethod
+from softib.iba.smp import METHOD_AT
+from softib.iba.structure import Field, Structure
 from softib.mad.batch import MadBatch
+from softib.sm.sa.inventory import Need
 
-__all__ = ["RESPONSE", "fill", "fill_table", "reply_to", "short_reply"]
+__all__ = [
+    "RESPONSE",
+    "Answer",
+    "Request",
+    "fill",
+    "fill_table",
+    "matching",
+    "reply_to",
+    "selected_components",
+    "short_reply",
+]
+
+
+@dataclass(frozen=True)
+class Request:
+    """``data`` uint8[≥200] is the record asked for or given; ``trusted``: it came with the SM_Key;
+    ``lid`` and ``qp`` are the requester's, ``end`` its row in the subnet (-1: unknown). ``now_ps``
+    is when it came."""
+
+    method: int
+    attr: int
+    modifier: int
+    comp_mask: int
+    data: np.ndarray
+    trusted: bool
+    lid: int
+    qp: int
+    end: int
+    now_ps: int
+
+
+@dataclass(frozen=True)
+class Answer:
+    """``records`` uint8[n, size] answer a table; a single answer has one. None: nothing but the
+    status.
+
+    ``wait``: tables that must be read from the devices first (then the question is put again).
+    """
+
+    status: int = 0
+    records: np.ndarray | None = None
+    wait: Need | None = None
+
 
 H = SaHeader
 RESPONSE = {
@@ -94,3 +141,40 @@ def fill_table(mad: np.ndarray, records: np.ndarray) -> bytes | None:
     if segments == 1:
         return None
     return mad.tobytes() + data[MAD_SIZE - SA_DATA :].tobytes()
+
+
+def selected_components(record: type[Structure], comp_mask: int) -> list[str]:
+    """Names of the components that a mask selects, in the order of the record. Reserved ones are
+    left out."""
+    return [n for bit, n in enumerate(COMPONENTS[record]) if n is not None and comp_mask >> bit & 1]
+
+
+def matching(
+    record: type[Structure], table: np.ndarray, comp_mask: int, query: np.ndarray, skip: frozenset[str] = frozenset()
+) -> np.ndarray:
+    """Rows of ``table`` (uint8[n, size]) whose selected components equal those of ``query``
+    (uint8[size]). int64[m]
+
+    Components in ``skip`` are not compared: the kind of record has a rule of its own for them.
+    """
+    rows: np.ndarray | None = None
+    for name in dict.fromkeys(selected_components(record, comp_mask)):
+        if name in skip:
+            continue
+        some = table if rows is None else table[rows]
+        same = np.flatnonzero(_equal(record, name, some, query))
+        rows = same if rows is None else rows[same]
+        if not len(rows):
+            break
+    return np.arange(len(table)) if rows is None else rows
+
+
+def _equal(record: type[Structure], name: str, table: np.ndarray, query: np.ndarray) -> np.ndarray:
+    name, _, element = name.partition(":")
+    f: Field = record.fields[name]
+    bits, offset = (f.bits, f.offset + int(element) * f.bits) if element else (f.width, f.offset)
+    if offset % 8 == 0 and bits % 8 == 0:
+        octets = slice(offset // 8, (offset + bits) // 8)
+        return (table[:, octets] == query[octets]).all(axis=1)
+    values = f.get(table) == f.get(query)
+    return values.all(axis=1) if values.ndim > 1 else np.asarray(values)

@@ -1,42 +1,36 @@
-"""What answers one SA request, by attribute and method (IBA 15.2.5, 15.4).
+"""Answers one SA request, by attribute and method (IBA 15.2.5, 15.4).
 
-Kinds of records that are plain tables stand in ``_KINDS``; those with methods of their own in
-``_METHODS``.
+Kinds of records that are tables are in :mod:`softib.sm.sa.record_tables`, attributes with rules of
+their own in ``_METHODS``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from softib.iba.constants import MadStatus
 from softib.iba.sa import (
-    GUIDInfoRecord,
-    InformInfoRecord,
-    LFTRecord,
-    LinkRecord,
-    MFTRecord,
-    NodeRecord,
+    ClassPortInfo,
     PathRecord,
     PortInfoRecord,
     SaAttr,
+    SaCapMask,
+    SaCapMask2,
     SaMethod,
     SaStatus,
-    SMInfoRecord,
-    SwitchInfoRecord,
 )
-from softib.iba.structure import Structure
-from softib.sm.inventory import READ_FROM_DEVICES, Need
-from softib.sm.sa.match import matching, selected_components
-from softib.sm.sa.records import guid_info, inform_info, lft, link, mft, node, port_info, sminfo, switch_info
-from softib.sm.sa.records.class_port_info import class_port_info
-from softib.sm.sa.records.multipath import multi_path
-from softib.sm.sa.records.path import ANY, BIT, NUMB_PATH_DEFAULT, path_to_group
-from softib.sm.sa.records.trace import trace
-from softib.sm.sa.request import Answer, Request
-from softib.sm.sa.state import SaState
+from softib.sm.sa.inventory import READ_FROM_DEVICES, Need
+from softib.sm.sa.message import Answer, Request, matching, selected_components
+from softib.sm.sa.multipath_and_trace import multi_path, trace
+from softib.sm.sa.path_record import ANY, BIT, NUMB_PATH_DEFAULT, path_to_group
+from softib.sm.sa.record_tables import KINDS, MATCH_BITS, Kind, bits_match
+from softib.sm.sa.subscriptions import subscribe
+
+if TYPE_CHECKING:
+    from softib.sm.sa.administrator import Administrator
 
 __all__ = ["DGID_AT", "MULTICAST_PREFIX", "answer_of"]
 
@@ -47,61 +41,44 @@ DGID_AT = PathRecord.dgid.byte
 LID_BIT = 1
 """LID is the first component of every record that is read from devices."""
 PORT_COMPONENTS = frozenset(("portnum", "in_port", "out_port"))
+C, C2 = SaCapMask, SaCapMask2
+CAP_MASK = C.NOTICE | C.OPTIONAL_RECORDS | C.UD_MULTICAST | C.MULTI_PATH | C.PORT_INFO_CAP_MASK_MATCH
+CAP_MASK2 = C2.FULL_PORT_INFO | C2.EXTENDED_SPEEDS | C2.PORT_INFO_CAP_MASK2_MATCH | C2.SEND_ONLY_FULL_MEMBER
+RESP_TIME = 0x10
+"""4.096 us * 2^16 = 0.27 s: OpenSM's, and a sweep seldom takes longer."""
+QKEY = 0x80010000
 
 
-@dataclass(frozen=True)
-class _Kind:
-    """A kind of record that is a table: how it is made, whether it stays the same until the next
-    sweep, and what only the trusted read (``denied``: all of it; ``hidden``: these fields)."""
-
-    record: type[Structure]
-    table: Callable[[SaState, Request], np.ndarray]
-    lasting: bool = True
-    denied: bool = False
-    hidden: tuple[str, ...] = ()
-
-
-def answer_of(a: SaState, r: Request) -> Answer:
-    """The records, the status, or what must be read before, for one request."""
+def answer_of(a: Administrator, r: Request) -> Answer:
+    """Return the records, the status, or what must be read first, for one request."""
     if r.attr in READ_FROM_DEVICES:
         return _from_devices(a, r)
-    if r.attr == A.GUID_INFO_RECORD and r.method in (M.SET, M.DELETE):
-        answer = a.aliases.change(a.administered, r)
-        a.renamed()
-        return answer
-    methods = _METHODS.get(r.attr)
-    if methods is not None:
-        function = methods.get(r.method)
-        return function(a, r) if function else Answer(MadStatus.BAD_ATTRIBUTE)
-    kind = _KINDS.get(r.attr)
+    if (function := _METHODS.get((r.attr, r.method))) is not None:
+        return function(a, r)
+    kind = KINDS.get(r.attr)
     if kind is None or r.method not in (M.GET, M.GET_TABLE):
         return Answer(MadStatus.BAD_ATTRIBUTE)
     return _from_table(a, kind, r)
 
 
-def _from_table(a: SaState, kind: _Kind, r: Request) -> Answer:
-    if kind.denied and not r.trusted:
-        return Answer(E.REQ_INVALID)
+def _from_table(a: Administrator, kind: Kind, r: Request) -> Answer:
+    table = a.tables.get(r.attr) if kind.lasting else None
+    if table is None:
+        table = kind.table(a)
     if kind.lasting:
-        if r.attr not in a.tables:
-            a.tables[r.attr] = kind.table(a, r)
-        table = a.tables[r.attr]
-    else:
-        table = kind.table(a, r)
-    query = r.data[: kind.record.size]
-    pre, skip = None, frozenset[str]()
-    if kind.record is PortInfoRecord:
-        pre, skip = port_info.bits_match(table, r.comp_mask, query, r.modifier)
-    some = table if pre is None else table[pre]
-    rows = matching(kind.record, some, r.comp_mask, query, skip)
-    records = some[rows]
+        a.tables[r.attr] = table
+    query, skip = r.data[: kind.record.size], frozenset[str]()
+    if kind.record is PortInfoRecord and r.modifier & MATCH_BITS:
+        rows, skip = bits_match(table, r.comp_mask, query)
+        table = table[rows]
+    records = table[matching(kind.record, table, r.comp_mask, query, skip)]
     if not r.trusted:
         for name in kind.hidden:
             kind.record.fields[name].set(records, 0)
     return Answer(records=records)
 
 
-def _from_devices(a: SaState, r: Request) -> Answer:
+def _from_devices(a: Administrator, r: Request) -> Answer:
     if r.method not in (M.GET, M.GET_TABLE):
         return Answer(MadStatus.BAD_ATTRIBUTE)
     if r.attr == A.PKEY_RECORD and not r.trusted:
@@ -127,36 +104,47 @@ def _from_devices(a: SaState, r: Request) -> Answer:
     return Answer(records=table[rows])
 
 
-def _class_port_info(a: SaState, r: Request) -> Answer:
-    return Answer(records=class_port_info()[None])
+def _class_port_info(a: Administrator, r: Request) -> Answer:
+    """ClassPortInfo (IBA 13.4.8.1, 15.2.5.1); nothing is redirected."""
+    info = ClassPortInfo.pack(
+        base_version=1,
+        class_version=2,
+        cap_mask=int(CAP_MASK),
+        cap_mask2=int(CAP_MASK2),
+        resp_time_value=RESP_TIME,
+        redirect_qp=1,
+        redirect_qkey=QKEY,
+        trap_qkey=QKEY,
+    )
+    return Answer(records=info[None])
 
 
-def _multi_path(a: SaState, r: Request) -> Answer:
+def _multi_path(a: Administrator, r: Request) -> Answer:
     assert a.paths is not None
     return multi_path(a.administered, a.paths, r)
 
 
-def _subscribe(a: SaState, r: Request) -> Answer:
+def _subscribe(a: Administrator, r: Request) -> Answer:
     sees = None if a.views is None or a.views.open or r.end < 0 else a.views.ends(r.end)
-    return inform_info.subscribe(a.administered, a.subscriptions, r, sees)
+    return subscribe(a.administered, a.subscriptions, r, sees)
 
 
-def _trace(a: SaState, r: Request) -> Answer:
+def _trace(a: Administrator, r: Request) -> Answer:
     assert a.paths is not None and a.views is not None
     answer, path = trace(a.administered, a.paths, r)
     hidden = len(path) and not r.trusted and not len(a.views.filtered(A.PATH_RECORD, path, r.end))
     return Answer(E.NO_RECORDS) if hidden else answer
 
 
-def _path(a: SaState, r: Request) -> Answer:
+def _path(a: Administrator, r: Request) -> Answer:
     assert a.paths is not None
     if np.uint64(r.comp_mask) & BIT["dgid"] and r.data[DGID_AT] == MULTICAST_PREFIX:
         return _path_to_group(a, r)
     q, mask = r.data[None, :64], np.array([r.comp_mask], np.uint64)
     source, target, status = a.paths.ends(q, mask)
     if status[0]:
-        nobody = r.method == M.GET_TABLE and status[0] != E.REQ_INVALID
-        return Answer(records=PathRecord.zeros(0)) if nobody else Answer(int(status[0]))
+        no_such_end = r.method == M.GET_TABLE and status[0] != E.REQ_INVALID
+        return Answer(records=PathRecord.zeros(0)) if no_such_end else Answer(int(status[0]))
     most = NUMB_PATH_DEFAULT if r.method == M.GET_TABLE else 1
     if r.method == M.GET_TABLE and mask[0] & BIT["numb_path"]:
         most = int(PathRecord.numb_path.get(q[0])) or most
@@ -166,7 +154,7 @@ def _path(a: SaState, r: Request) -> Answer:
     return Answer(E.NO_RESOURCES) if records is None else Answer(records=records)
 
 
-def _path_to_group(a: SaState, r: Request) -> Answer:
+def _path_to_group(a: Administrator, r: Request) -> Answer:
     """A path to a multicast GID: the group's MLID and levels."""
     assert a.paths is not None
     group = a.multicast.groups.groups.get(r.data[DGID_AT : DGID_AT + 16].tobytes())
@@ -179,41 +167,28 @@ def _path_to_group(a: SaState, r: Request) -> Answer:
     return Answer(records=path_to_group(a.administered, group, int(source[0]))[None])
 
 
-def _sm_info(a: SaState) -> np.ndarray:
-    assert a.subnet is not None
-    return sminfo.table(a.subnet, a.sm_info(), a.other_managers)
+def _change_aliases(a: Administrator, r: Request) -> Answer:
+    answer = a.aliases.change(a.administered, r)
+    a.renamed()
+    return answer
 
 
-_KINDS: dict[int, _Kind] = {
-    A.NODE_RECORD: _Kind(NodeRecord, lambda a, r: node.table(a.administered)),
-    A.PORT_INFO_RECORD: _Kind(PortInfoRecord, lambda a, r: port_info.table(a.administered), hidden=("mkey",)),
-    A.SWITCH_INFO_RECORD: _Kind(SwitchInfoRecord, lambda a, r: switch_info.table(a.administered)),
-    A.LFT_RECORD: _Kind(LFTRecord, lambda a, r: lft.table(a.administered)),
-    A.SM_INFO_RECORD: _Kind(SMInfoRecord, lambda a, r: _sm_info(a), lasting=False),
-    A.LINK_RECORD: _Kind(LinkRecord, lambda a, r: link.table(a.administered)),
-    A.GUID_INFO_RECORD: _Kind(GUIDInfoRecord, lambda a, r: guid_info.table(a.administered, a.aliases)),
-    A.MFT_RECORD: _Kind(MFTRecord, lambda a, r: mft.table(a.administered, a.multicast.groups), lasting=False),
-    A.INFORM_INFO_RECORD: _Kind(InformInfoRecord, lambda a, r: inform_info.table(a.subscriptions), lasting=False),
+_METHODS: dict[tuple[int, int], Callable[[Administrator, Request], Answer]] = {
+    (A.CLASS_PORT_INFO, M.GET): _class_port_info,
+    (A.PATH_RECORD, M.GET): _path,
+    (A.PATH_RECORD, M.GET_TABLE): _path,
+    (A.MULTI_PATH_RECORD, M.GET_MULTI): _multi_path,
+    (A.TRACE_RECORD, M.GET_TRACE_TABLE): _trace,
+    (A.INFORM_INFO, M.SET): _subscribe,
+    (A.GUID_INFO_RECORD, M.SET): _change_aliases,
+    (A.GUID_INFO_RECORD, M.DELETE): _change_aliases,
+    (A.MC_MEMBER_RECORD, M.SET): lambda a, r: a.multicast.join(a.administered, a.members, r),
+    (A.MC_MEMBER_RECORD, M.DELETE): lambda a, r: a.multicast.leave(a.administered, a.members, r),
+    (A.MC_MEMBER_RECORD, M.GET): lambda a, r: a.multicast.list(a.administered, a.members, r),
+    (A.MC_MEMBER_RECORD, M.GET_TABLE): lambda a, r: a.multicast.list(a.administered, a.members, r),
+    (A.SERVICE_RECORD, M.SET): lambda a, r: a.services.register(a.administered, a.members, r),
+    (A.SERVICE_RECORD, M.DELETE): lambda a, r: a.services.delete(r),
+    (A.SERVICE_RECORD, M.GET): lambda a, r: a.services.list(r),
+    (A.SERVICE_RECORD, M.GET_TABLE): lambda a, r: a.services.list(r),
 }
-"""Kinds of records that are tables, by attribute."""
-
-_METHODS: dict[int, dict[int, Callable[[SaState, Request], Answer]]] = {
-    A.CLASS_PORT_INFO: {M.GET: _class_port_info},
-    A.PATH_RECORD: {M.GET: _path, M.GET_TABLE: _path},
-    A.MULTI_PATH_RECORD: {M.GET_MULTI: _multi_path},
-    A.TRACE_RECORD: {M.GET_TRACE_TABLE: _trace},
-    A.INFORM_INFO: {M.SET: _subscribe},
-    A.MC_MEMBER_RECORD: {
-        M.SET: lambda a, r: a.multicast.join(a.administered, a.members, r),
-        M.DELETE: lambda a, r: a.multicast.leave(a.administered, a.members, r),
-        M.GET: lambda a, r: a.multicast.list(a.administered, a.members, r),
-        M.GET_TABLE: lambda a, r: a.multicast.list(a.administered, a.members, r),
-    },
-    A.SERVICE_RECORD: {
-        M.SET: lambda a, r: a.services.register(a.administered, a.members, r),
-        M.DELETE: lambda a, r: a.services.delete(r),
-        M.GET: lambda a, r: a.services.list(r),
-        M.GET_TABLE: lambda a, r: a.services.list(r),
-    },
-}
-"""Attributes with rules of their own: method → what answers."""
+"""(attribute, method) → the function that answers."""

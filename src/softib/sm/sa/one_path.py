@@ -1,7 +1,7 @@
 """One Get(PathRecord) alone, as a host's connection asks it: the columns' answer without columns.
 
 A column of one costs as much as a column of hundreds: three quarters of the time of a question that
-comes by itself. So the plain case is answered by numbers here; :mod:`softib.sm.sa.records.path`
+comes by itself. So the plain case is answered by numbers here; :mod:`softib.sm.sa.path_record`
 says what the rules are, and answers everything else, whatever is wrong included.
 """
 
@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 
 from softib.iba.constants import MgmtClass
-from softib.iba.mad_offsets import ATTR_AT
 from softib.iba.sa import SA_DATA, PathRecord, SaAttr, SaHeader, SaMethod, mask_of
+from softib.iba.smp import ATTR_AT
 from softib.mad.batch import MadBatch
-from softib.sm.sa.members import BASE, FULL, FULL_BIT, Members
+from softib.sm.kernels import walk
+from softib.sm.managers.partitions import BASE, FULL, FULL_BIT, Members
 from softib.sm.sa.message import short_reply
-from softib.sm.sa.path_kernels import walk
-from softib.sm.sa.records.path import hops_table
+from softib.sm.sa.path_record import hops_table
 from softib.sm.sa.subnet import LINK_LOCAL, RATE_OF_RANK, Subnet
 
 __all__ = ["OnePath"]
@@ -45,8 +45,8 @@ class OnePath:
     """Answers for one subnet and its partitions, from views of the arrays that the columns use."""
 
     def __init__(self, subnet: Subnet, members: Members, open_view: bool = True):
-        """``open_view``: everybody may see every path; else only paths from and to the requester
-        are answered here."""
+        """``open_view``: all requesters may see every path; else only paths from and to the
+        requester are answered here."""
         self.subnet, self.open_view = subnet, open_view
         self.prefix = subnet.config.subnet_prefix
         self.life = subnet.config.subnet_timeout
@@ -67,14 +67,16 @@ class OnePath:
 
     @cached_property
     def _walk_args(self) -> tuple[Any, ...]:
-        """What the columns' kernel takes, for one: of their types, or it would be compiled again."""
+        """Arguments of the columns' kernel for one path: of their types, or it would be compiled
+        again."""
         source, target = np.zeros(1, self.subnet.end_port.dtype), np.zeros(1, self.subnet.end_port.dtype)
         hops, mtu, rank = np.zeros(1, np.int16), np.zeros(1, np.uint8), np.zeros(1, np.uint8)
         return hops_table(self.subnet), source, target, np.zeros(1, np.int64), hops, mtu, rank
 
     @cached_property
     def _path_sl(self) -> Callable[[int, int], int] | None:
-        """The engine's SL of a path between two ends, None where it leaves SLs to the partitions."""
+        """The engine's SL of a path between two ends, None where it leaves SLs to the
+        partitions."""
         s = self.subnet
         if s.routing.path_sl is None:
             return None
@@ -139,8 +141,8 @@ class OnePath:
             if end < 0:
                 return -1
         if mask & lid_bit:
-            found: int = self._ends[0][lid]
-            end = found if not mask & gid_bit or found == end else -1
+            owner: int = self._ends[0][lid]
+            end = owner if not mask & gid_bit or owner == end else -1
         return end
 
     def _partition(self, source: int, target: int, wanted: int) -> tuple[int, int] | None:

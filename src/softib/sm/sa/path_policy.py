@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from softib.iba.constants import NodeType
-from softib.sm.managers.partitions import Partition
+from softib.sm.managers.partitions import BASE, Members, Partition
 from softib.sm.managers.qos_policy import MatchRule, PortGroup, QosPolicy, Ranges
-from softib.sm.sa.members import BASE, Members
 from softib.sm.sa.subnet import RATE_RANK, Subnet
 
 __all__ = ["NONE", "PathPolicy", "unmatched"]
@@ -45,24 +44,24 @@ class PathPolicy:
     def _group(self, group: PortGroup, members: Members, partitions: tuple[Partition, ...]) -> np.ndarray:
         """bool[ends]"""
         s = self.subnet
-        found = inside(s.end_guid, group.guids)
+        ends = inside(s.end_guid, group.guids)
         if group.names:
             names = [
                 f"{s.db.name(int(n))}/P{int(s.db.port_num[p])}" for n, p in zip(s.end_node, s.end_port, strict=True)
             ]
-            found |= np.isin(np.array(names), group.names)
+            ends |= np.isin(np.array(names), group.names)
         rows = inside(members.pkey.astype(np.uint64), group.pkeys, BASE)
         rows |= np.array([p.name in group.partitions for p in partitions], bool)
-        found |= (members.state[rows] > 0).any(axis=0)
+        ends |= (members.state[rows] > 0).any(axis=0)
         kind = s.db.node_type[s.end_node]
         for name in group.node_types:
             if name == "ALL":
-                found[:] = True
+                ends[:] = True
             elif name == "SELF":
-                found |= s.end_port == s.db.sm_port
+                ends |= s.end_port == s.db.sm_port
             else:
-                found |= kind == _KIND[name]
-        return found
+                ends |= kind == _KIND[name]
+        return ends
 
     def levels(
         self,
@@ -103,8 +102,8 @@ class PathPolicy:
 
 
 def unmatched(subnet: Subnet, members: Members) -> list[str]:
-    """Notes on the port groups of the subnet's QoS policy that no port is in: their rules fit
-    nobody."""
+    """Notes on the port groups of the subnet's QoS policy that no port is in: their rules match
+    no port."""
     policy = subnet.config.qos_policy
     if policy is None:
         return []
@@ -119,8 +118,8 @@ def unmatched(subnet: Subnet, members: Members) -> list[str]:
 def inside(values: np.ndarray, ranges: Ranges, mask: int = (1 << 64) - 1) -> np.ndarray:
     """bool[n]: ``values`` uint64[n] that lie in one of the ranges, whose ends and which are cut to
     ``mask``."""
-    found = np.zeros(len(values), bool)
+    within = np.zeros(len(values), bool)
     cut = np.asarray(values, np.uint64) & np.uint64(mask)
     for first, last in ranges:
-        found |= (cut >= np.uint64(first & mask)) & (cut <= np.uint64(last & mask))
-    return found
+        within |= (cut >= np.uint64(first & mask)) & (cut <= np.uint64(last & mask))
+    return within

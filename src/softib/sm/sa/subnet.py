@@ -1,4 +1,4 @@
-"""What a finished sweep left, as the columns that records are made of.
+"""The subnet of a finished sweep, as the columns that records are made of.
 
 ``end`` is a row of the end ports, ascending by LID, and behind them of virtual ports; ``port`` and
 ``node`` are rows of the manager's database.
@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 
 import numpy as np
@@ -49,43 +50,37 @@ RATE_GBPS = {
 }
 """Rate codes of PathRecord and MCMemberRecord → nominal Gb/s, slowest first (IBA 15.2.5.16; 23 and
 24: Linux ``ib_verbs.h``). A larger code need not be a faster rate."""
-_CODE = {gbps: code for code, gbps in RATE_GBPS.items()}
-_LANE_GBPS = {1: 2.5, 2: 5.0, 4: 10.0}
-_LANE_GBPS_EXT = {1: 14.0, 2: 25.0, 4: 50.0, 8: 100.0}
-_LANE_GBPS_EXT2 = {1: 200.0, 2: 400.0}
+
+
+def _by_code(size: int, values: Mapping[int, float]) -> np.ndarray:
+    table = np.zeros(size)
+    table[list(values)] = list(values.values())
+    return table
+
+
+_LANES = _by_code(256, LANES_BY_BIT)
+_LANE_GBPS = _by_code(16, {1: 2.5, 2: 5.0, 4: 10.0})
+_LANE_GBPS_EXT = _by_code(16, {1: 14.0, 2: 25.0, 4: 50.0, 8: 100.0})
+_LANE_GBPS_EXT2 = _by_code(4, {1: 200.0, 2: 400.0})
+RATE_RANK = _by_code(64, {code: rank for rank, code in enumerate(RATE_GBPS, 1)}).astype(np.uint8)
+"""uint8[64]: place of a rate code from slow to fast, 0 where the code means nothing."""
+RATE_OF_RANK = np.array([0, *RATE_GBPS], np.uint8)
 
 
 def rate_codes(port_info: np.ndarray) -> np.ndarray:
-    """Rate code of each port by its active width and speed (uint8[n, 64] → uint8[n]); 2.5 Gb/s
-    where they are none.
+    """Return the rate code of each port by its active width and speed (uint8[n, 64] → uint8[n]);
+    2.5 Gb/s where they are none.
 
     A rate that has no code (an XDR link of 12 lanes) reads as the fastest one that has.
     """
-    lanes = np.zeros(256)
-    for bit, n in LANES_BY_BIT.items():
-        lanes[bit] = n
-    speed = np.zeros(16)
-    ext, ext2 = np.zeros(16), np.zeros(4)
-    speed[list(_LANE_GBPS)] = list(_LANE_GBPS.values())
-    ext[list(_LANE_GBPS_EXT)] = list(_LANE_GBPS_EXT.values())
-    ext2[list(_LANE_GBPS_EXT2)] = list(_LANE_GBPS_EXT2.values())
     lane = np.maximum(
-        speed[PortInfo.link_speed_active.get(port_info)], ext[PortInfo.link_speed_ext_active.get(port_info)]
+        _LANE_GBPS[PortInfo.link_speed_active.get(port_info)],
+        _LANE_GBPS_EXT[PortInfo.link_speed_ext_active.get(port_info)],
     )
-    lane = np.maximum(lane, ext2[PortInfo.link_speed_ext2_active.get(port_info)])
-    gbps = lanes[PortInfo.link_width_active.get(port_info)] * lane
-    steps = np.array(list(RATE_GBPS.values()))
-    codes = np.array(list(RATE_GBPS), np.uint8)
-    at = np.searchsorted(steps, gbps, side="right") - 1
-    return codes[np.maximum(at, 0)]
-
-
-_RANK = np.zeros(64, np.uint8)
-for _i, _c in enumerate(RATE_GBPS):
-    _RANK[_c] = _i + 1
-RATE_RANK = _RANK
-"""uint8[64]: place of a rate code from slow to fast, 0 where the code means nothing."""
-RATE_OF_RANK = np.array([0, *RATE_GBPS], np.uint8)
+    lane = np.maximum(lane, _LANE_GBPS_EXT2[PortInfo.link_speed_ext2_active.get(port_info)])
+    gbps = _LANES[PortInfo.link_width_active.get(port_info)] * lane
+    rank = np.searchsorted(np.array(list(RATE_GBPS.values())), gbps, side="right")
+    return RATE_OF_RANK[np.maximum(rank, 1)]
 
 
 class Subnet:
@@ -100,13 +95,13 @@ class Subnet:
         self.end_guid = db.port_guid[self.end_port]
         self.physical = len(ends)
         """Ends before this one are ports, the others virtual ports: with a GUID, partitions and
-        perhaps a LID of their own, on somebody's port."""
+        perhaps a LID of their own, on another end's port."""
         self._add_vports()
         self.end_node = db.port_node[self.end_port]
         self.alias_guid = self.alias_owner = np.zeros(0, np.uint64)
         """Alias GUIDs, ascending, and the PortGUID of each."""
         self.router_tables = RouterTables()
-        """What routers say of the subnets behind them."""
+        """The subnets that routers name."""
 
     def _add_vports(self) -> None:
         vports = self.db.vports
@@ -129,7 +124,7 @@ class Subnet:
 
     @cached_property
     def end_of_lid(self) -> np.ndarray:
-        """int32[LIDs]: the end that owns a LID, -1 = nobody."""
+        """int32[LIDs]: the end that owns a LID, -1: unassigned."""
         owner = np.full(1 << 16, -1, np.int32)
         size = np.where(self.owns_lid, 1 << self.end_lmc, 0)
         end, offset = spread(size)
@@ -164,8 +159,8 @@ class Subnet:
     def routers(self) -> np.ndarray:
         """Ends of router ports, ascending by LID."""
         kind = self.db.node_type[self.db.port_node[self.end_port]]
-        found = np.flatnonzero(kind == NodeType.ROUTER)
-        return found[np.argsort(self.end_lid[found], kind="stable")]
+        ends = np.flatnonzero(kind == NodeType.ROUTER)
+        return ends[np.argsort(self.end_lid[ends], kind="stable")]
 
     def is_off_subnet(self, gid: np.ndarray) -> np.ndarray:
         """bool[n]: unicast GIDs (uint64[n, 2]) of other subnets (IBA 4.1.1): another prefix, and
@@ -179,13 +174,13 @@ class Subnet:
         """End of the router towards each GID of another subnet, -1 where no router leads there.
         Destinations are shared out among the routers that name their subnet, else among those that
         name none at all; a GID always has the same one."""
-        found = np.full(len(gid), -1)
+        ends = np.full(len(gid), -1)
         for prefix in np.unique(gid[:, 0]).tolist():
             routers = self._routers_to(prefix)
             rows = np.flatnonzero(gid[:, 0] == np.uint64(prefix))
             if len(routers):
-                found[rows] = routers[((gid[rows, 0] ^ gid[rows, 1]) % np.uint64(len(routers))).astype(np.int64)]
-        return found
+                ends[rows] = routers[((gid[rows, 0] ^ gid[rows, 1]) % np.uint64(len(routers))).astype(np.int64)]
+        return ends
 
     def _routers_to(self, prefix: int) -> np.ndarray:
         """Ends of the routers that may lead to the subnet. Prefix routes go before what routers
@@ -197,8 +192,8 @@ class Subnet:
             if route.guid is not None:
                 return self.routers[self.end_guid[self.routers] == np.uint64(route.guid)]
         named = [self.router_tables.prefixes(int(guid)) for guid in self.end_guid[self.routers]]
-        known = self.routers[[prefix in some for some in named]] if named else self.routers
-        return known if len(known) else self.routers[[not some for some in named]] if named else self.routers
+        leading = self.routers[np.array([prefix in prefixes for prefixes in named], bool)]
+        return leading if len(leading) else self.routers[np.array([not prefixes for prefixes in named], bool)]
 
     @cached_property
     def lid_of_port(self) -> np.ndarray:

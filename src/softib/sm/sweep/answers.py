@@ -1,5 +1,4 @@
-"""What a sweep does with the answers to its requests, with refusals, and with requests that nobody
-answers."""
+"""Answers to the requests of a sweep: data, refusals, and requests without an answer."""
 
 from __future__ import annotations
 
@@ -10,14 +9,11 @@ import numpy as np
 from softib.iba.constants import SmpAttr
 from softib.iba.smp import PortInfo
 from softib.mad.gmp_requests import kind_of
-from softib.sm.managers.link_extensions import EXTENSIONS
+from softib.sm.managers.link_policy import EXTENSIONS
 from softib.sm.managers.router_mgr import ROUTER_ATTRIBUTES, TAG_BLOCKS
-from softib.sm.managers.vport_mgr import VPORT_ATTRIBUTES
-from softib.sm.sweep.capacities import refused_blocks
-from softib.sm.sweep.features import GMP_PHASES
-from softib.sm.sweep.phases import READING_PHASES
+from softib.sm.sweep.phases import GMP_PHASES, READING_PHASES
 from softib.sm.sweep.report import attribute_name
-from softib.sm.sweep.wrong_answers import wrong_lids, wrong_tops
+from softib.sm.sweep.wrong_answers import refused_blocks, wrong_lids, wrong_tops
 
 if TYPE_CHECKING:
     from softib.sm.sweep.sweep import Sweep
@@ -50,8 +46,8 @@ class SweepAnswers:
             sweep.held.heard(attr, tags, data)
         elif attr in EXTENSIONS:
             sweep.features.link_extensions(attr, tags, data)
-        elif attr in VPORT_ATTRIBUTES:
-            sweep.vports.heard(phase, attr, tags, data)
+        elif (extension := sweep.extension_of(phase)) is not None:
+            extension.heard(phase, attr, tags, data)
         elif attr in ROUTER_ATTRIBUTES:
             sweep.stores.routers.heard(sweep.database, attr, tags, data)
         elif sweep.features.heard(phase, tags, data):
@@ -96,8 +92,8 @@ class SweepAnswers:
         if attr in EXTENSIONS:
             sweep.features.link_extensions(attr, tags, None)
             return
-        if attr in VPORT_ATTRIBUTES:
-            sweep.vports.lost(phase, attr, tags, why)
+        if (extension := sweep.extension_of(phase)) is not None:
+            extension.lost(phase, attr, tags, why)
             return
         if attr in ROUTER_ATTRIBUTES:
             tags = np.unique(db.port_node[tags // TAG_BLOCKS])

@@ -1,62 +1,108 @@
-"""Tasks between sweeps, one at a time: which is due, what it sends, and what follows from its
-answers.
+"""Tasks between sweeps, one at a time: which is due, the requests it sends, and the consequences of
+their answers (IBA 14.4).
 
-:class:`~softib.sm.sweep.light_sweep.LightSweep` knows most of them; ``isolate`` takes ports out and
-gives them back; ``details`` asks routers whether they lead where they led, and adapters whether
-virtual ports came up or went down.
+``control``: Set(SMInfo) to another manager; ``sync``: ask the own port which manager is master;
+``poll``: a standby asks its master; ``light``: ask every switch whether a port changed; ``again``:
+ask some; ``details``: ask routers whether they lead where they led, and adapters whether virtual
+ports came up or went down; ``isolate``: take ports out and give them back; ``groups``: program
+multicast groups that changed; ``aliases``: write alias GUIDs; ``read``: tables that an SA question
+waits for.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 import numpy as np
 
+from softib.iba.constants import SmpAttr
+from softib.iba.smp import SMInfo, SwitchInfo
 from softib.mad.smp_requests import RequestQueue
-from softib.sm.ha.election import SmControl
-from softib.sm.ha.mastership import SWEEPS_IN
+from softib.sm.database import Database
+from softib.sm.ha.election import SmControl, SmEvent, SmState
+from softib.sm.ha.handover import SWEEPS_IN
 from softib.sm.managers.router_mgr import TAG_BLOCKS
-from softib.sm.managers.vport_mgr import VPORT_ATTRIBUTES, changed_nodes, look_for_changes
+from softib.sm.managers.switch_info import queue_mft_tops
 from softib.sm.responder import Responder
-from softib.sm.state import SmEvent, SmState
-from softib.sm.sweep.light_sweep import LightSweep
+from softib.sm.sa.alias_guids import queue_aliases
+from softib.sm.sa.inventory import Inventory
+from softib.sm.sa.subnet import Subnet
 from softib.sm.sweep.phases import PHASES
 from softib.sm.sweep.runner import SweepRunner
+from softib.sm.vports.vport_mgr import VPORT_ATTRIBUTES, changed_nodes, look_for_changes
 
 __all__ = ["BetweenSweeps"]
 
 
+class _Task(NamedTuple):
+    """``send`` puts the requests into the queue, ``heard`` takes (attribute, tags, data uint8[n,
+    64]), ``lost`` the tags of requests without a good answer."""
+
+    send: Callable[[RequestQueue], None]
+    heard: Callable[[int, np.ndarray, np.ndarray], None] = lambda attr, tags, data: None
+    lost: Callable[[np.ndarray], None] = lambda tags: None
+
+
 class BetweenSweeps:
-    """:meth:`wanted` names what shall be done at once, :meth:`due` what the clock calls for;
-    :meth:`run` begins a task, :meth:`done` ends it."""
+    """:meth:`wanted` names the task that is due at once, :meth:`due` the one that the clock calls
+    for; :meth:`run` begins a task, :meth:`done` ends it."""
 
     def __init__(self, runner: SweepRunner, responder: Responder):
         self.runner, self.responder = runner, responder
         self.mastership, self.schedule, self.phase = runner.mastership, runner.schedule, runner.phase
-        self.has = runner.mastership.has
-        self.light_sweep = LightSweep(
-            runner.mastership.election, self.has.sa_manager.groups, lambda: self.has.sa_manager.config.use_mfttop
-        )
+        self.has, self.election = runner.mastership.has, runner.mastership.election
         self._check_master_lid = self._look_closer = False
-        self._changed: set[int] = set()
-        """NodeGUIDs of routers that lead to other subnets than before, and of adapters with other
-        virtual ports."""
+        self._suspects: set[int] = set()
+        """NodeGUIDs that the next sweep shall ask: the task found, or could not tell, that
+        something changed there."""
+        self._now_ps = 0
+        self._sent = self._accepted = SmControl.STANDBY
+        """Set(SMInfo) that was sent, and the one that another manager accepted."""
+        self._port_info: np.ndarray | None = None
+        """PortInfo of the own port."""
+        self._inventory: Inventory | None = None
+        poll = lambda attr, tags, data: self.election.heard(tags, data)
+        self._tasks = {
+            "": _Task(lambda queue: None),
+            "control": _Task(self._send_control, self._controlled),
+            "sync": _Task(self._query_local_port, self._local_port),
+            "poll": _Task(lambda queue: self.election.ask_one(self._db, queue), poll),
+            "light": _Task(lambda queue: self._look(queue, self._db.switches), self._looked, self._suspect),
+            "again": _Task(self._relook, self._looked, self._suspect),
+            "details": _Task(self._ask_details, self._details, lambda tags: self._suspect_routers(tags[tags >= 0])),
+            "isolate": _Task(lambda queue: self.has.flapping.queue(self._db, queue, self._now_ps)),
+            "groups": _Task(self._program_groups, lost=self._lose_groups),
+            "aliases": _Task(self._write_aliases, lost=lambda tags: self._suspect(self._db.port_node[tags])),
+            "read": _Task(self._read, self._was_read),
+        }
+
+    @property
+    def _db(self) -> Database:
+        return self.runner.database
+
+    @property
+    def _subnet(self) -> Subnet:
+        assert self.has.sa_manager.subnet is not None
+        return self.has.sa_manager.subnet
 
     def wanted(self, now_ps: int) -> str:
-        """The task, or first phase of a sweep, that shall be done at once; "" for nothing."""
+        """The task, or first phase of a sweep, that is due at once; "" for none."""
         m, schedule = self.mastership, self.schedule
-        sa, replication = self.has.sa_manager, self.has.replication
+        sa, master = self.has.sa_manager, m.state == SmState.MASTER
         if m.ready:
             return "control"
-        if self._check_master_lid and m.state == SmState.MASTER and not schedule.sweep:
+        if self._check_master_lid and master and not schedule.sweep:
             return "sync"
-        if self._look_closer and m.state == SmState.MASTER and not schedule.sweep:
+        if self._look_closer and master and not schedule.sweep:
             return "details"
-        if m.state == SmState.STANDBY and now_ps >= replication.due_ps and self.runner.database.sm_port >= 0:
+        if m.state == SmState.STANDBY and now_ps >= self.has.replication.due_ps and self._db.sm_port >= 0:
             return "sync"
         if m.state not in SWEEPS_IN:
             return ""
         if schedule.sweep:
             return PHASES[0]
-        if m.state == SmState.MASTER and sa.subnet is not None:
+        if master and sa.subnet is not None:
             if self.has.flapping.due_ps() <= now_ps:
                 return "isolate"
             if sa.sa.aliases.changed:
@@ -76,75 +122,117 @@ class BetweenSweeps:
         return ""
 
     def run(self, now_ps: int, task: str) -> None:
-        """Begin ``task``: queue what it sends."""
+        """Begin ``task``: queue its requests."""
+        self._now_ps = now_ps
         self.phase.enter(task, now_ps)
-        m, runner, work, sa = self.mastership, self.runner, self.light_sweep, self.has.sa_manager
-        db = runner.database
-        runner.transactor.window = m.config.window
-        runner.requests.queue = queue = RequestQueue(db.routes, m.config.mkey)
-        if task == "control":
-            port, what = m.next_control()
-            work.control(db, queue, port, what, self.responder.sm_info())
-            return
-        if task == "sync":
-            self._check_master_lid = False
-            if m.state == SmState.STANDBY:
-                self.has.replication.asks(now_ps)
-        if task == "isolate":
-            self.has.flapping.queue(db, queue, now_ps)
-            return
-        if task == "details":
-            self._look_closer = False
-            self.has.stores.routers.reread(db, queue)
-            look_for_changes(db, queue)
-            return
-        if task == "again":
-            work.light(db, queue, self.schedule.touched)
-            return
-        need = sa.waiting[0].need if task == "read" else None
-        work.begin(task, db, queue, sa.subnet, need, sa.sa.aliases)
+        runner, config = self.runner, self.mastership.config
+        runner.transactor.window = config.window
+        runner.requests.queue = queue = RequestQueue(self._db.routes, config.mkey)
+        self._tasks[task].send(queue)
 
     def heard(self, attr: int, tags: np.ndarray, data: np.ndarray) -> None:
         """Answers to requests of the task."""
-        db = self.runner.database
-        if self.phase.name == "details" and attr in VPORT_ATTRIBUTES:
-            self._changed |= changed_nodes(db, tags, data)
-            return
-        if self.phase.name == "details":
-            self._suspect_routers(self.has.stores.routers.differ(db, attr, tags, data))
-            return
-        self.light_sweep.heard(self.phase.name, self.runner.database, tags, data)
+        self._tasks[self.phase.name].heard(attr, tags, data)
 
     def lost(self, tags: np.ndarray) -> None:
         """No answer, or a bad one."""
-        if self.phase.name == "details":
-            self._suspect_routers(tags[tags >= 0])
-            return
-        self.light_sweep.lost(self.phase.name, self.runner.database, tags)
-
-    def _suspect_routers(self, tags: np.ndarray) -> None:
-        db = self.runner.database
-        self._changed.update(db.node_guid[db.port_node[tags // TAG_BLOCKS]].tolist())
+        self._tasks[self.phase.name].lost(tags)
 
     def done(self, now_ps: int) -> None:
         """All requests of the task are answered or given up."""
-        task, work, m, sa = self.phase.name, self.light_sweep, self.mastership, self.has.sa_manager
+        task, m, sa = self.phase.name, self.mastership, self.has.sa_manager
         self.phase.leave()
-        if task == "read" and work.read is not None:
-            sa.was_read(sa.waiting[0].need, work.read.table)
-        if work.changed:
-            work.changed = False
-            (self.schedule.found_relooking if task == "again" else self.schedule.suspect)(work.suspects)
-            work.suspects.clear()
-        if task == "control" and work.accepted == SmControl.HANDOVER:
+        if task == "read" and self._inventory is not None:
+            sa.was_read(sa.waiting[0].need, self._inventory.table)
+        if self._suspects:
+            (self.schedule.found_relooking if task == "again" else self.schedule.suspect)(self._suspects)
+            self._suspects = set()
+        if task == "control" and self._accepted == SmControl.HANDOVER:
             m.event(now_ps, SmEvent.ACKNOWLEDGED)
-        if task == "sync" and work.port_info is not None:
-            m.master_named(work.port_info)
+        if task == "sync" and self._port_info is not None:
+            m.master_named(self._port_info)
         self._check_master_lid = task == "light"
-        has_more = bool(self.has.stores.routers.held) or bool(self.runner.database.vports.heads)
+        has_more = bool(self.has.stores.routers.held) or bool(self._db.vports.heads)
         self._look_closer |= task == "light" and has_more
-        if self._changed:
-            self.schedule.suspect(self._changed)
-            self._changed = set()
-        if task == "poll" and m.election.failures >= m.config.polling_retries:
+        if task == "poll" and self.election.failures >= m.config.polling_retries:
             m.event(now_ps, SmEvent.POLLING_TIMEOUT)
+
+    # -- other managers --
+
+    def _send_control(self, queue: RequestQueue) -> None:
+        port, self._sent = self.mastership.next_control()
+        self._accepted = SmControl.STANDBY
+        self.election.control(self._db, queue, port, self._sent, self.responder.sm_info())
+
+    def _controlled(self, attr: int, tags: np.ndarray, data: np.ndarray) -> None:
+        self._accepted = self._sent
+        if SMInfo.guid.get(data).all():
+            self.election.heard(tags, data)
+
+    def _query_local_port(self, queue: RequestQueue) -> None:
+        """PortInfo of the manager's own port names the master's LID."""
+        self._check_master_lid = False
+        if self.mastership.state == SmState.STANDBY:
+            self.has.replication.asks(self._now_ps, self.mastership.config.polling_timeout_ps)
+        port = np.array([self._db.sm_port])
+        queue.get(SmpAttr.PORT_INFO, self._db.port_route[port], port, self._db.port_modifier(port))
+
+    def _local_port(self, attr: int, tags: np.ndarray, data: np.ndarray) -> None:
+        self._port_info = data[0].copy()
+
+    # -- changes --
+
+    def _suspect(self, nodes: np.ndarray) -> None:
+        self._suspects.update(self._db.node_guid[nodes].tolist())
+
+    def _look(self, queue: RequestQueue, nodes: np.ndarray) -> None:
+        queue.get(SmpAttr.SWITCH_INFO, self._db.port_route[self._db.node_base[nodes]], nodes)
+
+    def _relook(self, queue: RequestQueue) -> None:
+        nodes = self._db.switches
+        touched = np.array(sorted(self.schedule.touched), np.uint64)
+        self._look(queue, nodes[np.isin(self._db.node_guid[nodes], touched)])
+
+    def _looked(self, attr: int, tags: np.ndarray, data: np.ndarray) -> None:
+        """Suspect switches with PortStateChange, and those whose LinearFDBTop is not the one that
+        was set: they were reset."""
+        top = SwitchInfo.linear_fdb_top
+        reset = top.get(data) != top.get(self._db.switch_info[tags])
+        self._suspect(tags[reset | (SwitchInfo.port_state_change.get(data) > 0)])
+
+    def _ask_details(self, queue: RequestQueue) -> None:
+        self._look_closer = False
+        self.has.stores.routers.reread(self._db, queue)
+        look_for_changes(self._db, queue)
+
+    def _details(self, attr: int, tags: np.ndarray, data: np.ndarray) -> None:
+        if attr in VPORT_ATTRIBUTES:
+            self._suspects |= changed_nodes(self._db, tags, data)
+        else:
+            self._suspect_routers(self.has.stores.routers.differ(self._db, attr, tags, data))
+
+    def _suspect_routers(self, tags: np.ndarray) -> None:
+        self._suspect(self._db.port_node[tags // TAG_BLOCKS])
+
+    # -- the administrator's --
+
+    def _program_groups(self, queue: RequestQueue) -> None:
+        groups = self.has.sa_manager.groups
+        groups.queue_blocks(self._subnet, queue, everything=False)
+        queue_mft_tops(self._subnet, queue, groups.highest, self.mastership.config.use_mfttop)
+
+    def _lose_groups(self, tags: np.ndarray) -> None:
+        for guid in np.unique(self._db.node_guid[tags]).tolist():
+            self.has.sa_manager.groups.forget_switch(guid)
+        self._suspect(tags)
+
+    def _write_aliases(self, queue: RequestQueue) -> None:
+        queue_aliases(self._subnet, self.has.sa_manager.sa.aliases.take(), queue)
+
+    def _read(self, queue: RequestQueue) -> None:
+        self._inventory = Inventory(self._subnet, self.has.sa_manager.waiting[0].need)
+        self._inventory.ask(queue)
+
+    def _was_read(self, attr: int, tags: np.ndarray, data: np.ndarray) -> None:
+        assert self._inventory is not None
+        self._inventory.heard(tags, data)

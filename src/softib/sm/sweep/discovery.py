@@ -1,7 +1,7 @@
 """The directed-route sweep (IBA 14.4.3): which nodes there are, and which port is cabled to which.
 
-NodeInfo goes through every live port, of both ends of a cable. What a new node must tell next
-(NodeDescription, SwitchInfo, then PortInfo of each port) is asked as soon as its NodeInfo arrived;
+NodeInfo goes through every live port, of both ends of a cable. The other attributes of a new node
+(NodeDescription, SwitchInfo, then PortInfo of each port) are read as soon as its NodeInfo arrived;
 nothing waits for a level to end.
 
 A switch raises trap 128 on the first rise of PortStateChange only (IBA 14.2.5.4). So a master
@@ -30,7 +30,7 @@ from softib.sm.sweep.report import SweepReport
 __all__ = ["Discovery"]
 
 LOCAL = -1
-"""Tag of the first NodeInfo: nobody stands before it."""
+"""Tag of the first NodeInfo, which no port leads to."""
 NOTHING = np.zeros(0, np.uint64)
 
 
@@ -39,8 +39,8 @@ class Discovery:
 
     ``managed``: NodeGUIDs of the switches whose PortStateChange is cleared (a master's own: another
     one's traps depend on it). The phase does not wait for what is behind a link in INIT
-    (``unawaited`` counts the requests), once everything else is answered: nobody has managed it
-    yet, and it may be silent. A link that is ARMED or ACTIVE leads to a device that answered some
+    (``unawaited`` counts the requests), once everything else is answered: it has not been managed
+    yet, and may be silent. A link that is ARMED or ACTIVE leads to a device that answered some
     manager; it has all its tries.
     """
 
@@ -59,7 +59,7 @@ class Discovery:
         self._waiting: set[int] = set()
         """Switches whose external ports are asked when PortInfo of port 0 is here."""
         self.answering: frozenset[tuple[int, int]] = frozenset()
-        """(NodeGUID, portnum) where somebody answered lately: the phase waits for these."""
+        """(NodeGUID, portnum) where a device answered recently: the phase waits for these."""
         self._handlers = {
             int(SmpAttr.NODE_INFO): self._node_info,
             int(SmpAttr.NODE_DESC): self._node_desc,
@@ -223,9 +223,9 @@ class Discovery:
     def _ports_due(self, switches: np.ndarray) -> None:
         """Ask for the external ports of ``switches``, as soon as port 0 of each says how
         (:meth:`Database.port_modifier`)."""
-        known = self.db.has_port_info[self.db.node_base[switches]]
-        self._ask_ports(switches[known])
-        self._waiting.update(switches[~known].tolist())
+        ready = self.db.has_port_info[self.db.node_base[switches]]
+        self._ask_ports(switches[ready])
+        self._waiting.update(switches[~ready].tolist())
 
     def _port0_known(self, tags: np.ndarray) -> None:
         """The answers, or losses, of ports ``tags`` are here."""
@@ -243,8 +243,8 @@ class Discovery:
         ports = db.node_base[switches][row] + portnum + 1
         self.queue.get(SmpAttr.PORT_INFO, db.port_route[ports], ports, db.port_modifier(ports))
 
-    def _count_lids(self, more: int) -> None:
-        self._lids += more
+    def _count_lids(self, count: int) -> None:
+        self._lids += count
         if self._lids > LID_UCAST_MAX:
             raise LimitError(
                 f"this subnet needs at least {self._lids:,} LIDs with LMC {self.config.lmc}; a subnet has"
@@ -292,8 +292,8 @@ class Discovery:
         self.queue.get(SmpAttr.NODE_INFO, db.port_route[rows], rows, 0, db.port_num[rows], keys)
 
     def _with_other_keys(self, tags: np.ndarray) -> np.ndarray:
-        """Ask behind ports ``tags``, where nobody answered, with the next M_Key; returns the ports
-        where there is none left to try."""
+        """Ask behind ports ``tags``, where no device answered, with the next M_Key; returns the
+        ports where there is none left to try."""
         if not self._keys_tried:
             return tags
         db, given_up = self.db, []
@@ -313,7 +313,7 @@ class Discovery:
         return np.array(given_up, np.int64)
 
     def _keys_that_fit(self, tags: np.ndarray, info: np.ndarray) -> None:
-        """Somebody answered to these M_Keys."""
+        """Note the M_Keys to which devices answered."""
         if not self._keys_tried:
             return
         for port, guid in zip(tags.tolist(), NodeInfo.port_guid.get(info).tolist(), strict=True):
@@ -322,11 +322,10 @@ class Discovery:
                 self.mkeys.guess(guid, tried[-1], first=len(tried) == 1)
 
     def _unknown(self, rows: np.ndarray) -> list[int]:
-        """Those of ports ``rows`` behind which nobody is known to answer."""
+        """Return those of ports ``rows`` behind which no device is known to answer."""
         if not self.answering:
             return list(rows.tolist())
-        db = self.db
-        locations = zip(db.node_guid[db.port_node[rows]].tolist(), db.port_num[rows].tolist(), strict=True)
+        locations = self.db.locations(rows)
         return [port for port, place in zip(rows.tolist(), locations, strict=True) if place not in self.answering]
 
     def _duplicate(self, tags: np.ndarray, nodes: np.ndarray) -> None:

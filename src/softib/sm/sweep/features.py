@@ -1,8 +1,8 @@
-"""Phases of a sweep for what a subnet may have beside routes: partitions, QoS, adaptive routing,
-congestion control, aggregation.
+"""Phases of a sweep for what a subnet may have beside routes: link policy, partitions, QoS,
+adaptive routing, congestion control.
 
 Each is asked for by the configuration, keeps what it wrote in :class:`~softib.sm.stores.Stores`,
-and does nothing where nobody asked.
+and does nothing where the configuration does not ask for it.
 """
 
 from __future__ import annotations
@@ -11,41 +11,31 @@ from collections.abc import Callable
 
 import numpy as np
 
-from softib.iba.constants import MgmtClass, SmpAttr
+from softib.iba.constants import SmpAttr
 from softib.mad.gmp_requests import kind_of
 from softib.mad.smp_requests import RequestQueue
 from softib.routing.engine import Routing
 from softib.routing.graph import SwitchGraph
 from softib.sm.config import SmConfig
 from softib.sm.database import Database
-from softib.sm.managers.aggregation_mgr import AggregationManager
 from softib.sm.managers.ar_mgr import ArManager
 from softib.sm.managers.congestion_mgr import queue_congestion
-from softib.sm.managers.link_extensions import LinkExtensions
-from softib.sm.managers.link_policy import LinkPolicyManager
+from softib.sm.managers.link_policy import LinkExtensions, LinkPolicyManager
 from softib.sm.managers.pkey_mgr import PkeyManager
 from softib.sm.managers.qos_mgr import QosManager, needs_qos
+from softib.sm.managers.sl2vl import sl_troubles
 from softib.sm.options.qos import QosConfig
 from softib.sm.stores import Stores
+from softib.sm.sweep.phases import GMP_PHASES
 from softib.sm.sweep.report import SweepReport, attribute_name
-from softib.sm.tables.sl_check import sl_troubles
 
-__all__ = ["GMP_PHASES", "Features"]
-
-GMP_PHASES = {
-    "congestion": MgmtClass.CONG_CTRL,
-    "sharp_info": MgmtClass.SHARP,
-    "sharp_qps": MgmtClass.SHARP,
-    "sharp_edges": MgmtClass.SHARP,
-    "sharp_trees": MgmtClass.SHARP,
-}
-"""Phases whose requests are of another class than subnet management."""
+__all__ = ["Features"]
 
 
 class Features:
     """``enter`` has what each phase queues. ``wanted`` (PortInfo of all ports), ``reset`` (switches
     that hold nothing of what was written to them) and ``fresh`` (bool[ports]: ports that came up
-    anew, and those of switches that were reset) are the sweep's."""
+    again, and those of switches that were reset) are the sweep's."""
 
     def __init__(self, db: Database, queue: RequestQueue, config: SmConfig, stores: Stores, report: SweepReport):
         self.database, self.queue, self.config, self.stores, self.report = db, queue, config, stores, report
@@ -53,9 +43,8 @@ class Features:
         self.routing: Routing | None = None
         self.wanted = np.zeros((0, 64), np.uint8)
         self.reset, self.fresh = np.zeros(0, np.int64), np.zeros(0, bool)
-        self.aggregation: AggregationManager | None = None
         self.training: set[int] = set()
-        """NodeGUIDs of switches whose links train anew."""
+        """NodeGUIDs of switches whose links train again."""
         self._links: LinkPolicyManager | None = None
         self._extensions: LinkExtensions | None = None
         self._pkeys: PkeyManager | None = None
@@ -68,25 +57,21 @@ class Features:
             "pkeys": self._read_pkeys,
             "partitions": self._partitions,
             "ar_info": self._ask_ar,
-            "ar_groups": self._ar_groups,
-            "ar_lids": self._ar_lids,
+            "ar_groups": lambda: self._ar.queue_groups(self.queue, self.reset) if self._ar else None,
+            "ar_lids": lambda: self._ar.queue_lids(self.queue) if self._ar else None,
             "ar_on": self._ar_on,
             "congestion": self._congestion,
-            "sharp_info": self._ask_sharp,
-            "sharp_qps": self._sharp_qps,
-            "sharp_edges": self._sharp_edges,
-            "sharp_trees": self._sharp_trees,
         }
 
     def window(self, phase: str) -> int:
-        """How many requests of ``phase`` may be on their way at a time."""
+        """Return how many requests of ``phase`` may be on their way at a time."""
         congestion = self.config.congestion
         return congestion.max_outstanding if phase == "congestion" and congestion is not None else self.config.window
 
-    # -- what the sweep tells --
+    # -- progress of the sweep --
 
     def configured(self, wanted: np.ndarray) -> None:
-        """What ports shall read is known: QoS adds its part of it."""
+        """The wanted PortInfo is complete but for QoS, which adds its part."""
         self.wanted = wanted
         if self.config.qos is not None:
             self._qos = QosManager(self.database, self.config.qos, wanted)
@@ -99,7 +84,7 @@ class Features:
     @property
     def enforcing(self) -> list[tuple[np.ndarray, bool, bool]]:
         """Switch ports, whether they check the P_Keys of what comes in, and of what goes out; empty
-        where nobody programs partitions."""
+        where partitions are not programmed."""
         return [] if self._pkeys is None else self._pkeys.enforcing()
 
     # -- what entering a phase does --
@@ -125,9 +110,8 @@ class Features:
 
     def _read_pkeys(self) -> None:
         if self.config.partitions is not None:
-            db, fresh = self.database, np.flatnonzero(self.fresh)
-            self.stores.forget_ports(db.node_guid[db.port_node[fresh]], db.port_num[fresh])
-            self._pkeys = PkeyManager(db, self.config, self.stores.pkeys)
+            self.stores.forget_ports(self.database.locations(np.flatnonzero(self.fresh)))
+            self._pkeys = PkeyManager(self.database, self.config, self.stores.pkeys)
             self._pkeys.ask(self.queue)
 
     def _partitions(self) -> None:
@@ -150,19 +134,11 @@ class Features:
 
     def _ask_ar(self) -> None:
         assert self.graph is not None and self.routing is not None
-        for node in self.reset.tolist():
-            self.stores.ar.forget(int(self.database.node_guid[node]))
+        for guid in self.database.node_guid[self.reset].tolist():
+            self.stores.ar.forget(guid)
         if self.config.ar is not None or self.stores.ar.numbers:
             self._ar = ArManager(self.database, self.graph, self.routing, self.config.ar, self.stores.ar)
             self._ar.ask(self.queue)
-
-    def _ar_groups(self) -> None:
-        if self._ar is not None:
-            self._ar.queue_groups(self.queue, self.reset)
-
-    def _ar_lids(self) -> None:
-        if self._ar is not None:
-            self._ar.queue_lids(self.queue)
 
     def _ar_on(self) -> None:
         if self._ar is not None:
@@ -172,28 +148,6 @@ class Features:
     def _congestion(self) -> None:
         if self.config.congestion is not None:
             queue_congestion(self.database, self.queue, self.config.congestion, self.stores.congestion, self.fresh)
-
-    def _ask_sharp(self) -> None:
-        if self.config.aggregation is not None:
-            assert self.graph is not None and self.routing is not None
-            held = self.stores.aggregation
-            self.aggregation = AggregationManager(
-                self.database, self.graph, self.routing, self.config.aggregation, held
-            )
-            self.aggregation.ask(self.queue, self.stores.aggregation_caps, self.fresh)
-
-    def _sharp_qps(self) -> None:
-        if self.aggregation is not None:
-            self.aggregation.queue_qps(self.queue, self.fresh)
-            self.report.notes += self.aggregation.notes
-
-    def _sharp_edges(self) -> None:
-        if self.aggregation is not None:
-            self.aggregation.queue_edges(self.queue)
-
-    def _sharp_trees(self) -> None:
-        if self.aggregation is not None:
-            self.aggregation.queue_trees(self.queue)
 
     # -- answers --
 
@@ -213,13 +167,10 @@ class Features:
         elif phase == "ar_info":
             assert self._ar is not None
             self._ar.heard(tags, data)
-        elif phase == "sharp_info":
-            assert self.aggregation is not None
-            self.aggregation.heard(tags, data, self.stores.aggregation_caps)
         elif phase in ("policy", "retrain"):
             self.database.port_info[tags] = data
         else:
-            return phase in (*GMP_PHASES, "ar_on")
+            return phase in ("congestion", "ar_on")
         return True
 
     def refused(self, phase: str, tags: np.ndarray) -> None:
@@ -228,11 +179,11 @@ class Features:
             self.stores.congestion.unable.update(self.database.node_guid[self.database.port_node[tags]].tolist())
 
     def lost(self, phase: str, attr: int, tags: np.ndarray, why: str) -> np.ndarray | None:
-        """Requests without a good answer: nobody knows what these devices hold. Returns the nodes
-        (rows) that the sweep shall name, None where there is nothing to say, or it is said."""
+        """Requests without a good answer: what these devices hold is unknown. Returns the nodes
+        (rows) that the report shall name, None where it names them already, or need not."""
         db = self.database
-        if phase in GMP_PHASES:
-            nodes = np.unique(db.port_node[tags]) if self.aggregation is None else self.aggregation.lost(tags)
+        if phase == "congestion":
+            nodes = np.unique(db.port_node[tags])
             for node in nodes.tolist():
                 self.stores.congestion.forget(int(db.node_guid[node]))
             name = attribute_name(kind_of(GMP_PHASES[phase], attr & 0xFFFF))
@@ -250,7 +201,7 @@ class Features:
                 self.stores.ar.forget(int(db.node_guid[node]))
             return nodes
         if attr == SmpAttr.PKEY_TABLE:
-            self.stores.forget_ports(db.node_guid[db.port_node[tags]], db.port_num[tags])
+            self.stores.forget_ports(db.locations(tags))
         nodes = np.unique(db.port_node[tags])
         if phase == "qos":
             for node in nodes.tolist():

@@ -1,8 +1,18 @@
-"""The phases of a sweep, in their order, and what each sends."""
+"""The phases of a sweep, in their order, and the interface of extensions that add some."""
 
 from __future__ import annotations
 
-__all__ = ["PHASES", "READING_PHASES"]
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from softib.iba.constants import MgmtClass
+
+if TYPE_CHECKING:
+    from softib.sm.sweep.sweep import Sweep
+
+__all__ = ["GMP_PHASES", "PHASES", "READING_PHASES", "SweepExtension"]
 
 SENT = {
     "discover": "Gets of every node and port",
@@ -44,7 +54,7 @@ SENT = {
     "sharp_qps": "their queue pairs",
     "sharp_edges": "the edges of their trees",
     "sharp_trees": "their trees",
-    "retrain": "DOWN to links whose policy is another, so that they train anew",
+    "retrain": "DOWN to links whose policy is another, so that they train again",
 }
 """Phase → what it sends."""
 PHASES = tuple(SENT)
@@ -64,3 +74,38 @@ READING_PHASES = frozenset(
     )
 )
 """Phases that send Gets alone."""
+GMP_PHASES = {
+    "congestion": MgmtClass.CONG_CTRL,
+    "sharp_info": MgmtClass.SHARP,
+    "sharp_qps": MgmtClass.SHARP,
+    "sharp_edges": MgmtClass.SHARP,
+    "sharp_trees": MgmtClass.SHARP,
+}
+"""Phases whose requests are of another class than subnet management."""
+
+
+class SweepExtension:
+    """Base of an extension: phases of a sweep for devices that only softib speaks to.
+
+    The classes are listed in :data:`softib.sm.sweep.sweep.EXTENSIONS`; nothing else in the core of
+    a sweep names them. ``enter``: phase → the function that queues its requests.
+    """
+
+    def __init__(self, sweep: Sweep):
+        self.sweep = sweep
+        self.db, self.queue, self.config, self.report = sweep.database, sweep.queue, sweep.config, sweep.report
+        self.enter: dict[str, Callable[[], None]] = {}
+
+    @property
+    def idle(self) -> bool:
+        """Is there nothing to do in its phases, so that they need not be entered?"""
+        return False
+
+    def lids_given(self) -> None:
+        """Ports have their LIDs."""
+
+    def heard(self, phase: str, attr: int, tags: np.ndarray, data: np.ndarray) -> None:
+        """Answers to requests of its phases: ``tags`` as queued, ``data`` uint8[n, 64]."""
+
+    def lost(self, phase: str, attr: int, tags: np.ndarray, why: str) -> None:
+        """Requests of its phases that got no answer, or a bad one."""

@@ -1,4 +1,4 @@
-"""What switches hold that another manager programmed: read before it is written (IBA 14.2.5.10,
+"""Tables of switches that another manager programmed: read before they are written (IBA 14.2.5.10,
 14.2.5.12).
 
 A manager that takes over does not know the tables. A switch whose LinearFDBTop is not 0 is asked
@@ -27,7 +27,7 @@ class ReadBack:
     """One reading: :meth:`ask`, :meth:`heard` for the answers, :meth:`finish` to hand what came
     whole to ``store`` and ``groups``.
 
-    ``nodes``: switches of ``db`` whose tables nobody knows.
+    ``nodes``: switches of ``db`` whose tables are unknown.
     """
 
     def __init__(self, db: Database, graph: SwitchGraph, store: LftStore, groups: McastManager, nodes: np.ndarray):

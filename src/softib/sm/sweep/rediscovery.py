@@ -3,7 +3,7 @@
 
 The switches that said PortStateChange, or were named by a trap, are asked for all their ports. A
 cable counts as before where the port was ACTIVE and is; any other port that is up is asked what is
-behind it, and what hangs there is asked anew. The switch at the other end of a cable that is gone
+behind it, and what hangs there is asked again. The switch at the other end of a cable that is gone
 is asked, too: its own trap may have been lost with the cable.
 
 A directed route may lead through the very cable that fell. So before a node is asked, the ports of
@@ -26,18 +26,18 @@ from softib.iba.smp import NodeInfo, PortInfo
 from softib.mad.smp_requests import RequestQueue
 from softib.sm.config import SmConfig
 from softib.sm.database import Database
-from softib.sm.sweep.directed_routes import reroute
 from softib.sm.sweep.discovery import Discovery
 from softib.sm.sweep.report import SweepReport
 
-__all__ = ["Rediscovery", "Resume"]
+__all__ = ["Rediscovery", "Resume", "reroute"]
+
 
 UNREACHABLE, PROVED = -1, -2
 
 
 @dataclass
 class Resume:
-    """What an incremental sweep starts from: the database of the last one (it is left as it is),
+    """The start of an incremental sweep: the database of the last one (it is left as it is),
     and the NodeGUIDs of those to ask."""
 
     database: Database
@@ -52,8 +52,8 @@ class Rediscovery(Discovery):
         super().__init__(db, queue, report, config, managed=db.node_guid.copy())
         self.distrusted = False
         self._forget_mute()
-        found = (db.node_of(guid) for guid in sorted(suspects))
-        self._left = {node: True for node in found if node >= 0}
+        nodes = (db.node_of(guid) for guid in sorted(suspects))
+        self._left = {node: True for node in nodes if node >= 0}
         """Nodes to be asked (an ordered set)."""
         unread = db.external & ~db.has_port_info
         self._left |= dict.fromkeys(np.unique(db.port_node[unread]).tolist(), True)
@@ -61,7 +61,7 @@ class Rediscovery(Discovery):
         self._queried: set[int] = set()
         up = db.external & (db.port_state() >= PortState.INIT) & (db.port_peer < 0)
         self._silent = np.flatnonzero(up).tolist()
-        """Ports that are up, and behind which nobody answered."""
+        """Ports that are up, and behind which no device answered."""
         self._proved: set[int] = set()
         self._checking: set[int] = set()
         self._described: set[int] = set()
@@ -90,7 +90,8 @@ class Rediscovery(Discovery):
         super().lost(attr, tags, why)
 
     def _forget_mute(self) -> None:
-        """Nodes and CA ports that the last sweep could not read are as if they had never been seen."""
+        """Nodes and CA ports that the last sweep could not read are as if they had never been
+        seen."""
         db = self.db
         db.port_probed[:] = False
         if not db.node_ok.all():
@@ -103,11 +104,11 @@ class Rediscovery(Discovery):
         db.port_info[ends], db.port_guid[ends], db.port_route[ends] = 0, 0, -1
         db.port_lid[ends] = db.port_lmc[ends] = 0
 
-    def _count_lids(self, more: int) -> None:
-        self._lids += more
+    def _count_lids(self, count: int) -> None:
+        self._lids += count
         self.distrusted |= self._lids > LID_UCAST_MAX  # ports that left are counted, too: a whole discovery decides
 
-    # -- who is asked next --
+    # -- the next requests --
 
     def _suspect(self, nodes: np.ndarray) -> None:
         for node in nodes.tolist():
@@ -115,7 +116,8 @@ class Rediscovery(Discovery):
                 self._left[node] = True
 
     def _go_on(self) -> None:
-        """Ask every node whose route is proved, and the first port of each other route that is not."""
+        """Ask every node whose route is proved, and the first port of each other route that is
+        not."""
         if not self._left and not self._silent:
             return
         db, ask, check = self.db, [], {}
@@ -144,12 +146,12 @@ class Rediscovery(Discovery):
     def _unproved(self, node: int) -> int:
         """The port nearest to the manager of the route to ``node`` that is not proved; PROVED, or
         UNREACHABLE where no cable leads there."""
-        found, owner = PROVED, self.db.port_node
+        nearest, owner = PROVED, self.db.port_node
         while (port := int(self._via[node]) if node < len(self._via) else -1) >= 0:
             if port not in self._proved:
-                found = port
+                nearest = port
             node = int(owner[port])
-        return found if port == -2 else UNREACHABLE
+        return nearest if port == -2 else UNREACHABLE
 
     def _ask(self, nodes: np.ndarray) -> None:
         db = self.db
@@ -200,7 +202,7 @@ class Rediscovery(Discovery):
         self._probe(tags[up & ~db.port_probed[tags]])
 
     def _cut(self, ports: np.ndarray) -> None:
-        """What was behind ``ports`` may be gone, or another device."""
+        """The device behind each of ``ports`` may be gone, or another one."""
         if not len(ports):
             return
         db = self.db
@@ -251,3 +253,47 @@ class Rediscovery(Discovery):
         report.silent_ports[:] = [(int(port_row[p]), why) for p, why in report.silent_ports if port_row[p] >= 0]
         report.mute_ports[:] = [(int(port_row[p]), why) for p, why in report.mute_ports if port_row[p] >= 0]
         report.mute_nodes[:] = [(int(node_row[n]), a, why) for n, a, why in report.mute_nodes if node_row[n] >= 0]
+
+
+def reroute(db: Database) -> np.ndarray:
+    """Give every node and port that a chain of known cables leads to the shortest directed route
+    (IBA 14.2.2) from the manager's port, without a question to any device.
+
+    Routes are added, none is changed: requests that are under way keep theirs, and what no cable
+    leads to keeps its last one. Returns int32[nodes]: the port (row) through which a node is
+    entered, -2 for the manager's own node, -1 for a node that no cable leads to. ``db.sm_port``
+    must be known.
+    """
+    peer, port_node, switch = db.port_peer, db.port_node, db.is_switch
+    via = np.full(db.n_nodes, -1, np.int32)
+    home = int(port_node[db.sm_port])
+    via[home] = -2
+    cabled = np.flatnonzero(
+        (peer >= 0) & ((db.port_num > 0) & switch[port_node] | (np.arange(db.n_ports) == db.sm_port))
+    )
+    from_node, to_node = port_node[cabled], port_node[peer[cabled]]
+    level = np.zeros(db.n_nodes, bool)
+    level[home] = True
+    route = np.full(db.n_nodes, -1, np.int32)
+    route[home] = db.routes.add_local()
+    while level.any():
+        fresh = np.flatnonzero(level[from_node] & (via[to_node] == -1))
+        nodes, first = np.unique(to_node[fresh], return_index=True)
+        rows = cabled[fresh[first]]
+        via[nodes] = rows
+        route[nodes] = db.routes.extend(route[port_node[rows]], db.port_num[rows])
+        level[:] = False
+        level[nodes[switch[nodes]]] = True
+    reached = route >= 0
+    db.node_route[reached] = route[reached]
+    on_switch = switch[port_node] & reached[port_node]
+    db.port_route[on_switch] = route[port_node[on_switch]]
+    # Every port of a CA has a way of its own; the manager's is none at all.
+    into_ca = cabled[~switch[to_node] & reached[from_node] & (peer[cabled] != db.sm_port)]
+    entered_here = via[port_node[peer[into_ca]]] == into_ca
+    db.port_route[peer[into_ca[entered_here]]] = route[port_node[peer[into_ca[entered_here]]]]
+    other = into_ca[~entered_here]
+    db.port_route[peer[other]] = db.routes.extend(route[port_node[other]], db.port_num[other])
+    if not switch[home]:
+        db.port_route[db.sm_port] = route[home]
+    return via

@@ -1,4 +1,4 @@
-"""What a sweep found and did, in numbers and in lines for people."""
+"""The report of a sweep, in numbers and in lines for people."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from softib.iba import cc, sharp
+from softib.iba import cc
 from softib.iba.constants import CapMask, Method, MgmtClass, SmpAttr
 from softib.iba.smp import PortInfo
+from softib.iba.vendor import sharp
 from softib.mad.gmp_requests import kind_of
+from softib.result import HIDDEN, Result
 from softib.sm.database import Database
 
-__all__ = ["SHOWN", "SweepReport", "attribute_name"]
+__all__ = ["SHOWN", "SweepCounts", "SweepReport", "attribute_name"]
 
 PS_PER_S = 1e12
 SHOWN = 20
@@ -28,16 +30,8 @@ GMP_NAMES = {
 
 
 @dataclass
-class SweepReport:
-    """Counts of one sweep. Times are the caller's (``now_ps``): virtual in process, real on a wire.
-
-    ``mads`` counts requests by ``"Get NODE_INFO"`` and the like, retries apart. ``duplicates`` are
-    (NodeGUID, port behind which a second device has it); ``silent_ports`` (port, why): nothing
-    usable behind a live port; ``mute_ports`` and ``mute_nodes``: a device that stopped answering;
-    ``wrong_answers`` (NodeGUID, what it says): one whose answers do not fit
-    (:mod:`~softib.sm.sweep.wrong_answers`); ``locked``: ports that hide their M_Key from this
-    manager. Ports are rows of the manager's database, -1 = its own.
-    """
+class SweepCounts(Result):
+    """What a sweep found, and the MADs that it took."""
 
     nodes: int = 0
     switches: int = 0
@@ -45,25 +39,11 @@ class SweepReport:
     links: int = 0
     lids: int = 0
     mads: dict[str, int] = field(default_factory=dict)
+    """Method and attribute (``Get NODE_INFO``) → requests sent, retries apart."""
     retries: int = 0
     timeouts: int = 0
     strays: int = 0
-    refused: dict[str, int] = field(default_factory=dict)
-    duplicates: list[tuple[int, int]] = field(default_factory=list)
-    silent_ports: list[tuple[int, str]] = field(default_factory=list)
-    mute_ports: list[tuple[int, str]] = field(default_factory=list)
-    mute_nodes: list[tuple[int, str, str]] = field(default_factory=list)
-    wrong_answers: list[tuple[int, str]] = field(default_factory=list)
-    not_active: list[int] = field(default_factory=list)
-    locked: list[int] = field(default_factory=list)
-    phase_s: dict[str, float] = field(default_factory=dict)
-    sls: list[Any] = field(default_factory=list)
-    """:class:`~softib.sm.tables.sl_check.SlTrouble` of SLs in use that a port drops or starves."""
-    tables_change: str = "unchanged"
-    """Can a credit loop arise while forwarding tables change?
-    :attr:`softib.sm.tables.lft_plan.LftPlan.state`."""
-    notes: list[str] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
+    """Answers that no one waited for."""
 
     @property
     def sent(self) -> int:
@@ -75,12 +55,44 @@ class SweepReport:
         """Requests that change something."""
         return sum(n for kind, n in self.mads.items() if kind.startswith("Set "))
 
+
+@dataclass
+class SweepReport(SweepCounts):
+    """Counts of one sweep. Times are the caller's (``now_ps``): virtual in process, real on a wire.
+
+    ``duplicates`` are
+    (NodeGUID, port behind which a second device has it); ``silent_ports`` (port, why): nothing
+    usable behind a live port; ``mute_ports`` and ``mute_nodes``: a device that stopped answering;
+    ``wrong_answers`` (NodeGUID, what it says): one whose answers do not fit
+    (:mod:`~softib.sm.sweep.wrong_answers`); ``locked``: ports that hide their M_Key from this
+    manager. Ports are rows of the manager's database, -1 = its own.
+    """
+
+    refused: dict[str, int] = field(default_factory=dict, metadata=HIDDEN)
+    duplicates: list[tuple[int, int]] = field(default_factory=list, metadata=HIDDEN)
+    silent_ports: list[tuple[int, str]] = field(default_factory=list, metadata=HIDDEN)
+    mute_ports: list[tuple[int, str]] = field(default_factory=list, metadata=HIDDEN)
+    mute_nodes: list[tuple[int, str, str]] = field(default_factory=list, metadata=HIDDEN)
+    wrong_answers: list[tuple[int, str]] = field(default_factory=list, metadata=HIDDEN)
+    not_active: list[int] = field(default_factory=list, metadata=HIDDEN)
+    locked: list[int] = field(default_factory=list, metadata=HIDDEN)
+    phase_s: dict[str, float] = field(default_factory=dict)
+    """Phase → seconds."""
+    sls: list[Any] = field(default_factory=list, metadata=HIDDEN)
+    """:class:`~softib.sm.managers.sl2vl.SlTrouble` of SLs in use that a port drops or starves."""
+    tables_change: str = "unchanged"
+    """Can a credit loop arise while forwarding tables change? acyclic, loop, loops-by-itself,
+    unchanged; unknown-sls, sl2vl-changes, too-large, unknown-tables: nothing is known
+    (:attr:`softib.sm.tables.lft_plan.LftPlan.state`)."""
+    notes: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
     def count(self, built: dict[tuple[int, int], int]) -> None:
         """Take over the queue's counts."""
         self.mads = {f"{Method(m).name.title()} {attribute_name(a)}": n for (m, a), n in sorted(built.items())}
 
     def count_subnet(self, db: Database) -> None:
-        """What was found, when LIDs are given."""
+        """Count the subnet, once LIDs are given."""
         self.nodes, self.switches = db.n_nodes, int(db.is_switch.sum())
         self.cas = self.nodes - self.switches
         peer = db.port_peer
@@ -118,30 +130,11 @@ class SweepReport:
                 for port in self.locked
             ],
         )
-        named = [(db.node_of(guid), guid, what) for guid, what in dict.fromkeys(self.wrong_answers)]
-        _some(lines, [f"{_where(db, n) if n >= 0 else f'{guid:#018x}'}: {what}" for n, guid, what in named])
+        named = [(db.node_of(guid), guid, text) for guid, text in dict.fromkeys(self.wrong_answers)]
+        _some(lines, [f"{_where(db, n) if n >= 0 else f'{guid:#018x}'}: {text}" for n, guid, text in named])
         _some(lines, [f"{db.port_name(port)}: cabled, but not ACTIVE" for port in self.not_active])
         lines += [f"{n} times {kind} was refused" for kind, n in sorted(self.refused.items())]
         self.problems = lines
-
-    def as_dict(self) -> dict[str, Any]:
-        """The numbers, for JSON."""
-        keys = (
-            "nodes",
-            "switches",
-            "cas",
-            "links",
-            "lids",
-            "mads",
-            "retries",
-            "timeouts",
-            "strays",
-            "phase_s",
-            "tables_change",
-            "notes",
-            "problems",
-        )
-        return {k: getattr(self, k) for k in keys}
 
 
 def attribute_name(kind: int) -> str:
@@ -152,10 +145,10 @@ def attribute_name(kind: int) -> str:
     return GMP_NAMES.get(kind, f"{MgmtClass(kind >> 16).name} {kind & 0xFFFF:#04x}")
 
 
-def _some(lines: list[str], more: list[str]) -> None:
-    lines += more[:SHOWN]
-    if len(more) > SHOWN:
-        lines.append(f"… and {len(more) - SHOWN} more of this kind")
+def _some(lines: list[str], new: list[str]) -> None:
+    lines += new[:SHOWN]
+    if len(new) > SHOWN:
+        lines.append(f"… and {len(new) - SHOWN} more of this kind")
 
 
 def _where(db: Database, node: int) -> str:

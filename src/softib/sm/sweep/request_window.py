@@ -1,16 +1,53 @@
 """The manager's own requests on the wire: built when there is room, their answers sorted by
-attribute."""
+attribute: data, refusals, and requests without an answer.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
+import numpy as np
+
+from softib.iba.smp import ATTR_AT, DATA_AT, STATUS_AT, STATUS_CODE_AT
 from softib.mad.smp_requests import RequestQueue
-from softib.mad.transactor import Transactor
+from softib.mad.transactor import Completed, Transactor
 from softib.sm.sweep.report import SweepReport
-from softib.sm.sweep.sorted_answers import Answers, by_attribute
 
-__all__ = ["RequestWindow"]
+__all__ = ["Answers", "RequestWindow", "by_attribute"]
+
+
+@dataclass
+class Answers:
+    """Requests for one attribute that are over: their ``tags``, and ``data`` uint8[n, 64] of those
+    that were answered well (None: there is no good answer; ``refused``: there is a bad one)."""
+
+    attr: int
+    tags: np.ndarray
+    data: np.ndarray | None = None
+    refused: bool = False
+
+
+def by_attribute(done: Completed, only: int | None = None) -> Iterator[Answers]:
+    """The answers of ``done``; an attribute's refused ones before its good ones. ``only``: it is
+    known to hold one attribute, so nothing but the status of an answer is looked at."""
+    mad, tags = done.batch.mad, done.tags
+    if only is not None:
+        attr = np.full(len(mad), only, np.uint16)
+    else:
+        attr = (mad[:, ATTR_AT].astype(np.uint16) << 8) | mad[:, ATTR_AT + 1]
+    if done.timed_out:
+        yield from (Answers(a, tags[attr == a]) for a in np.unique(attr).tolist())
+        return
+    refused = (mad[:, STATUS_CODE_AT] != 0) | ((mad[:, STATUS_AT] & 0x7F) != 0)
+    if refused.any():
+        for a in np.unique(attr[refused]).tolist():
+            yield Answers(a, tags[refused & (attr == a)], refused=True)
+        mad, tags, attr = mad[~refused], tags[~refused], attr[~refused]
+    one = len(attr) and bool((attr == attr[0]).all())
+    for a in [int(attr[0])] if one else np.unique(attr).tolist():
+        rows = slice(None) if one else attr == a
+        yield Answers(a, tags[rows], mad[rows, DATA_AT : DATA_AT + 64])
 
 
 class RequestWindow:
@@ -41,7 +78,7 @@ class RequestWindow:
             most -= len(batch)
 
     def answers(self, only: int | None) -> Iterator[Answers]:
-        """What was answered, refused or given up; ``only``: where the phase sent one attribute
-        alone."""
+        """Yield the requests that were answered, refused or given up; ``only``: where the phase
+        sent one attribute alone."""
         for done in self.transactor.completed():
             yield from by_attribute(done, only)

@@ -10,9 +10,9 @@ from softib.mad.transactor import NEVER_PS, Transactor
 from softib.routing.engine import Routing
 from softib.routing.graph import SwitchGraph
 from softib.sm.database import Database
-from softib.sm.ha.mastership import Mastership
+from softib.sm.ha.election import SmEvent, SmState, next_state
+from softib.sm.ha.handover import Mastership
 from softib.sm.sa.path_policy import unmatched
-from softib.sm.state import SmEvent, SmState, next_state
 from softib.sm.sweep.phases import PHASES
 from softib.sm.sweep.rediscovery import Resume
 from softib.sm.sweep.report import PS_PER_S, SweepReport
@@ -24,8 +24,8 @@ __all__ = ["Phase", "SweepRunner"]
 
 @dataclass
 class Phase:
-    """What the manager does: a phase of a sweep, a task between sweeps, or nothing (``name`` is
-    "")."""
+    """The current activity of the manager: a phase of a sweep, a task between sweeps, or nothing
+    (``name`` is "")."""
 
     name: str = ""
     since_ps: int = 0
@@ -66,13 +66,13 @@ class SweepRunner:
         if master and subnet is not None and self._ended_well and not schedule.whole:
             resume = Resume(self.database, schedule.suspects)
         before = subnet.db if subnet is not None else None
-        sweep = Sweep(m.config, stores, sa.groups, m.election, sa.known, m.has.lids, master, resume, before)
+        sweep = Sweep(m.config, stores, sa.groups, m.election, sa.registered, m.has.lids, master, resume, before)
         sweep.discovery.answering = frozenset(m.has.silent.answering)
         return sweep
 
     @property
     def database(self) -> Database:
-        """What the current or last sweep learned."""
+        """The database of the current or last sweep."""
         return self.sweep.database
 
     @property
@@ -101,7 +101,7 @@ class SweepRunner:
         self._enter(now_ps, PHASES[0])
 
     def start_over(self, now_ps: int) -> None:
-        """What changed does not fit the last sweep's picture: look at the whole subnet."""
+        """The changes do not fit the last sweep's picture: discover the whole subnet."""
         self.transactor.abandon()
         self.schedule.whole = True
         self.begin(now_ps)
@@ -164,7 +164,7 @@ class SweepRunner:
     def give_up(self) -> None:
         """The subnet cannot be managed, or is another manager's."""
         if self.phase.name == "tables":
-            self.mastership.has.stores.lft.tables.clear()  # nobody knows which Sets were done
+            self.mastership.has.stores.lft.tables.clear()  # it is unknown which Sets were done
         self.phase.leave()
         self.drained_ps = NEVER_PS
         self.schedule.sweep = False

@@ -1,9 +1,9 @@
-"""What shall be looked at, and when: sweeps that were called for, light sweeps, polls, and devices
-that are asked once more.
+"""The schedule of a manager: sweeps that were called for, light sweeps, polls, and devices
+that are asked again.
 
 A port sends no trap sooner than SubnetTimeOut after the one before (IBA 14.2.5.1, o14-2): a link
-that comes back within that time is told late. So the switches that a sweep was about are asked for
-PortStateChange a few times until a trap of theirs could have come.
+that comes back within that time is reported late. So the switches that a sweep was about are asked
+for PortStateChange a few times until a trap of theirs could have come.
 """
 
 from __future__ import annotations
@@ -15,19 +15,20 @@ import numpy as np
 from softib.mad.transactor import NEVER_PS
 from softib.sm.config import SmConfig
 from softib.sm.database import Database
+from softib.sm.ha.election import SmState
 from softib.sm.sa.subnet import Subnet
-from softib.sm.state import SmState
 
 __all__ = ["Schedule"]
 
 RECHECK_PS = 2 * 10**12
-"""When a master looks again whether a higher manager that discovered is ready to take over."""
+"""Time until a master checks again whether a higher manager that discovered is ready to take
+over."""
 REREAD_PARTS = (8, 4, 2, 1, 0.8)
 """Switches that a sweep was about are asked again an eighth of SubnetTimeOut later, a quarter …,
 and once when it is over."""
 SUBNET_TIMEOUT_UNIT_PS = 4_096_000
 TROUBLE_PS, MOST_TROUBLES = 10**12, 6
-"""When devices that did not answer everything are asked again: after 2 s, 4 s … 64 s."""
+"""Devices that did not answer everything are asked again after 2 s, 4 s … 64 s."""
 
 
 @dataclass
@@ -77,7 +78,7 @@ class Schedule:
         self.sweep, self.whole, self.suspects = False, False, set()
 
     def found_relooking(self, nodes: set[int]) -> None:
-        """:attr:`touched` switches changed once more. The sweep that follows is not one after which
+        """:attr:`touched` switches changed again. The sweep that follows is not one after which
         they are asked again: a switch that says so for ever would keep the manager busy."""
         self.suspect(nodes)
         self._by_itself = True
@@ -107,11 +108,11 @@ class Schedule:
         self.trouble_ps = now_ps + (TROUBLE_PS << self._troubles) if troubled else NEVER_PS
 
     def recheck(self, now_ps: int, higher: bool) -> None:
-        """A higher manager that still discovers will stand by in a moment; nothing tells when."""
+        """A higher manager that still discovers will stand by in a moment; no message says when."""
         self.recheck_ps = now_ps + RECHECK_PS if higher else NEVER_PS
 
     def due_ps(self, state: SmState, config: SmConfig, replication_ps: int) -> int:
-        """When the switches, or the master, shall be asked again."""
+        """Return when the switches, or the master, are due to be asked again."""
         if state == SmState.STANDBY:
             return min(self.look_ps, replication_ps)
         if state != SmState.MASTER:
@@ -128,7 +129,7 @@ class Schedule:
         return True
 
     def overdue(self, now_ps: int) -> bool:
-        """Is a sweep due that nobody called for? It is called for now."""
+        """Is a sweep due by the clock? It is called for now."""
         if now_ps >= self.recheck_ps:
             self.recheck_ps, self.sweep = NEVER_PS, True
         elif now_ps >= self.trouble_ps:

@@ -15,42 +15,53 @@ from softib.iba.constants import PortState
 from softib.mad.smp_requests import RequestQueue
 from softib.routing.engine import Routing
 from softib.routing.graph import SwitchGraph
+from softib.sm.aggregation.aggregation_mgr import AggregationPhases
 from softib.sm.config import SmConfig
 from softib.sm.database import Database
 from softib.sm.ha.election import Election
-from softib.sm.health.flapping import fallen_links
+from softib.sm.health.isolation import fallen_links
 from softib.sm.managers import lid_mgr, link_mgr, ucast_mgr
-from softib.sm.managers.mcast_fdb_top import queue_tops
 from softib.sm.managers.mcast_mgr import McastManager
 from softib.sm.managers.mkeys import hidden
+from softib.sm.managers.partitions import Members
 from softib.sm.managers.pkey_mgr import members_of
-from softib.sm.managers.vport_mgr import VPortManager
-from softib.sm.sa.members import Members
+from softib.sm.managers.switch_info import queue_lft_tops, queue_mft_tops
 from softib.sm.sa.subnet import Subnet
 from softib.sm.stores import Stores
 from softib.sm.sweep.answers import SweepAnswers
-from softib.sm.sweep.capacities import changed_capacities, leave_out_short
 from softib.sm.sweep.discovery import Discovery
 from softib.sm.sweep.features import Features
-from softib.sm.sweep.other_masters import named_masters, returned
+from softib.sm.sweep.phases import SweepExtension
 from softib.sm.sweep.read_back import ReadBack
 from softib.sm.sweep.rediscovery import Rediscovery, Resume
 from softib.sm.sweep.report import SHOWN, SweepReport
-from softib.sm.sweep.wrong_answers import changed_devices, changed_neighbours
+from softib.sm.sweep.wrong_answers import (
+    changed_capacities,
+    changed_devices,
+    changed_neighbours,
+    leave_out_short,
+    named_masters,
+    returned,
+)
 from softib.sm.tables.lft_order import LftUpdate
 from softib.sm.tables.lft_plan import plan_change
+from softib.sm.vports.vport_mgr import VPortManager
 
 __all__ = ["Sweep"]
 
 
+EXTENSIONS: tuple[type[SweepExtension], ...] = (VPortManager, AggregationPhases)
+"""Devices that only softib speaks to: virtual ports and aggregation nodes."""
+
+
 class Sweep:
-    """``known``: PortGUIDs of the subnet before; ports not among them shall subscribe and join anew
-    (None: all shall, the manager is a new master, IBA 14.4.1; OpenSM does the same). ``lids``: the
-    LIDs that each PortGUID had, which outlive it. ``before``: what the sweep before learned;
-    devices that answer otherwise now are named. ``master``: the manager is the subnet's already, so
-    it clears PortStateChange of the switches that it managed before it reads their ports. Of
-    others, and where it has yet to find out, it clears it when the switches are programmed, and
-    looks at their ports ``again``; ``answers.stale`` says that one had changed.
+    """``registered``: PortGUIDs of the subnet before; ports not among them shall subscribe and join
+    again (None: all shall, the manager is a new master, IBA 14.4.1; OpenSM does the same).
+    ``lids``: the LIDs that each PortGUID had, which outlive it. ``before``: what the sweep before
+    learned; devices that answer otherwise now are named. ``master``: the manager is the subnet's
+    already, so it clears PortStateChange of the switches that it managed before it reads their
+    ports. Of others, and where it has yet to find out, it clears it when the switches are
+    programmed, and looks at their ports ``again``; ``answers.stale`` says that one had changed.
 
     ``resume``: only what changed since that database is discovered (an incremental sweep; the
     manager is the master then). ``stores`` and ``groups`` outlive the sweep: they are what devices
@@ -63,13 +74,13 @@ class Sweep:
         stores: Stores,
         groups: McastManager,
         election: Election,
-        known: np.ndarray | None = None,
+        registered: np.ndarray | None = None,
         lids: lid_mgr.Lids | None = None,
         master: bool = False,
         resume: Resume | None = None,
         before: Database | None = None,
     ):
-        self.config, self.election, self.groups, self.known, self.lids = config, election, groups, known, lids
+        self.config, self.election, self.groups, self.registered, self.lids = config, election, groups, registered, lids
         self.stores, self.store = stores, stores.lft
         self.database = Database() if resume is None else resume.database.copy()
         self.report = SweepReport()
@@ -80,16 +91,16 @@ class Sweep:
         self.subnet: Subnet | None = None
         self._reset = np.zeros(0, np.int64)
         """Switches that hold nothing of what was written to them."""
-        self._fresh = np.zeros(0, bool)
-        """bool[ports]: ports that came up anew, and those of switches that were reset, and of nodes
-        that were away."""
+        self.fresh = np.zeros(0, bool)
+        """bool[ports]: ports that came up again, and those of switches that were reset, and of
+        nodes that were away."""
         self._back = np.zeros(0, np.int64)
-        """Nodes that the sweep before did not find: who knows who wrote to them meanwhile."""
+        """Nodes that the sweep before did not find: another manager may have written to them."""
         self.fallen: list[tuple[int, int]] = []
         """(NodeGUID, portnum) of switch ports whose link fell since the sweep before."""
         self.misled = False
-        """Was somebody else asked in the sweep before, so that what it left of devices which this
-        one did not ask is not to be trusted?"""
+        """Did other devices answer in the sweep before, so that its data of devices that this one
+        did not ask cannot be trusted?"""
         self._resumed = resume is not None
         self.discovery = self._discovery(master, resume)
         stores.mkeys.configure(config.mkey, config.mkey_lookup)
@@ -97,14 +108,17 @@ class Sweep:
         self.update: LftUpdate | None = None
         """The change of forwarding tables that ``tables`` writes."""
         self.held: ReadBack | None = None
-        """What ``held`` reads."""
+        """The reading of the phase ``held``."""
         self.wanted = np.zeros((0, 64), np.uint8)
         """PortInfo that the ports shall have. uint8[ports, 64]"""
         self._changed_switches = np.zeros(0, np.int64)
         self.features = Features(self.database, self.queue, config, stores, self.report)
-        suspects = None if resume is None else resume.suspects
-        self.vports = VPortManager(self.database, self.queue, config, self.report, known, suspects)
+        self.suspects = None if resume is None else resume.suspects
+        """NodeGUIDs that an incremental sweep asks, None in a whole one."""
+        self.extensions = tuple(extension(self) for extension in EXTENSIONS)
         self.answers = SweepAnswers(self)
+        between = lambda: link_mgr.between(self.database, self._reset)
+        linked = lambda: link_mgr.linked(self.database)
         self._enter: dict[str, Callable[[], None]] = {
             "discover": self.discovery.start,
             "managers": self._managers,
@@ -112,21 +126,23 @@ class Sweep:
             "route": self._route,
             "held": self._read_held,
             "links": self._links,
-            "links_arm": self._links_arm,
-            "links_active": self._links_active,
+            "links_arm": lambda: self._raise(between(), PortState.ARMED),
+            "links_active": lambda: self._raise(between(), PortState.ACTIVE),
             "tables": self._start_tables,
             "tops": self._tops,
-            "reread": self._reread,
+            "reread": lambda: link_mgr.queue_reread(self.database, self.queue, self._changed_switches),
             "multicast": self._multicast,
             "multicast_tops": self._multicast_tops,
             "ports": self._ports,
-            "arm": self._arm,
-            "activate": self._activate,
-            "routers": self._routers,
-            "router_tables": self._router_tables,
+            "arm": lambda: self._raise(linked(), PortState.ARMED),
+            "activate": lambda: self._raise(linked(), PortState.ACTIVE),
+            "routers": lambda: stores.routers.ask(self.database, self.queue),
+            "router_tables": lambda: stores.routers.ask_tables(self.database, self.queue),
             **self.features.enter,
-            **self.vports.enter,
         }
+        self._extension_of = {phase: e for e in self.extensions for phase in e.enter}
+        for extension in self.extensions:
+            self._enter |= extension.enter
 
     def _discovery(self, master: bool, resume: Resume | None) -> Discovery:
         common = self.database, self.queue, self.report, self.config
@@ -142,7 +158,12 @@ class Sweep:
 
     def idle(self, phase: str) -> bool:
         """Is there nothing to do in this phase, so that it need not be entered?"""
-        return phase in self.vports.enter and self.vports.idle
+        extension = self.extension_of(phase)
+        return extension is not None and extension.idle
+
+    def extension_of(self, phase: str) -> SweepExtension | None:
+        """The extension to which the phase belongs, None for the core's own."""
+        return self._extension_of.get(phase)
 
     @property
     def local_guid(self) -> int:
@@ -186,8 +207,9 @@ class Sweep:
         db = self.database
         if db.sm_port < 0:
             return
-        lid_mgr.assign(db, self.config.lmc, self.lids, self.config.reassign_lids and self.known is None)
-        self.vports.assign(self.lids)
+        lid_mgr.assign(db, self.config.lmc, self.lids, self.config.reassign_lids and self.registered is None)
+        for extension in self.extensions:
+            extension.lids_given()
         self.report.wrong_answers += leave_out_short(db, self.store)
         self.report.count_subnet(db)
         self.wanted = link_mgr.wanted_port_info(db, self.config, self._reregister())
@@ -197,9 +219,9 @@ class Sweep:
         link_mgr.queue_config(db, self.queue, self.wanted, ends)
 
     def _reregister(self) -> np.ndarray:
-        """bool[ports]: ports whose clients shall subscribe and join anew."""
-        known = np.zeros(0, np.uint64) if self.known is None else self.known
-        new: np.ndarray = ~np.isin(self.database.port_guid, known)
+        """bool[ports]: ports whose clients shall subscribe and join again."""
+        registered = np.zeros(0, np.uint64) if self.registered is None else self.registered
+        new: np.ndarray = ~np.isin(self.database.port_guid, registered)
         return new & (not self.config.no_clients_rereg)
 
     def _route(self) -> None:
@@ -211,19 +233,13 @@ class Sweep:
         self.subnet.router_tables = self.stores.routers
         self._judge_switches()
 
-    def _routers(self) -> None:
-        self.stores.routers.ask(self.database, self.queue)
-
-    def _router_tables(self) -> None:
-        self.stores.routers.ask_tables(self.database, self.queue)
-
     def _read_held(self) -> None:
         assert self.graph is not None
         self.held = ReadBack(self.database, self.graph, self.store, self.groups, self._reset)
         self.held.ask(self.queue)
 
     def _judge_switches(self) -> None:
-        """Which switches hold nothing of what was written to them, and which ports came up anew?"""
+        """Find the switches that lost their tables, and the ports that came up again."""
         assert self.graph is not None and self.routing is not None
         db = self.database
         restarted = db.node_guid[link_mgr.restarted(db)].tolist()
@@ -231,23 +247,20 @@ class Sweep:
         self.store.forget([*restarted, *db.node_guid[back].tolist()])
         nothing = [table is None for table in self.store.known(db, self.graph.switch_node)]
         self._reset = self.graph.switch_node[np.array(nothing, bool)].astype(np.int64)
-        self._fresh = np.isin(db.port_node, [*self._reset, *back]) | (db.port_state() < PortState.ARMED)
+        self.fresh = np.isin(db.port_node, [*self._reset, *back]) | (db.port_state() < PortState.ARMED)
         self._back = back
         for guid in restarted:
             self.store.refused.pop(guid, None)
-        for node in self._reset.tolist():
-            self.groups.forget_switch(int(db.node_guid[node]))
-        self.features.routed(self.graph, self.routing, self._reset, self._fresh)
+        for guid in db.node_guid[self._reset].tolist():
+            self.groups.forget_switch(guid)
+        self.features.routed(self.graph, self.routing, self._reset, self.fresh)
+
+    def _raise(self, ports: np.ndarray, state: PortState) -> None:
+        link_mgr.queue_state(self.database, self.queue, ports, state)
 
     def _links(self) -> None:
         rows = link_mgr.between(self.database, self._reset)
         link_mgr.queue_config(self.database, self.queue, self.wanted, rows, arm=True)
-
-    def _links_arm(self) -> None:
-        link_mgr.queue_state(self.database, self.queue, link_mgr.between(self.database, self._reset), PortState.ARMED)
-
-    def _links_active(self) -> None:
-        link_mgr.queue_state(self.database, self.queue, link_mgr.between(self.database, self._reset), PortState.ACTIVE)
 
     def _start_tables(self) -> None:
         assert self.graph is not None and self.routing is not None
@@ -287,10 +300,7 @@ class Sweep:
     def _tops(self) -> None:
         assert self.graph is not None
         self._changed_switches = self.graph.switch_node[link_mgr.changed(self.database, self.graph.switch_node)]
-        ucast_mgr.queue_tops(self.database, self.queue, self.graph, self.config.packet_life_time)
-
-    def _reread(self) -> None:
-        link_mgr.queue_reread(self.database, self.queue, self._changed_switches)
+        queue_lft_tops(self.database, self.queue, self.graph, self.config.packet_life_time)
 
     def _multicast(self) -> None:
         assert self.subnet is not None
@@ -299,18 +309,12 @@ class Sweep:
     def _multicast_tops(self) -> None:
         assert self.subnet is not None
         self.report.notes += [self.groups.note] if self.groups.note else []
-        queue_tops(self.subnet, self.queue, self.groups.highest, self.config.use_mfttop)
+        queue_mft_tops(self.subnet, self.queue, self.groups.highest, self.config.use_mfttop)
 
     def _ports(self) -> None:
         for ports, inbound, outbound in self.features.enforcing:
             link_mgr.enforce(self.wanted, ports, inbound, outbound)
         link_mgr.queue_config(self.database, self.queue, self.wanted, link_mgr.linked(self.database), arm=True)
-
-    def _arm(self) -> None:
-        link_mgr.queue_state(self.database, self.queue, link_mgr.linked(self.database), PortState.ARMED)
-
-    def _activate(self) -> None:
-        link_mgr.queue_state(self.database, self.queue, link_mgr.linked(self.database), PortState.ACTIVE)
 
     # -- the end --
 
@@ -336,10 +340,10 @@ class Sweep:
 
     @property
     def fresh_ends(self) -> set[int]:
-        """PortGUIDs of end ports that came up anew."""
+        """PortGUIDs of end ports that came up again."""
         db = self.database
         ends = db.end_ports()
-        return set(db.port_guid[ends[self._fresh[ends]]].tolist())
+        return set(db.port_guid[ends[self.fresh[ends]]].tolist())
 
     def members(self) -> Members:
         """Partition memberships of the subnet's end ports."""

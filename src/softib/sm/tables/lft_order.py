@@ -22,7 +22,7 @@ import numpy as np
 
 from softib.iba.constants import LFT_BLOCK, LFT_NO_ROUTE
 from softib.routing.graph import SwitchGraph
-from softib.sm.tables.lft_order_kernels import rounds
+from softib.sm.kernels import rounds
 
 __all__ = ["LftUpdate"]
 
@@ -57,7 +57,8 @@ class LftUpdate:
             row, self._lid = np.nonzero(old[rows] != new[rows])
             self._switch = rows[row]
             order = np.ones(len(row), np.uint16)
-            rounds(old, new, _next_switch(graph), self._switch, self._lid, order)
+            if len(row):
+                rounds(old, new, _next_switch(graph), self._switch, self._lid, order)
         else:  # nothing forwards yet: one round, and nothing to order
             self.held = new
         self._value = new[self._switch, self._lid]
@@ -87,8 +88,8 @@ class LftUpdate:
 
     def _end_last_stage(self, stage: np.ndarray, end: int) -> None:
         """LIDs of stages after ``end``, the last that writes entries, change the SLs of their paths
-        alone. Packets of ``end`` have to drain before senders get these SLs: one entry is written as
-        it stands."""
+        alone. Packets of ``end`` have to drain before senders get these SLs: one entry is written
+        as it stands."""
         lid = int(np.flatnonzero(stage > end)[0])
         switch = int(self._switch[0])
         self._switch, self._lid = np.append(self._switch, switch), np.append(self._lid, lid)
@@ -106,8 +107,9 @@ class LftUpdate:
         at = self._at
         return 0 < at < len(self._step) and bool(self._step[at - 1] // STAGE != self._step[at] // STAGE)
 
-    def next_round(self) -> tuple[np.ndarray, np.ndarray]:
-        """The Sets of the next round: (``switch * blocks + block`` of each, image uint8[n, 64])."""
+    def next_round(self) -> np.ndarray:
+        """The Sets of the next round: ``switch * blocks + block`` of each, whose image is that row
+        of :attr:`images`."""
         stop = self._at
         if self._at < len(self._switch):
             stop = int(np.searchsorted(self._step, self._step[self._at], side="right"))
@@ -120,11 +122,16 @@ class LftUpdate:
         sent = np.repeat(self._unwritten, self.blocks)
         sent[switch * self.blocks + lid // LFT_BLOCK] = True
         self._unwritten[:] = False
-        which = np.flatnonzero(sent)
-        return which, self.held.reshape(-1, LFT_BLOCK)[which]
+        return np.flatnonzero(sent)
+
+    @property
+    def images(self) -> np.ndarray:
+        """The blocks of :attr:`held`: uint8[switches * blocks, 64]. Rows that a round sends stay as
+        they are until the next."""
+        return self.held.reshape(-1, LFT_BLOCK)
 
     def lost(self, which: np.ndarray) -> None:
-        """Nobody knows whether these Sets were done."""
+        """It is unknown whether these Sets were done."""
         for block in np.unique(which % self.blocks).tolist():
             self._frozen[block * LFT_BLOCK : (block + 1) * LFT_BLOCK] = True
         if self._at and self._at < len(self._step):  # what later stages go by is not so

@@ -1,4 +1,4 @@
-"""How forwarding tables shall change: in which stages, and what to say of it
+"""The plan of a change of forwarding tables: its stages, and the note on it
 (:mod:`softib.routing.transition.transition` has the reasons)."""
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from softib.routing.transition.transition import ONE_VL, SlUse, transition_loop,
 from softib.sm.config import SmConfig
 from softib.sm.database import Database
 from softib.sm.managers.link_mgr import fewest_data_vls
+from softib.sm.managers.sl2vl import sls_in_use
 from softib.sm.managers.ucast_mgr import LftStore
-from softib.sm.options.change import ChangeConfig
 from softib.sm.options.qos import DROP, QosConfig
-from softib.sm.tables.sl_check import sls_in_use
+from softib.sm.options.softib_options import ChangeConfig
 
 __all__ = ["AT_ONCE", "LftPlan", "plan_change"]
 
@@ -42,7 +42,8 @@ class LftPlan:
 
     @property
     def forgets(self) -> bool:
-        """May packets wait in a circle already, so that only what comes from here on is compared?"""
+        """May packets wait in a circle already, so that only what comes from here on is
+        compared?"""
         return self.state not in ("acyclic", "unchanged")
 
 

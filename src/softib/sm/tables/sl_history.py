@@ -1,9 +1,9 @@
-"""Which SLs packets may have: those of all path records that the administrator has given, as
+"""The SLs that packets may have: those of all path records that the administrator has given, since
 senders keep them as long as they like.
 
 An RC connection keeps the SL that its path record named until it ends (IBA 9.6.1.2: the SL is of
 the QP's address vector), whatever the tables are by then. So SLs of tables before the last ones
-count too, until the destination's port comes up anew, or until a change of tables is said to be
+count too, until the destination's port comes up again, or until a change of tables is said to be
 able to loop: from there on what comes next is compared with the tables that it led to.
 """
 
@@ -21,7 +21,7 @@ __all__ = ["GivenSls", "SlHistory"]
 
 
 class GivenSls(NamedTuple):
-    """What another manager gave, as :class:`SlHistory` has it: mask of any pair, NodeGUIDs
+    """The SLs that another manager gave, as in :class:`SlHistory`: mask of any pair, NodeGUIDs
     uint64[s], PortGUIDs uint64[e], masks uint16[s, e], SLtoVL map."""
 
     every: int
@@ -77,10 +77,10 @@ class SlHistory:
         fresh = np.full((1, 1), others, np.uint16) if routing.path_sl is None else sl_masks(graph, routing.path_sl)
         return SlUse(self.before(graph), fresh, sl2vl)
 
-    def given(self, graph: SwitchGraph, use: SlUse, anew: bool) -> None:
-        """Path records of these SLs are given from now on; ``anew``: what was given before is
-        forgotten."""
-        masks = use.fresh if anew else use.after
+    def given(self, graph: SwitchGraph, use: SlUse, forgets: bool) -> None:
+        """Path records of these SLs are given from now on; ``forgets``: earlier ones no
+        longer count."""
+        masks = use.fresh if forgets else use.after
         self.known, self.sl2vl = True, use.sl2vl
         if masks.shape == (1, 1):
             self.every = int(masks[0, 0])
@@ -94,5 +94,5 @@ def _rows(guids: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, np.ndarray]
     """Rows of ``guids`` that are in ``known``, and where."""
     order = np.argsort(known, kind="stable")
     at = np.minimum(np.searchsorted(known[order], guids), len(known) - 1)
-    found = np.flatnonzero(known[order[at]] == guids)
-    return found, order[at[found]]
+    rows = np.flatnonzero(known[order[at]] == guids)
+    return rows, order[at[rows]]

@@ -1,12 +1,13 @@
-"""What the tables of a sweep are worth, in lines for people: whose they are and why, and whether
-packets arrive and can deadlock."""
+"""Verdict on the tables of a sweep, in lines for people: the engine that made them and the reason,
+and whether packets arrive or can deadlock."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from softib.plural import counted, plural
+from softib.result import Result, key
 from softib.routing.engine import Routing, chain
 from softib.routing.graph import SwitchGraph
 from softib.sm.config import SmConfig
@@ -25,17 +26,19 @@ SHOWN_LINKS = 4
 
 
 @dataclass(frozen=True)
-class TableProof:
-    """``wanted``: the engines that were asked for; ``engine``: the one that made the tables;
-    ``reasons``: why it is another. ``lost``: pairs (CA, address of another device) without a path,
-    None where nothing was proved. ``loop``: a credit loop, as switch and egress port of each link;
-    empty where none can form."""
+class TableProof(Result):
+    """Forwarding tables and the proof of them."""
 
     wanted: str
+    """The engines that were asked for."""
     engine: str
+    """The one that made the tables."""
     reasons: tuple[str, ...] = ()
-    lost: int | None = None
-    loop: tuple[str, ...] = ()
+    """Why it is another."""
+    lost: int | None = field(default=None, metadata=key("unreachable"))
+    """Pairs (CA, address of another device) without a path; null: not proved."""
+    loop: tuple[str, ...] = field(default=(), metadata=key("credit_loop"))
+    """Switch and egress port of each link of a credit loop; empty: none can form."""
 
     @property
     def is_fallback(self) -> bool:
@@ -49,7 +52,7 @@ class TableProof:
 
     @property
     def faults(self) -> list[str]:
-        """What is wrong with the tables, a line each."""
+        """The faults of the tables, a line each."""
         lines = []
         if self.is_fallback:
             reasons = f" ({'; '.join(self.reasons)})" if self.reasons else ""
@@ -69,16 +72,6 @@ class TableProof:
         if self.lost is None:
             return f"tables by {self.engine}, not proved: 'softib check' of this subnet does it"
         return f"tables by {self.engine}: every pair arrives, no credit loop"
-
-    def to_json(self) -> dict[str, Any]:
-        """For documents and the log."""
-        return {
-            "wanted": self.wanted,
-            "engine": self.engine,
-            "reasons": list(self.reasons),
-            "unreachable": self.lost,
-            "credit_loop": list(self.loop),
-        }
 
 
 def prove_tables(

@@ -1,25 +1,59 @@
 """Collective operations as generators over a wire: each yields the requests that it waits for.
 
 Every function takes the group's :class:`Channel` first; tensors are contiguous and on the CPU. A
-reduction's operands are combined in an order that does not depend on the rank that computes it, so
-all ranks end with the same bits.
+reduction combines its operands in place and in an order that does not depend on the rank that
+computes it, so all ranks end with the same bits.
 
 Algorithms: ring reduce-scatter and all-gather (Patarasuk and Yuan, 2009), binomial tree broadcast,
-dissemination barrier (Hensgen, Finkel and Manber, 1988); below ``DIRECT`` octets everybody sends
-everything to everybody.
+dissemination barrier (Hensgen, Finkel and Manber, 1988); below ``DIRECT`` octets every rank sends
+everything to every other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
+from torch.distributed import ReduceOp
 
-from softib.ulp.torch.reductions import finish, reducer
+from softib.errors import InputError
 from softib.ulp.torch.rendezvous import Request, Wire
 
-__all__ = ["DIRECT", "Channel", "Steps"]
+__all__ = ["DIRECT", "Channel", "Steps", "finish", "reducer"]
+
+
+Reduce = Callable[[torch.Tensor, torch.Tensor], object]
+
+REDUCERS: dict[object, Reduce] = {
+    ReduceOp.SUM: lambda a, b: a.add_(b),
+    ReduceOp.AVG: lambda a, b: a.add_(b),
+    ReduceOp.PRODUCT: lambda a, b: a.mul_(b),
+    ReduceOp.MIN: lambda a, b: torch.minimum(a, b, out=a),
+    ReduceOp.MAX: lambda a, b: torch.maximum(a, b, out=a),
+    ReduceOp.BAND: lambda a, b: a.bitwise_and_(b),
+    ReduceOp.BOR: lambda a, b: a.bitwise_or_(b),
+    ReduceOp.BXOR: lambda a, b: a.bitwise_xor_(b),
+}
+
+
+def reducer(op: object) -> Reduce:
+    """``f(into, other)`` of ``op``. Raises :class:`InputError` where there is none (PREMUL_SUM)."""
+    kind = getattr(op, "op", op)
+    for known, act in REDUCERS.items():
+        if kind == known:
+            return act
+    raise InputError(f"the backend softib has no {kind}; it has {', '.join(str(k).split('.')[-1] for k in REDUCERS)}")
+
+
+def finish(op: object, tensor: torch.Tensor, size: int) -> None:
+    """What is left to do once everything is summed: the mean's division."""
+    if getattr(op, "op", op) == ReduceOp.AVG:
+        if tensor.is_floating_point() or tensor.is_complex():
+            tensor.div_(size)
+        else:
+            tensor.floor_divide_(size)
+
 
 DIRECT = 16 << 10
 """Octets a rank up to which a reduction is done by everybody for itself: fewer steps, more traffic.
@@ -148,7 +182,10 @@ class Channel:
     def barrier(self) -> Steps:
         """Dissemination: after round k everybody has heard of 2^(k+1) ranks."""
         reach = 1
-        mine, theirs = torch.zeros(1, dtype=torch.uint8), torch.zeros(1, dtype=torch.uint8)
+        sent, received = torch.zeros(1, dtype=torch.uint8), torch.zeros(1, dtype=torch.uint8)
         while reach < self.size:
-            yield [self.recv((self.rank - reach) % self.size, theirs), self.send((self.rank + reach) % self.size, mine)]
+            yield [
+                self.recv((self.rank - reach) % self.size, received),
+                self.send((self.rank + reach) % self.size, sent),
+            ]
             reach *= 2

@@ -1,23 +1,52 @@
-"""The process group that ``torch.distributed`` calls."""
+"""The process group that ``torch.distributed`` calls. Of a recorded program (``softib run --record``)
+it also notes which collective the messages belong to."""
 
 from __future__ import annotations
 
+import ctypes
 import itertools
+import os
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
 from softib.errors import InputError
+from softib.live.recording import COLLECTIVES
 from softib.ulp.torch.collectives import Channel, Steps
-from softib.ulp.torch.recorded import noter
 from softib.ulp.torch.rendezvous import Links, Wire
 from softib.ulp.torch.worker import Task, Worker
 
-__all__ = ["SoftibProcessGroup"]
+__all__ = ["SoftibProcessGroup", "noter"]
+
+
+Note = Callable[[int, bool], None]
+MOST = (1 << 32) - 1
+
+
+@cache
+def _library() -> Callable[[int, int, int], None] | None:
+    """``softib_record_collective`` of libsoftib-verbs.so; None where this program is not recorded."""
+    if not os.environ.get("SOFTIB_RECORD"):
+        return None
+    call = getattr(ctypes.CDLL(None), "softib_record_collective", None)
+    if call is not None:
+        call.argtypes, call.restype = [ctypes.c_uint32, ctypes.c_uint32, ctypes.c_int], None
+    return call
+
+
+def noter(what: str) -> Note | None:
+    """Notes (octets, begins) of the collective that torch calls ``what``, by the thread that calls
+    it; an end has no octets. None where nothing is recorded."""
+    call = _library()
+    if call is None:
+        return None
+    number = COLLECTIVES.constant(f"TORCH_{what.upper()}")
+    return lambda octets, begins: call(number, min(octets, MOST) if begins else 0, int(begins))
+
 
 SINGLE = 1 << 63
 """Tags of single messages have this bit; collectives are numbered below it."""
@@ -95,7 +124,7 @@ class SoftibProcessGroup(dist.ProcessGroup):
         return self._name
 
     def setGroupDesc(self, desc: str) -> None:
-        """For people."""
+        """A description for people."""
         self._desc = desc
 
     def getGroupDesc(self) -> str:
@@ -215,7 +244,7 @@ class SoftibProcessGroup(dist.ProcessGroup):
         return self._run("scatter", [out], outs, lambda c: c.scatter(out, parts, opts.rootRank), back)
 
     def barrier(self, opts: Any = None) -> dist.Work:
-        """Nobody leaves before everybody came."""
+        """No rank leaves before all have entered."""
         return self._run("barrier", [], [], lambda c: c.barrier(), lambda: None)
 
     # -- single messages --
@@ -241,7 +270,7 @@ class SoftibProcessGroup(dist.ProcessGroup):
         return self._single("recv", tensors, False, peer, tag)
 
     def recv_anysource(self, tensors: list[torch.Tensor], tag: int = 0) -> dist.Work:
-        """``tensors[0]`` from whoever sends with ``tag``."""
+        """``tensors[0]`` from the first rank that sends with ``tag``."""
         return self._single("recv", tensors, False, None, tag)
 
     # -- the end --

@@ -129,7 +129,7 @@ class Wire:
         return request
 
     def irecv(self, peer: int | None, tag: int, address: int, octets: int) -> Request:
-        """Receive ``octets`` from ``peer`` (None: whoever offers first; ``request.peer`` says who)
+        """Receive ``octets`` from ``peer`` (None: the first that offers; ``request.peer`` says which)
         at ``address``."""
         who = "any rank" if peer is None else f"rank {peer}"
         request = Request(-1 if peer is None else peer, tag, address, octets, f"receive of {octets} octets from {who}")

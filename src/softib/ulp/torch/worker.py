@@ -100,7 +100,7 @@ class Worker:
         reason: Exception = PeerError("the process group was closed")
         try:
             self._work()
-        except Exception as error:  # of the device: nobody may wait for a thread that is no more
+        except Exception as error:  # of the device: no caller may wait for a thread that has ended
             reason = error
             with self._wake:
                 self._closing = True

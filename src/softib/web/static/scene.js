@@ -1,5 +1,5 @@
 // What of the fabric is drawn in a view: the finest level of detail that stays within the budgets, of what is in view; edges between two groups as one bundle.
-// Level 0 are nodes, 1 racks (a leaf switch with its hosts), 2 the tiers of a block, 3 tiles of the map (softib.web.map_groups).
+// Level 0 are nodes, 1 racks (a leaf switch with its hosts), 2 the tiers of a block, 3 tiles of the map (softib.web.map_json).
 
 // Where the processor draws; many times as many where a graphics card does.
 export const NODES = 1800;

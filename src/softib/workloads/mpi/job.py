@@ -8,8 +8,9 @@ import numpy as np
 
 from softib.errors import InputError
 from softib.plural import counted, plural
+from softib.sim.packet.profiles import PROFILES, DeviceProfile
 from softib.workloads.mpi.collective import program_of
-from softib.workloads.mpi.cost import costs_of, machine
+from softib.workloads.mpi.cost import costs_of
 from softib.workloads.pattern import JobMessages
 from softib.workloads.schedule.messages import part_of
 
@@ -34,9 +35,9 @@ def rails_of(rows: np.ndarray, ranks: int, each: int, rails: int) -> tuple[np.nd
     return rows[host * rails], rows[host[:, None] * rails + (first[:, None] + rail) % rails]
 
 
-def mpi_part(job: Mpi, rows: np.ndarray) -> JobMessages:
-    """The messages of ``job`` on the hosts ``rows``. Raises :class:`InputError` for more ranks than
-    these take, and for what is not MPI's to choose."""
+def mpi_part(job: Mpi, rows: np.ndarray, profile: DeviceProfile = PROFILES["EDR"]) -> JobMessages:
+    """The messages of ``job`` on the hosts ``rows``, whose costs ``profile`` has. Raises
+    :class:`InputError` for more ranks than these take, and for what is not MPI's to choose."""
     what = str(getattr(job, "pattern", "mpi"))
     if given := {"opcode", "transport", "receives", "rate"} & job.model_fields_set:
         raise InputError(f"{what}: {sorted(given)[0]} is the library's choice: leave it out")
@@ -55,8 +56,8 @@ def mpi_part(job: Mpi, rows: np.ndarray) -> JobMessages:
             f"; give more on each with ranks-per-host={-(-ranks // hosts)}"
         )
     if job.algorithm == "sharp":
-        return _sharp(job, rows[:: job.rails][:ranks], collective)
-    costs = costs_of(job.machine, job.size, job.ranks_per_host)
+        return _sharp(job, rows[:: job.rails][: -(-ranks // job.ranks_per_host)], collective, profile)
+    costs = costs_of(job.machine, profile)
     program, chosen = program_of(
         collective,
         job.size,
@@ -74,12 +75,19 @@ def mpi_part(job: Mpi, rows: np.ndarray) -> JobMessages:
     return part
 
 
-def _sharp(job: Mpi, rows: np.ndarray, collective: str) -> JobMessages:
-    """An all-reduce by the switches (packet layer). The library posts one operation of at most
-    :data:`SHARP_PAYLOAD` octets after another, each of which takes its processor."""
-    if collective != "allreduce" or job.ranks_per_host > 1 or job.iterations > 1:
-        raise InputError("algorithm sharp is for mpi-allreduce, of one rank a host and one iteration")
-    operations = -(-job.size // SHARP_PAYLOAD)
+def _sharp(job: Mpi, rows: np.ndarray, collective: str, profile: DeviceProfile) -> JobMessages:
+    """An all-reduce by the switches. The library posts one operation of at most
+    :data:`SHARP_PAYLOAD` bytes after another, each of which takes its processor what a send, a
+    receive and a step of a reduction do. Ranks of a host reduce to the first of them before, and
+    have the result from it then, by binomial trees in its memory; the time of both is in front of
+    the operations here."""
+    if collective != "allreduce" or job.iterations > 1:
+        raise InputError("algorithm sharp is for mpi-allreduce, of one iteration")
+    costs = costs_of(job.machine, profile)
+    each_ns = costs.overheads.send_ns + costs.overheads.receive_ns
+    message_ns = each_ns + job.size * costs.overheads.memory_ps / 1e3
+    inside_ns = 2 * message_ns + costs.reduce_ns + job.size * costs.reduce_ps / 1e3
+    operations_ns = -(-job.size // SHARP_PAYLOAD) * (each_ns + costs.reduce_ns)
     none = np.zeros(0, np.int64)
-    start = round(operations * machine(job.machine)["sharp_operation"] * 1000)
+    start = round(1000 * (operations_ns + inside_ns * (job.ranks_per_host - 1).bit_length()))
     return JobMessages(none, none, none, none, start_ps=start, reduces=rows, name="mpi-allreduce sharp")

@@ -18,6 +18,7 @@ __all__ = [
     "Protocol",
     "Release",
     "busbw_factor",
+    "release_of",
 ]
 
 
@@ -228,6 +229,14 @@ TREE_CORRECTION = {
     ),
 }
 """Share of a tree's bandwidth at 64, 128 … octets, of LL, LL128, Simple."""
+
+
+def release_of(version: str, gpu: int) -> Release:
+    """The release whose constants stand for NCCL ``version`` (such as 2.19.3) on a GPU of row
+    ``gpu`` of its tables: the nearer one, of those that know the GPU."""
+    minor = int(version.split(".")[1])
+    old, new = RELEASES["2.8"], RELEASES["2.30"]
+    return old if gpu < len(old.tree_bw) and 2 * minor <= 8 + 30 else new
 
 
 def busbw_factor(collective: Collective, ranks: int) -> float:

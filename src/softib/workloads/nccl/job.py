@@ -4,13 +4,15 @@ it."""
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from softib.errors import InputError
+from softib.plural import counted
 from softib.workloads.nccl.constants import Collective, busbw_factor
-from softib.workloads.nccl.machine import Machine, machine_of
+from softib.workloads.nccl.machine import Machine, machine_of, machine_of_links
 from softib.workloads.nccl.placing import Run, nodes_of, part_of
 from softib.workloads.nccl.tuning import choose
 from softib.workloads.parameters import section
@@ -19,32 +21,69 @@ if TYPE_CHECKING:
     from softib.workloads.nccl_jobs import Gpus, Nccl
     from softib.workloads.pattern import JobMessages
 
-__all__ = ["figures_of", "machine_of_job", "part_of_job", "run_of"]
+__all__ = ["Placed", "figures_of", "machine_of_job", "part_of_job", "run_of"]
 
 NONE = np.zeros(0)
+
+
+@dataclass(frozen=True)
+class Placed:
+    """``machine`` on ``adapters`` int64[nodes, nics], rows of the hosts; ``link_gbps``: rate of
+    their fastest link (infinite: unknown); ``assumed``: no one named the machine."""
+
+    machine: Machine
+    adapters: np.ndarray
+    link_gbps: float
+    assumed: bool
+
+
 NOT_TAKEN = ("opcode", "transport", "receives", "repost", "rate", "seed")
 
 
-def machine_of_job(job: Gpus, nics: int) -> Machine:
-    """The node that ``job`` describes, with ``nics`` adapters. Raises :class:`UnknownName`,
-    :class:`InputError`."""
-    given = NOT_TAKEN and sorted(set(NOT_TAKEN) & job.model_fields_set)
+def machine_of_job(job: Gpus, names: tuple[str, ...], rows: np.ndarray, link_gbps: np.ndarray) -> Placed:
+    """The node that ``job`` describes and its adapters among ``rows`` of the hosts; what it leaves
+    out is the vendor's node behind links of this rate, and adapters are no faster than their links.
+    ``link_gbps`` float64 by host: data rates of links (0 or absent: unknown). Raises
+    :class:`UnknownName`, and :class:`InputError` where the adapters are no whole nodes."""
+    given = sorted(set(NOT_TAKEN) & job.model_fields_set)
     if given:
         raise InputError(f"{job.pattern} takes no {given[0]}: NCCL decides what is sent")  # type: ignore[attr-defined]
-    changes: dict[str, Any] = {"nics": nics}
-    for name in ("gpus", "gpudirect", "sharp", "per_process"):
+    links = link_gbps[rows] if len(link_gbps) else np.zeros(1)
+    link = float(links.max(initial=0.0)) if (links > 0).all() else 0.0
+    machine = machine_of_links(link) if job.machine is None else machine_of(job.machine)
+    adapters = nodes_of(names, rows, job.nics)
+    if job.nics is None and machine.hosts > 1:
+        adapters = _domains(adapters, machine)
+        share = adapters.shape[1] / machine.nics
+        machine = machine.but(gpus=max(1, round(machine.gpus * share)))
+    changes: dict[str, Any] = {"nics": adapters.shape[1], "nic_gbps": min(machine.nic_gbps, link or math.inf)}
+    for name in ("gpus", "gpudirect", "cpu", "sharp", "per_process"):
         value = getattr(job, name, None)
         if value is not None:
             changes[name] = value
-    return machine_of(job.machine).but(**changes)
+    if job.gpu_nic is not None:
+        changes["gpu_nic_gbps"] = job.gpu_nic
+    return Placed(machine.but(**changes), adapters, link or math.inf, job.machine is None)
+
+
+def _domains(adapters: np.ndarray, machine: Machine) -> np.ndarray:
+    """Adapters of NVLink domains of ``machine.hosts`` hosts (one of fewer, where there are no
+    more)."""
+    hosts = min(machine.hosts, len(adapters))
+    if len(adapters) % hosts:
+        raise InputError(
+            f"{counted(len(adapters), 'host')} are no whole NVLink domains of {machine.hosts} ({machine.name}); "
+            f"choose hosts"
+        )
+    return adapters.reshape(-1, hosts * adapters.shape[1])
 
 
 def run_of(job: Nccl, names: tuple[str, ...], rows: np.ndarray, link_gbps: np.ndarray = NONE) -> Run:
     """What ``job`` runs on the adapters ``rows``; ``link_gbps`` float64 by host: data rates of
     their links (0 or absent: unknown). Raises :class:`InputError` where they are no whole nodes, or
     NCCL does not run it."""
-    adapters = nodes_of(names, rows, job.nics)
-    machine = machine_of_job(job, adapters.shape[1])
+    placed = machine_of_job(job, names, rows, link_gbps)
+    machine, adapters = placed.machine, placed.adapters
     collective = Collective(job.pattern.removeprefix("nccl-"))  # type: ignore[attr-defined]
     by = choose(
         collective,
@@ -53,11 +92,9 @@ def run_of(job: Nccl, names: tuple[str, ...], rows: np.ndarray, link_gbps: np.nd
         len(adapters),
         algorithm=job.algorithm,
         protocol=job.protocol,
-        release=job.release,
+        nccl=job.nccl,
     )
-    links = link_gbps[adapters] if len(link_gbps) else np.zeros(1)
-    fastest = float(links.max()) if (links > 0).all() else math.inf
-    return Run(collective, by, job.size, machine, adapters, section("nccl"), fastest)
+    return Run(collective, by, job.size, machine, adapters, section("nccl"), placed.link_gbps)
 
 
 def part_of_job(job: Nccl, names: tuple[str, ...], rows: np.ndarray, link_gbps: np.ndarray = NONE) -> JobMessages:
@@ -65,10 +102,12 @@ def part_of_job(job: Nccl, names: tuple[str, ...], rows: np.ndarray, link_gbps: 
     return part_of(run_of(job, names, rows, link_gbps), job.detail)
 
 
-def figures_of(job: Nccl, names: tuple[str, ...], rows: np.ndarray, took_us: float) -> dict[str, Any]:
+def figures_of(
+    job: Nccl, names: tuple[str, ...], rows: np.ndarray, link_gbps: np.ndarray, took_us: float
+) -> dict[str, Any]:
     """What nccl-tests prints: algorithm and bus bandwidth in GB/s (nccl-tests, PERFORMANCE.md), and
-    what ran: algorithm, protocol, channels."""
-    run = run_of(job, names, rows)
+    what ran: machine, algorithm, protocol, channels."""
+    run = run_of(job, names, rows, link_gbps)
     ranks = run.nodes * run.machine.gpus
     algbw = job.size / (took_us * 1e3) if took_us > 0 else 0.0
     return {
@@ -81,4 +120,6 @@ def figures_of(job: Nccl, names: tuple[str, ...], rows: np.ndarray, took_us: flo
         "took_us": took_us,
         "algbw_gbytes": algbw,
         "busbw_gbytes": algbw * busbw_factor(run.collective, ranks),
+        "machine": str(run.machine),
+        "nccl": job.nccl,
     }

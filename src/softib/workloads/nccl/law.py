@@ -42,8 +42,6 @@ SWITCHED = (Algorithm.NVLS, Algorithm.NVLS_TREE, Algorithm.COLLNET)
 """Algorithms whose switches add up."""
 LEAST_LINES = 512
 """Octets that the fewest threads of LL (64) move at once."""
-SPEEDUP = (1.0, 1.0, 1.8, 2.0)
-"""What a channel moves on Hopper and Blackwell over Ampere (perChMaxRingLL128Bws: 20, 36.7, 40)."""
 LL_AMD = 22.5 / 39.0
 """LL between nodes on processors of AMD over those of Intel (llMaxBws of NCCL, two nodes)."""
 BROADCAST_THREADS = 192 / 640
@@ -71,15 +69,15 @@ def nic_gbytes(m: Machine, v: Section) -> float:
     """GB/s of payload between GPUs and one NIC in one direction: the link, or what the path through
     PCIe allows."""
     wire = m.nic_gbps / 8 * HEADERS
-    if m.nic_gbytes:
-        return min(wire, v[m.nic_gbytes])
+    if m.gpu_nic_gbps:
+        return min(wire, m.gpu_nic_gbps / 8)
     return min(wire, v[f"gpudirect_{m.gpudirect}_share"] * m.nic_gbps / 8) if m.gpudirect != "pix" else wire
 
 
 def adapter_gbytes(m: Machine, v: Section) -> float:
     """GB/s of payload that all channels of one NIC reach together: a share of the link, or what was
     measured between GPUs."""
-    return nic_gbytes(m, v) * (1.0 if m.nic_gbytes else v["nic_share"])
+    return nic_gbytes(m, v) * (1.0 if m.gpu_nic_gbps else v["nic_share"])
 
 
 def hops_of(by: Choice, m: Machine, nodes: int, v: Section, channels: int = 1) -> Hops:
@@ -88,7 +86,7 @@ def hops_of(by: Choice, m: Machine, nodes: int, v: Section, channels: int = 1) -
     i = ORDER.index(by.protocol)
     a = Algorithm.RING if by.algorithm == Algorithm.P2P else by.algorithm
     r = RELEASES["2.8"] if a in RELEASES["2.8"].base else RELEASES["2.30"]
-    scale = v[f"{by.protocol}_latency"]
+    scale = 1.0 if by.protocol == Protocol.LL else v["latency"]
     inside, across = r.nvlink[a][i] * scale, r.net[a][i] * scale
     if (
         a == Algorithm.TREE and by.protocol == Protocol.SIMPLE
@@ -100,9 +98,8 @@ def hops_of(by: Choice, m: Machine, nodes: int, v: Section, channels: int = 1) -
         across += 2 * v["bounce"]
     elif m.gpudirect != "pix":
         across += v[f"gpudirect_{m.gpudirect}"]
-    fetched = v["fetch"] if channels > 1 or by.algorithm == Algorithm.P2P else 0.0
-    each = v["channel_inside" if nodes == 1 else "channel"]
-    return Hops(v[m.launch] + r.base[a][i] + fetched + (channels - 1) * each, inside, across)
+    launch = v["launch_volta" if m.gpu.index == 0 else "launch"]
+    return Hops(launch + r.base[a][i] + (channels - 1) * v["channel"], inside, across)
 
 
 def rates_of(by: Choice, m: Machine, nodes: int, work: Work, v: Section) -> tuple[float, float]:
@@ -133,9 +130,13 @@ def split(by: Choice) -> bool:
 
 
 def threads_gbytes(by: Choice, m: Machine, nodes: int, v: Section) -> float:
-    """GB/s of payload that all threads of a channel move."""
-    ll = v["ll_rate_v100" if m.gpu.index == 0 else "ll_rate_a100"] * (LL_AMD if m.amd and nodes > 1 else 1.0)
-    return (ll, v["ll128_rate"], v["simple_rate"])[ORDER.index(by.protocol)] * SPEEDUP[m.gpu.index]
+    """GB/s of payload that all threads of a channel move, by GPU as NCCL's tables have it: LL
+    llMaxBws inside a node, LL128 a share of perChMaxRingLL128Bws, Simple perChMaxTreeBws inside a
+    node."""
+    r, gpu = RELEASES["2.30"], m.gpu.index
+    if by.protocol == Protocol.LL:
+        return r.ll_max[gpu][0] / m.gpu.channels * (LL_AMD if m.amd and nodes > 1 else 1.0)
+    return v["ll128_share"] * r.ll128_bw[gpu] if by.protocol == Protocol.LL128 else r.tree_bw[gpu][0]
 
 
 def filled_us(octets: float, share: float, by: Choice, m: Machine, nodes: int, work: Work, v: Section) -> float:
@@ -210,7 +211,7 @@ def predicted_us(
     v = section("nccl") if values is None else values
     work = work_of(collective, by, size, machine, nodes)
     hops, (inside, across) = hops_of(by, machine, nodes, v, work.channels), rates_of(by, machine, nodes, work, v)
-    host = host_us(collective, machine, nodes, v, work.channels)
+    host = host_us(collective, machine, nodes, v)
     if by.algorithm == Algorithm.P2P:
         return max(host, _pairs_us(collective, size, machine, nodes, hops, (inside, across)))
     path, moved, _ = _shape(collective, by, machine, nodes)
@@ -223,20 +224,16 @@ def predicted_us(
     return max(host, hops.launch + latency + (fill + rest) / 1e3)
 
 
-def host_us(
-    collective: Collective, machine: Machine, nodes: int, values: Section | None = None, channels: int = 1
-) -> float:
+def host_us(collective: Collective, machine: Machine, nodes: int, values: Section | None = None) -> float:
     """µs of processor time until a process has launched a collective on all GPUs that it drives,
-    one after another (``machine.per_process``): of each GPU, and of each of its channels, into
-    whose queue NCCL writes a row (ncclSaveKernel and getNextOp, src/enqueue.cc of 2.8.4). Where
-    programs launch collective after collective, as nccl-tests does, the GPUs run one while the
-    processor launches the next: each takes the longer of the two."""
+    one after another (``machine.per_process``). Where programs launch collective after collective,
+    as nccl-tests does, the GPUs run one while the processor launches the next: each takes the
+    longer of the two."""
     v = section("nccl") if values is None else values
     peers = (
         machine.gpus * nodes if collective == Collective.ALL_TO_ALL else 1 if collective == Collective.SEND_RECV else 0
     )
-    further = 0 if peers else channels - 1
-    return machine.per_process * (v["host_launch"] + 2 * peers * v["host_pair"] + further * v["host_channel"])
+    return machine.per_process * (v["host_launch"] + 2 * peers * v["host_pair"])
 
 
 def _pairs_us(

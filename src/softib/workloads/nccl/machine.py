@@ -1,4 +1,5 @@
-"""Nodes with GPUs: how many, which NICs, what joins them; as NCCL's topology search sees them."""
+"""Nodes with GPUs as descriptions: GPU × GPUs × adapters × the way between them; as NCCL's topology
+search sees them."""
 
 from __future__ import annotations
 
@@ -6,12 +7,21 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from softib.errors import InputError, UnknownName
+from softib.plural import counted
 
-__all__ = ["GPUDIRECT", "GPUS", "MACHINES", "Gpu", "Machine", "machine_of"]
+__all__ = ["CPUS", "GPUDIRECT", "GPUS", "MACHINES", "Gpu", "Machine", "machine_of", "machine_of_links"]
 
 GPUDIRECT = ("pix", "phb", "sys", "off")
 """Between GPU and NIC: the same PCIe switch, the root complex of one processor, the link between
 processors, no peer-to-peer DMA (NCCL's PATH_PIX, PATH_PHB, PATH_SYS; NCCL_NET_GDR_LEVEL)."""
+JOINED = {
+    "pix": "behind one PCIe switch",
+    "phb": "at one root complex",
+    "sys": "across processors",
+    "off": "through host memory",
+}
+CPUS = ("amd", "intel", "arm")
+"""NCCL's tables tell AMD's processors from others."""
 SEARCHED_SPEEDS = (240, 180, 120, 96, 48, 40, 30, 24, 20, 18, 15, 12, 10, 9, 7, 6, 5, 4, 3, 2.4, 1.2)
 """GB/s of a channel that NCCL's search tries, from the fastest on (src/graph/search.cc)."""
 MAX_GPUS = 1024
@@ -23,7 +33,8 @@ class Gpu:
     of all NVLinks in one direction, as NCCL counts them (links times SM70_NVLINK_BW …,
     src/graph/topo.h). ``channels``: of a ring inside a node. ``nvls``: can NVSwitch add up?
     ``pcie_gbytes``: GB/s of its 16 lanes of PCIe, as NCCL counts them (12 of the third generation,
-    PCI_WIDTH in src/graph/topo.h, and twice as much of each later one)."""
+    PCI_WIDTH in src/graph/topo.h, and twice as much of each later one). ``tflops``: dense bf16 (V100:
+    fp16) of the vendor's data sheet."""
 
     name: str
     index: int
@@ -31,15 +42,21 @@ class Gpu:
     channels: int
     nvls: bool
     pcie_gbytes: float
+    tflops: float
 
 
 GPUS = {
     g.name: g
     for g in (
-        Gpu("V100", 0, 120.0, 12, False, 12.0),
-        Gpu("A100", 1, 240.0, 24, False, 24.0),
-        Gpu("H100", 2, 370.8, 24, True, 48.0),
-        Gpu("B200", 3, 721.8, 32, True, 48.0),
+        Gpu("V100", 0, 120.0, 12, False, 12.0, 125.0),
+        Gpu("A100", 1, 240.0, 24, False, 24.0, 312.0),
+        Gpu("H100", 2, 370.8, 24, True, 48.0, 989.0),
+        Gpu("H200", 2, 370.8, 24, True, 48.0, 989.0),
+        Gpu("B200", 3, 721.8, 32, True, 48.0, 2250.0),
+        Gpu("GB200", 3, 721.8, 32, True, 48.0, 2500.0),
+        # Seven links of 64 GB/s to the other GPUs of a node (AMD's data sheet). RCCL's tables were not read: Ampere's
+        # row stands for them.
+        Gpu("MI300X", 1, 448.0, 28, False, 48.0, 1307.0),
     )
 }
 
@@ -47,30 +64,23 @@ GPUS = {
 @dataclass(frozen=True)
 class Machine:
     """One node. ``gpus`` of model ``gpu``, ``nics`` adapters of ``nic_gbps`` (data rate of the
-    link); ``amd``: the processor's vendor; ``gpudirect`` as in :data:`GPUDIRECT`; ``ll128``: does
-    NCCL allow LL128 between nodes (GPU and NIC behind one PCIe switch); ``sharp``: do the switches
-    reduce; ``nic_gbytes``: what GPUs and a NIC exchange, where it was measured (0: from the link
-    and ``gpudirect``); ``launch``: name of the parameter of launch and host overhead;
-    ``per_process``: GPUs that one process drives (nccl-tests' ``-g``); ``same_channels``: do all
-    rings inside a node pass its GPUs in one order, as NCCL's search finds it with NVSwitches, but
-    not with NVLinks between GPUs (sameChannels of a graph)? ``root_complex``: do GPUs and adapters
-    meet in the processor's root complex, and not behind a PCIe switch? NCCL then has no LL128
-    between nodes, and counts what GPUs send through one of Intel 12/9 times."""
+    link); ``cpu``: the processor's vendor; ``gpudirect`` as in :data:`GPUDIRECT`; ``sharp``: do the
+    switches reduce; ``gpu_nic_gbps``: what GPUs and one adapter exchange in one direction, where it
+    was measured (0: from the link and ``gpudirect``); ``per_process``: GPUs that one process drives
+    (nccl-tests' ``-g``); ``hosts``: hosts whose GPUs share one NVLink domain, which is NCCL's
+    node."""
 
     name: str
     gpu: Gpu
     gpus: int
     nics: int
     nic_gbps: float
-    amd: bool = False
+    cpu: str = "intel"
     gpudirect: str = "pix"
-    ll128: bool = True
     sharp: bool = False
-    nic_gbytes: str = ""
-    launch: str = "launch"
+    gpu_nic_gbps: float = 0.0
     per_process: int = 1
-    same_channels: bool = True
-    root_complex: bool = False
+    hosts: int = 1
 
     def __post_init__(self) -> None:
         if not 1 <= self.gpus <= MAX_GPUS or not 1 <= self.nics <= MAX_GPUS:
@@ -84,11 +94,32 @@ class Machine:
         if self.gpudirect not in GPUDIRECT:
             raise UnknownName("path between GPU and NIC", self.gpudirect, GPUDIRECT)
 
+    def __str__(self) -> str:
+        measured = f", {self.gpu_nic_gbps:g} Gb/s between GPUs and each" if self.gpu_nic_gbps else ""
+        return (
+            f"{counted(self.gpus, 'GPU')} {self.gpu.name}, NVLink {self.gpu.nvlink_gbytes:g} GB/s, "
+            f"{counted(self.nics, 'adapter')} of {self.nic_gbps:g} Gb/s {JOINED[self.gpudirect]}{measured}, "
+            f"processors of {self.cpu.upper() if self.cpu != 'intel' else 'Intel'}"
+        )
+
+    @property
+    def amd(self) -> bool:
+        """Are the processors AMD's?"""
+        return self.cpu == "amd"
+
+    @property
+    def ll128(self) -> bool:
+        """Does NCCL allow LL128 between nodes? Behind one PCIe switch alone."""
+        return self.gpudirect == "pix"
+
+    @property
+    def root_complex(self) -> bool:
+        """Do GPUs and adapters meet in the processor's root complex? NCCL counts what GPUs send
+        through one of Intel 12/9 times."""
+        return self.gpudirect in ("phb", "sys")
+
     def but(self, **changes: Any) -> Machine:
-        """The same with other fields; without GPUDirect behind one PCIe switch there is no LL128,
-        as in NCCL."""
-        if changes.get("gpudirect", self.gpudirect) != "pix":
-            changes.setdefault("ll128", False)
+        """The same with other fields."""
         return replace(self, **changes)
 
     def part(self, gpus: int, nics: int) -> Machine:
@@ -101,9 +132,9 @@ class Machine:
         return gpu * self.nics // self.gpus if self.gpus >= self.nics else gpu * (self.nics // self.gpus)
 
     def one_order(self, nodes: int) -> bool:
-        """Do all channels pass the GPUs in one order? Between nodes those of each NIC begin at its
-        own GPU."""
-        return self.nics == 1 if nodes > 1 else self.same_channels
+        """Do all channels pass the GPUs in one order (sameChannels of NCCL's graph)? Between nodes
+        those of each NIC begin at its own GPU; inside a node they have several orders."""
+        return nodes > 1 and self.nics == 1
 
     def channels(self, nodes: int) -> int:
         """Channels of a communicator: rings of the search, doubled as NCCL does
@@ -123,31 +154,33 @@ class Machine:
 MACHINES = {
     m.name: m
     for m in (
-        Machine("dgx-a100", GPUS["A100"], 8, 8, 200.0, amd=True),
+        Machine("dgx-1", GPUS["V100"], 8, 4, 100.0),
+        Machine("dgx-a100", GPUS["A100"], 8, 8, 200.0, cpu="amd"),
         Machine("dgx-h100", GPUS["H100"], 8, 8, 400.0),
+        Machine("dgx-h200", GPUS["H200"], 8, 8, 400.0),
         Machine("dgx-b200", GPUS["B200"], 8, 8, 400.0),
-        Machine("ndv4", GPUS["A100"], 8, 8, 200.0, amd=True),
-        Machine(
-            "abci-v",
-            GPUS["V100"],
-            4,
-            2,
-            100.0,
-            ll128=False,
-            nic_gbytes="abci_v_nic",
-            launch="launch_v100",
-            same_channels=False,
-            root_complex=True,
-        ),
-        Machine("abci-a", GPUS["A100"], 8, 4, 200.0, nic_gbytes="abci_a_nic"),
+        Machine("gb200-nvl72", GPUS["GB200"], 72, 72, 400.0, cpu="arm", hosts=18),
+        Machine("mi300x", GPUS["MI300X"], 8, 8, 400.0, cpu="amd"),
     )
 }
-"""Machines by name. ``dgx-*``: NVIDIA's data sheets. ``ndv4``: Azure. ``abci-*``: nodes V and A of
-ABCI 2.0 (ABCI's documents)."""
+"""Machines by name: the vendors' data sheets."""
+BY_GPU = {m.gpu.name.lower(): m for m in MACHINES.values()}
+"""A GPU's name alone means the vendor's node of it."""
+BY_LINK = ((100.0, "dgx-1"), (200.0, "dgx-a100"), (400.0, "dgx-h100"))
+"""Gb/s of links up to which a machine is assumed that no one named: the vendor's node with adapters
+of this generation; beyond them dgx-b200."""
 
 
 def machine_of(name: str) -> Machine:
-    """The machine ``name``; raises :class:`UnknownName`."""
-    if name not in MACHINES:
-        raise UnknownName("machine", name, MACHINES)
-    return MACHINES[name]
+    """The machine ``name``, also by the name of its GPU; raises :class:`UnknownName`."""
+    known = MACHINES | BY_GPU
+    if name.lower() not in known:
+        raise UnknownName("machine", name, [*MACHINES, *BY_GPU])
+    return known[name.lower()]
+
+
+def machine_of_links(gbps: float) -> Machine:
+    """The machine that is assumed behind links of ``gbps`` (0: unknown, dgx-h100)."""
+    if gbps <= 0:
+        return MACHINES["dgx-h100"]
+    return MACHINES[next((name for most, name in BY_LINK if gbps <= most * 1.01), "dgx-b200")]

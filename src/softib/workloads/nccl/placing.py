@@ -151,7 +151,7 @@ def _tree_part(run: Run) -> JobMessages:
 def _launched(run: Run, part: JobMessages) -> JobMessages:
     """``part``, which ends no sooner than a process has launched the collective on all its GPUs
     (they run the one before meanwhile)."""
-    host = host_us(run.collective, run.machine, run.nodes, run.values, run.work.channels)
+    host = host_us(run.collective, run.machine, run.nodes, run.values)
     if run.machine.per_process == 1:
         return part
     n, first = len(part.src), int(run.adapters[0, 0])

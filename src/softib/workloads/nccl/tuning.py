@@ -10,12 +10,12 @@ from softib.errors import InputError, UnknownName
 from softib.workloads.nccl.constants import (
     ALGORITHMS,
     PROTOCOLS,
-    RELEASES,
     TREE_CORRECTION,
     Algorithm,
     Collective,
     Protocol,
     Release,
+    release_of,
 )
 from softib.workloads.nccl.machine import Machine
 
@@ -66,7 +66,7 @@ def choose(
     *,
     algorithm: str = "",
     protocol: str = "",
-    release: str = "2.30",
+    nccl: str = "2.30",
 ) -> Choice:
     """What NCCL would take for ``size`` octets on ``nodes`` machines; ``algorithm`` and
     ``protocol`` force one, as NCCL_ALGO and NCCL_PROTO do.
@@ -74,8 +74,6 @@ def choose(
     Raises :class:`UnknownName` for a name, and :class:`InputError`, one line, for what NCCL does
     not run.
     """
-    if release not in RELEASES:
-        raise UnknownName("release of NCCL's constants", release, RELEASES)
     known = ALGORITHMS[collective]
     if algorithm and algorithm not in tuple(Algorithm):
         raise UnknownName("NCCL algorithm", algorithm, tuple(Algorithm))
@@ -87,6 +85,7 @@ def choose(
         if protocol not in ("", Protocol.SIMPLE):
             raise InputError(f"{collective} by {protocol}: softib models sends and receives with simple alone")
         return Choice(Algorithm.P2P, Protocol.SIMPLE)
+    release = release_of(nccl, machine.gpu.index)
     best, found = math.inf, None
     for a in known if not algorithm else (Algorithm(algorithm),):
         for p in PROTOCOLS[a] if not protocol else (Protocol(protocol),):
@@ -97,9 +96,9 @@ def choose(
                 raise InputError(f"{collective} by {a} on {nodes} × {machine.name}: {why}")
             if p == Protocol.LL128 and not protocol and nodes > 1 and not machine.ll128:
                 why = "LL128 takes GPU and NIC behind one PCIe switch"
-            took = math.inf if why else expected_us(collective, Choice(a, p), size, machine, nodes, release)
+            took = math.inf if why else expected_us(collective, Choice(a, p), size, machine, nodes, nccl)
             if took < best:
-                best, found = took, Choice(a, p, RELEASES[release].old and a == Algorithm.TREE and p != Protocol.LL128)
+                best, found = took, Choice(a, p, release.old and a == Algorithm.TREE and p != Protocol.LL128)
     if found is None:
         raise InputError(f"{collective} with {protocol} on {nodes} × {machine.name}: no algorithm is left")
     return found
@@ -120,9 +119,9 @@ def _impossible(a: Algorithm, m: Machine, nodes: int, collective: Collective) ->
     return ""
 
 
-def expected_us(c: Collective, by: Choice, size: int, m: Machine, nodes: int, release: str = "2.30") -> float:
-    """µs as NCCL's model expects them; infinite for what the release has not."""
-    r = RELEASES[release]
+def expected_us(c: Collective, by: Choice, size: int, m: Machine, nodes: int, nccl: str = "2.30") -> float:
+    """µs as the model of NCCL ``nccl`` expects them; infinite for what the release has not."""
+    r = release_of(nccl, m.gpu.index)
     a, p = by.algorithm, by.protocol
     if a not in r.base:
         return math.inf
@@ -131,7 +130,7 @@ def expected_us(c: Collective, by: Choice, size: int, m: Machine, nodes: int, re
     latency = _latency(c, a, i, m, nodes, r)
     step = max(size >> 6, 1).bit_length() - 1
     if a == Algorithm.TREE and size >= 64 and step < 23:
-        bandwidth *= TREE_CORRECTION[release][i][step]
+        bandwidth *= TREE_CORRECTION[r.name][i][step]
     ranks = nodes * m.gpus
     if (
         a == Algorithm.RING

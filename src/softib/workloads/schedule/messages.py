@@ -171,8 +171,7 @@ def _write_messages(
 
 def _eager_latency_ps(octets: np.ndarray, cost: Overheads) -> np.ndarray:
     """What an eager message takes beside the adapter's profile, and holds no processor (int64[n])."""
-    ns = cost.latency_ns + (octets > cost.bounce_above) * cost.fetch_ns
-    ns = ns + (octets > cost.scatter_above) * cost.scatter_ns + (octets > cost.fragment) * cost.behind_ns
+    ns = cost.latency_ns + (octets > cost.bounce_above) * cost.fetch_ns + (octets > cost.fragment) * cost.behind_ns
     return np.round(ns * 1000).astype(np.int64)
 
 
@@ -256,20 +255,11 @@ def _rows_of(masks: list[np.ndarray], n: int) -> tuple[list[np.ndarray], int]:
     return out, n
 
 
-def _memory_ps(octets: np.ndarray, cost: Overheads) -> np.ndarray:
-    """What a sender's processor takes to write a message to a rank of its host, beside ``send_ns``."""
-    ns = (octets > cost.memory_bounce_above) * cost.memory_bounce_ns + (
-        octets > cost.memory_line_above
-    ) * cost.memory_line_ns
-    return np.asarray(ns * 1000 + octets * cost.memory_ps)
-
-
 def _processor_ps(s: Schedule, cost: Overheads, receive_of: np.ndarray, sends: _Sends) -> np.ndarray:
     """What each operation takes of its rank's processor, in ps."""
     first = np.minimum(s.size, cost.fragment) * cost.copy_ps
-    first = first + np.where(s.size > cost.bounce_above, cost.bounce_ns * 1000, 0)
-    sent = np.where(sends.copied, first, np.where(sends.eager, cost.zcopy_ns * 1000, 0))
-    sent = np.where(sends.local, _memory_ps(s.size, cost), sent)
+    sent = np.where(sends.copied, first, 0)
+    sent = np.where(sends.local, s.size * cost.memory_ps, sent)
     eager, deferred = sends.eager, sends.deferred
     came, fetched = np.zeros(len(s), bool), np.zeros(len(s), bool)
     came[receive_of[eager]], fetched[receive_of[deferred]] = True, True

@@ -15,23 +15,20 @@ class Overheads:
     ``copy_ps`` for each octet that either end copies into or out of registered buffers, fragment by
     fragment (``fragment`` octets): the sender its first fragment before it posts it, the others
     while it is on its way (``copies_rest``: that takes its time, too); the receiver the first, and
-    of the others what their arrival does not hide, ``rest_ps`` an octet. ``bounce_ns``, either end,
-    where a message is larger than ``bounce_above`` and not inline. A send that is not blocking
-    (:class:`Schedule`) and larger than ``zcopy_above`` costs its sender ``zcopy_ns`` and no copy.
+    of the others what their arrival does not hide, ``rest_ps`` an octet. A send that is not
+    blocking (:class:`Schedule`) and larger than ``zcopy_above`` costs its sender no copy.
 
     **Time that holds no processor**: ``latency_ns`` until a program sees what came; above
-    ``bounce_above`` ``fetch_ns`` more (the adapter reads the data), above ``scatter_above``
-    ``scatter_ns`` (the data is not in the completion), and of several fragments ``behind_ns`` (an
-    adapter takes the request of an idle queue pair as it is posted, and fetches those behind it).
+    ``bounce_above`` ``fetch_ns`` more (the adapter reads the data), and of several fragments
+    ``behind_ns`` (an adapter takes the request of an idle queue pair as it is posted, and fetches
+    those behind it).
 
     **Rendezvous**: a blocking send larger than ``blocking_limit`` (and ``eager_limit``), any other
     larger than ``eager_limit``. It takes ``rendezvous_wait_ns`` until it is read, and
     ``rendezvous_ns`` of the receiver's processor. One larger than ``stripe_above`` takes all rails.
 
-    **Ranks of one host**: the sender's processor writes ``memory_ps`` an octet, with
-    ``memory_line_ns`` above ``memory_line_above`` octets (a second cache line of a slot of the
-    queue that both share) and ``memory_bounce_ns`` above ``memory_bounce_above`` (no place in a
-    slot); ``memory_ns`` later the receiver sees it.
+    **Ranks of one host**: the sender's processor writes ``memory_ps`` an octet; ``memory_ns`` later
+    the receiver sees it.
     """
 
     name: str = "verbs"
@@ -46,18 +43,10 @@ class Overheads:
     rendezvous_ns: float = 0.0
     stripe_above: int = 1 << 40
     latency_ns: float = 0.0
-    bounce_ns: float = 0.0
     bounce_above: int = 1 << 40
-    memory_bounce_ns: float = 0.0
-    memory_bounce_above: int = 1 << 40
-    memory_line_ns: float = 0.0
-    memory_line_above: int = 1 << 40
     blocking_limit: int = 0
     zcopy_above: int = 1 << 40
-    zcopy_ns: float = 0.0
     copies_rest: bool = False
     fetch_ns: float = 0.0
     behind_ns: float = 0.0
-    scatter_above: int = 1 << 40
-    scatter_ns: float = 0.0
     rendezvous_wait_ns: float = 0.0

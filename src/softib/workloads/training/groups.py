@@ -105,7 +105,7 @@ class Groups:
         if key not in self._flows:
             collective, octets = key[3:5]
             nodes, step = len(group.adapters), self.step
-            by = choose(collective, octets, group.machine, nodes, release=step.release)
+            by = choose(collective, octets, group.machine, nodes, nccl=step.nccl)
             run = Run(collective, by, octets, group.machine, group.adapters, step.values)
             flows = flows_of(run).slower(group.sharing)  # together they have what one group would
             self._flows[key] = flows, rows.lines(1 + int(flows.connection.max(initial=-1)) + 1)

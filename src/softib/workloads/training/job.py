@@ -9,7 +9,6 @@ import numpy as np
 from softib.errors import InputError
 from softib.workloads.hosts import rows_of
 from softib.workloads.nccl.job import machine_of_job
-from softib.workloads.nccl.placing import nodes_of
 from softib.workloads.parameters import section
 from softib.workloads.training.model import Layout, Network, Transformer
 from softib.workloads.training.step import Step, part_of
@@ -59,11 +58,11 @@ def model_of(job: TrainingStep) -> Transformer | Network:
     return Network(job.parameters, job.operations)
 
 
-def step_of(job: TrainingStep, names: tuple[str, ...], rows: np.ndarray) -> Step:
+def step_of(job: TrainingStep, names: tuple[str, ...], rows: np.ndarray, link_gbps: np.ndarray) -> Step:
     """What ``job`` runs on the adapters ``rows``: all their GPUs. Raises :class:`InputError` for
     what does not divide."""
-    adapters = nodes_of(names, rows, job.nics)
-    machine = machine_of_job(job, adapters.shape[1])
+    placed = machine_of_job(job, names, rows, link_gbps)
+    machine, adapters = placed.machine, placed.adapters
     model = model_of(job)
     gpus = len(adapters) * machine.gpus
     plain = isinstance(model, Network)
@@ -71,7 +70,7 @@ def step_of(job: TrainingStep, names: tuple[str, ...], rows: np.ndarray) -> Step
     layout = Layout.of(gpus, job.tensor, job.pipeline, job.expert, job.batch, at_once, model)
     least = DDP_BUCKET / job.gradient_bytes if plain else max(MEGATRON_BUCKET, MEGATRON_EACH * layout.data)
     buckets = min(MOST_BUCKETS, max(1, round(layout.gradients(model)[0] / least))) if job.overlap else 1
-    achieved = job.tflops * 1e12 * job.achieved
+    achieved = (job.tflops or machine.gpu.tflops) * 1e12 * job.achieved
     return Step(
         model,
         layout,
@@ -85,24 +84,28 @@ def step_of(job: TrainingStep, names: tuple[str, ...], rows: np.ndarray) -> Step
         job.zero,
         job.sequence_parallel,
         job.gradient_bytes,
-        job.release,
+        job.nccl,
     )
 
 
-def part_of_job(job: TrainingStep, names: tuple[str, ...], rows: np.ndarray) -> JobMessages:
+def part_of_job(job: TrainingStep, names: tuple[str, ...], rows: np.ndarray, link_gbps: np.ndarray) -> JobMessages:
     """The messages of ``job``."""
-    return part_of(step_of(job, names, rows))
+    return part_of(step_of(job, names, rows, link_gbps))
 
 
-def figures_of(job: TrainingStep, names: tuple[str, ...], rows: np.ndarray, took_us: float) -> dict[str, Any]:
+def figures_of(
+    job: TrainingStep, names: tuple[str, ...], rows: np.ndarray, link_gbps: np.ndarray, took_us: float
+) -> dict[str, Any]:
     """Time of a step, tokens a second, share of the GPUs' achieved rate that is left beside
     communication and bubbles, GPU-hours."""
-    step = step_of(job, names, rows)
+    step = step_of(job, names, rows, link_gbps)
     lay = step.layout
     ideal = step.model.flops(job.batch) / lay.gpus / step.flops * 1e6
     seconds = took_us / 1e6
     tokens = job.batch * (job.sequence if job.parameters is None else 1)
     return {
+        "machine": str(step.machine),
+        "nccl": step.nccl,
         "gpus": lay.gpus,
         "data": lay.data,
         "tensor": lay.tensor,
@@ -118,10 +121,10 @@ def figures_of(job: TrainingStep, names: tuple[str, ...], rows: np.ndarray, took
     }
 
 
-def notes_of(job: TrainingStep, names: tuple[str, ...], rows: np.ndarray) -> list[str]:
+def notes_of(job: TrainingStep, names: tuple[str, ...], rows: np.ndarray, link_gbps: np.ndarray) -> list[str]:
     """What the step takes for granted: collectives of tensor and expert groups that go from node to
     node are no messages on the fabric."""
-    step = step_of(job, names, rows)
+    step = step_of(job, names, rows, link_gbps)
     lay, machine = step.layout, step.machine
     groups = (("tensor", lay.tensor, 1, "all-reduces"), ("expert", lay.expert, lay.tensor, "all-to-alls"))
     rate = f"adapters of {machine.nic_gbps:g} Gb/s"
@@ -135,6 +138,5 @@ def notes_of(job: TrainingStep, names: tuple[str, ...], rows: np.ndarray) -> lis
 
 def nodes_of_job(job: TrainingStep, hosts: Hosts) -> tuple[int, np.ndarray]:
     """(GPUs of a node, adapters int64[nodes, nics]) of the hosts that ``job`` chooses."""
-    rows = rows_of(job, hosts)
-    adapters = nodes_of(hosts.name, rows, job.nics)
-    return machine_of_job(job, adapters.shape[1]).gpus, adapters
+    placed = machine_of_job(job, hosts.name, rows_of(job, hosts), hosts.gbps)
+    return placed.machine.gpus, placed.adapters

@@ -32,7 +32,7 @@ __all__ = ["Columns", "Step", "order_of", "part_of"]
 class Step:
     """What runs. ``flops``: of one GPU a second that it achieves; ``overlap``: do gradients go
     while the backward pass runs; ``adapters`` int64[nodes, nics]; ``gradient_octets``: of one
-    gradient; ``release``: of NCCL; ``zero``: ZeRO's stage, 0 to 3; ``sequence_parallel``: a tensor
+    gradient; ``nccl``: its version; ``zero``: ZeRO's stage, 0 to 3; ``sequence_parallel``: a tensor
     group shares what lies between its layers, too."""
 
     def __post_init__(self) -> None:
@@ -54,7 +54,7 @@ class Step:
     zero: int = 0
     sequence_parallel: bool = False
     gradient_octets: int = ELEMENT
-    release: str = "2.30"
+    nccl: str = "2.30"
 
     def collective_us(self, collective: Collective, octets: float, ranks: int, stride: int) -> float:
         """µs of a collective of ``ranks`` GPUs, each ``stride`` ranks from the next."""
@@ -63,7 +63,7 @@ class Step:
         local = max(1, min(ranks, self.machine.gpus // stride))
         group = self.machine.part(local, max(1, min(local, self.machine.nics)))
         nodes = -(-ranks // local)
-        by = choose(collective, max(int(octets), 1), group, nodes, release=self.release)
+        by = choose(collective, max(int(octets), 1), group, nodes, nccl=self.nccl)
         return predicted_us(collective, by, max(int(octets), 1), group, nodes, self.values)
 
     @property

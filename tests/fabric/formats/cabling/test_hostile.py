@@ -18,7 +18,7 @@ from softib.fabric.formats.cabling.csv import parse_cabling
 from softib.fabric.formats.cabling.match import match_plan
 from softib.fabric.formats.cabling.plan import CablingPlan, decode, read_plan, write_plan
 from softib.fabric.formats.lft.dump import read_lfts, read_lids, write_lfts
-from softib.fabric.formats.lft.omnet import read_hcas
+from softib.fabric.formats.lft.parse import read_hcas
 from softib.fabric.formats.topo.ibnl import parse_ibnl
 from softib.fabric.formats.topo.ibnl_expand import expand
 from softib.fabric.formats.topo.reader import read as read_topo

@@ -17,7 +17,7 @@ from softib.fabric.formats import registry
 from softib.fabric.formats.base import Problems
 from softib.fabric.formats.lft import parse
 from softib.fabric.formats.lft.dump import read_lfts, read_lids, write_lfts
-from softib.fabric.formats.lft.omnet import read_hcas
+from softib.fabric.formats.lft.parse import read_hcas
 from softib.fabric.formats.topo.reader import read as read_topo
 from softib.fabric.model import Fabric
 from softib.iba.constants import NodeType

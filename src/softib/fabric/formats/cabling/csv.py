@@ -27,8 +27,7 @@ from typing import Any
 from softib.errors import UnreadableFile
 from softib.fabric.columns import CableMedium
 from softib.fabric.formats.base import Problems
-from softib.fabric.formats.cabling.headings import Layout, normal
-from softib.fabric.formats.cabling.lengths import length_m
+from softib.fabric.formats.cabling.headings import Layout, length_m, normal
 from softib.fabric.formats.cabling.node_address import ADAPTER
 from softib.fabric.formats.cabling.plan import CablingPlan, decode, mark_repeats
 from softib.fabric.formats.cabling.sheet import HEADER_WITHIN, Sheet, is_workbook, sheets_of_text, sheets_of_workbook

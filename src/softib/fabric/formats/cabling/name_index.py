@@ -8,8 +8,14 @@ from bisect import bisect_left
 from collections.abc import Iterator
 
 from softib.errors import nearest
-from softib.fabric.formats.cabling.node_address import address_of, plain_adapter, split_host
-from softib.fabric.formats.cabling.port_label import PortLabel, normal_label, portnum_of_label
+from softib.fabric.formats.cabling.node_address import (
+    PortLabel,
+    address_of,
+    normal_label,
+    plain_adapter,
+    portnum_of_label,
+    split_host,
+)
 from softib.fabric.model import Fabric
 from softib.plural import counted
 

@@ -19,7 +19,19 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-__all__ = ["ADAPTER", "CARD", "NodeAddress", "address_of", "card_of", "split_host"]
+from softib.iba.constants import MAX_SWITCH_PORTS
+
+__all__ = [
+    "ADAPTER",
+    "CARD",
+    "NodeAddress",
+    "PortLabel",
+    "address_of",
+    "card_of",
+    "normal_label",
+    "portnum_of_label",
+    "split_host",
+]
 
 CARD = r"(?P<kind>line ?card|leaf|line|blade|slb|lc|l|spine|fabric|sfb|fc|s)[-_ ]?0*(?P<card>\d{1,3})"
 """A card of a director: leaf (line) cards by L, spine (fabric) cards by S; Voltaire's sLB and sFB.
@@ -82,3 +94,64 @@ def address_of(name: str) -> NodeAddress:
 def plain_adapter(text: str) -> str:
     """``hca1`` of ``HCA-1``: how adapters are compared."""
     return re.sub(r"[-_ ]", "", text).lower()
+
+
+@dataclass(frozen=True)
+class PortLabel:
+    """``portnum`` 0 = the label has no number of its own; ``hca`` is the adapter it names
+    (``mlx5_3``), else empty; ``card`` the card of a director that it names (``L16``, ``S3``), else
+    empty, ``chip`` the chip there (0 = not stated): then ``portnum`` counts on that chip."""
+
+    portnum: int = 0
+    hca: str = ""
+    card: str = ""
+    chip: int = 0
+
+
+_HCA = re.compile(rf"^(?P<hca>{ADAPTER}|ibp[0-9a-z]*_\d+)(?:\s*[/:, ]\s*(?:ib\s*)?(?:port|p)?\s*(?P<port>\d{{1,3}}))?$")
+_CARD = re.compile(
+    rf"^{CARD}(?:[\s/_,-]+u?0*(?P<chip>\d{{1,2}})(?=[\s/_,-]))?[\s/_,-]+(?:port\s*|p)?(?:(?P<of>\d{{1,2}})/)?0*(?P<port>\d{{1,3}})$"
+)
+_NUMBERS = re.compile(r"^(?:ib|eth|ethernet|swp|port|p)?\s*(?:port|p)?\s*#?\s*(?P<n>\d{1,3}(?:/\d{1,3}){0,2})$")
+_HALF = re.compile(r"^swp(?P<cage>\d{1,3})s(?P<half>[01])$")
+
+
+@lru_cache(maxsize=1 << 14)
+def normal_label(text: str) -> str:
+    """Lower case, single spaces, no surrounding quotes or brackets: labels that differ only so are
+    the same."""
+    return re.sub(r"\s+", " ", text.strip().strip("\"'[]()").strip()).lower()
+
+
+@lru_cache(maxsize=1 << 14)
+def portnum_of_label(text: str) -> PortLabel:
+    """Apply the rule of the module to ``text``."""
+    label = normal_label(text)
+    if match := _HCA.match(label):
+        return PortLabel(_valid(int(match.group("port") or 1)), match.group("hca").replace(" ", "-"))
+    if match := _CARD.match(label):
+        chip = int(match["chip"] or match["of"] or 0)
+        if not (match["chip"] and match["of"]):
+            return PortLabel(_valid(int(match["port"])), card=card_of(match["kind"], match["card"]), chip=chip)
+    if match := _HALF.match(label):
+        return PortLabel(_twin(int(match.group("cage")), int(match.group("half")) + 1))
+    if match := _NUMBERS.match(label):
+        return PortLabel(_from_numbers([int(n) for n in match.group("n").split("/")]))
+    return PortLabel()
+
+
+def _from_numbers(numbers: list[int]) -> int:
+    if len(numbers) == 1:
+        return _valid(numbers[0])
+    if len(numbers) == 2:
+        return _valid(numbers[1]) if numbers[0] == 1 else _twin(*numbers)
+    slot, cage, half = numbers
+    return _twin(cage, half) if slot == 1 else 0
+
+
+def _twin(cage: int, half: int) -> int:
+    return _valid((cage - 1) * 2 + half) if cage >= 1 and half in (1, 2) else 0
+
+
+def _valid(portnum: int) -> int:
+    return portnum if 1 <= portnum <= MAX_SWITCH_PORTS else 0

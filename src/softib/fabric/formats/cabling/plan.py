@@ -22,7 +22,7 @@ import numpy as np
 
 from softib.fabric.columns import CableMedium
 from softib.fabric.formats.base import Problem
-from softib.fabric.formats.cabling.port_label import normal_label, portnum_of_label
+from softib.fabric.formats.cabling.node_address import normal_label, portnum_of_label
 from softib.fabric.model import Fabric
 from softib.fabric.power_up import active_speed_codes
 from softib.iba.rates import LANES_BY_BIT, SPEED_BY_CODE

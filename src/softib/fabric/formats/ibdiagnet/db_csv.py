@@ -18,14 +18,12 @@ from typing import Any
 import numpy as np
 
 from softib.errors import UnreadableFile
-from softib.fabric.formats.base import Problems, ReadResult
+from softib.fabric.formats.base import Problems, ReadResult, read_lines, shown
 from softib.fabric.formats.ibdiagnet import db_csv_config as config
 from softib.fabric.formats.ibdiagnet import db_csv_health as health
-from softib.fabric.formats.ibdiagnet.csv_sections import Section, read_sections
-from softib.fabric.formats.ibdiagnet.section_writer import SectionWriter
+from softib.fabric.formats.ibdiagnet.csv_sections import Section, SectionWriter, read_sections
 from softib.fabric.formats.records import UNKNOWN, Records, bounded_ports
 from softib.fabric.formats.resolve import named, to_fabric
-from softib.fabric.formats.text import read_lines, shown
 from softib.iba.constants import NodeType
 from softib.plural import counted
 

@@ -12,9 +12,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from softib.fabric.formats.ibdiagnet.csv_sections import Section
+from softib.fabric.formats.ibdiagnet.csv_sections import Legal, Section, SectionWriter
 from softib.fabric.formats.ibdiagnet.db_csv_columns import PORT_INFO, SPEEDS, SWITCH_INFO, split_speeds
-from softib.fabric.formats.ibdiagnet.section_writer import Legal, SectionWriter
 from softib.iba.constants import PortState
 from softib.iba.rates import WIDTH_BITS
 from softib.iba.smp import PortInfo, SwitchInfo

@@ -14,7 +14,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from softib.fabric.formats.base import Problems, ReadResult
+from softib.fabric.formats.base import Junk, Problems, ReadResult, complain_if_not_closed, octets, read_lines, shown
 from softib.fabric.formats.records import (
     NODE_TYPES,
     UNKNOWN,
@@ -25,7 +25,6 @@ from softib.fabric.formats.records import (
     speed_of_gbps,
 )
 from softib.fabric.formats.resolve import named, to_fabric
-from softib.fabric.formats.text import Junk, complain_if_not_closed, octets, read_lines, shown
 from softib.iba.constants import NodeType, PortState
 from softib.iba.devices import DEVICES
 from softib.iba.rates import WIDTH_BITS

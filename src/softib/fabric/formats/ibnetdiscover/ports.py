@@ -12,9 +12,8 @@ from __future__ import annotations
 
 import re
 
-from softib.fabric.formats.base import Problems
+from softib.fabric.formats.base import Junk, Problems, shown
 from softib.fabric.formats.records import NODE_TYPES, UNKNOWN, Records, parse_lid, parse_rate
-from softib.fabric.formats.text import Junk, shown
 from softib.iba.constants import LID_PERMISSIVE, MAX_SWITCH_PORTS
 
 __all__ = ["looks_like", "parse"]

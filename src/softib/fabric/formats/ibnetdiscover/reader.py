@@ -20,7 +20,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from softib.fabric.formats.base import Problems, ReadResult
+from softib.fabric.formats.base import Junk, Problems, ReadResult, complain_if_not_closed, read_lines, shown
 from softib.fabric.formats.ibnetdiscover import ports
 from softib.fabric.formats.records import (
     NODE_TYPES,
@@ -32,7 +32,6 @@ from softib.fabric.formats.records import (
     parse_rate,
 )
 from softib.fabric.formats.resolve import named, to_fabric
-from softib.fabric.formats.text import Junk, complain_if_not_closed, read_lines, shown
 from softib.iba.constants import NodeType
 from softib.iba.rates import LANES_BY_BIT, SPEEDS
 

@@ -22,8 +22,7 @@ import numpy as np
 
 from softib.errors import UnreadableFile
 from softib.fabric.formats.base import Problem, Problems
-from softib.fabric.formats.lft.omnet import hcas_of, looks_like_omnet, read_hcas, read_omnet
-from softib.fabric.formats.lft.parse import Dump, Section, parse_dump
+from softib.fabric.formats.lft.parse import Dump, Section, hcas_of, looks_like_omnet, parse_dump, read_hcas, read_omnet
 from softib.fabric.model import Fabric
 from softib.iba.constants import LFT_NO_ROUTE, NodeType
 from softib.input_files import content

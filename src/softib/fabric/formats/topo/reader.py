@@ -34,7 +34,7 @@ from softib.fabric.formats.base import Problem, Problems, ReadResult
 from softib.fabric.formats.topo.build import TopoCable, TopoSystem, build_fabric
 from softib.fabric.formats.topo.ibnl import ARROW, IbnlLibrary, parse_arrow
 from softib.fabric.formats.topo.ibnl_expand import Template, expand, generic
-from softib.fabric.natural_order import natural_key
+from softib.fabric.node_names import natural_key
 from softib.iba.constants import MAX_SWITCH_PORTS, NodeType
 from softib.iba.rates import SPEED_BY_NAME
 from softib.input_files import content, shown_name, stem

@@ -2,8 +2,8 @@
 #ifndef SOFTIB_VERBS_ABI_H
 #define SOFTIB_VERBS_ABI_H
 
-#include "../engine/qp.h"
-#include "../memory/remap.h"
+#include "../engine/queue_pair/qp.h"
+#include "../memory/pages/remap.h"
 
 /* The header's macros check arguments; here the functions themselves are defined. */
 #undef ibv_reg_mr
@@ -200,6 +200,10 @@ void va_fill_cq_ex(struct ibv_cq_ex *ex, uint64_t wc_flags);
 
 /* False: `variable` asks for huge pages and there are none. */
 bool va_pages_there(const char *variable);
+
+/* On-demand paging. */
+bool va_odp_implicit(unsigned access, const void *address, size_t length);
+void va_odp_caps(struct ibv_device_attr_ex *all);
 
 /* Rings: their sizes are powers of two, as their counters wrap at 2^32. */
 uint32_t va_power_of_two(uint32_t n);

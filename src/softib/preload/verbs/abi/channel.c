@@ -4,8 +4,8 @@
  * `unsent`, and who has read it empty sends one of those to himself.
  */
 #include "abi.h"
-#include "../engine/complete.h"
-#include "../engine/sq_sched.h"
+#include "../engine/completion/complete.h"
+#include "../engine/scheduling/sq_sched.h"
 #include "../peers/orders.h"
 
 #include <errno.h>

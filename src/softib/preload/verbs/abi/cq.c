@@ -1,8 +1,8 @@
 /* Completion queues: making, resizing, destroying. Polling: poll.c; channels: channel.c. */
 #include "abi.h"
-#include "../engine/complete.h"
-#include "../engine/poll_batch.h"
-#include "../engine/strict.h"
+#include "../engine/completion/complete.h"
+#include "../engine/completion/poll_batch.h"
+#include "../engine/queue_pair/strict.h"
 #include "../memory/locks.h"
 
 #include <errno.h>

@@ -1,10 +1,10 @@
 /* Devices, contexts, and what they say of themselves. */
 #include "abi.h"
-#include "../engine/events.h"
-#include "../engine/quiesce.h"
+#include "../engine/completion/events.h"
+#include "../engine/scheduling/quiesce.h"
 #include "../engine/record.h"
-#include "../engine/sq_sched.h"
-#include "../engine/timer.h"
+#include "../engine/scheduling/sq_sched.h"
+#include "../engine/scheduling/timer.h"
 
 #include <endian.h>
 #include <errno.h>

@@ -1,9 +1,9 @@
 /* Device memory: a piece of the fabric's shared memory, found by its handle in every process. */
 #include "abi.h"
 #include "../memory/hazards.h"
-#include "../memory/key_table.h"
+#include "../memory/heap/key_table.h"
 #include "../memory/locks.h"
-#include "../memory/number_table.h"
+#include "../memory/heap/number_table.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* Asynchronous events: read from the context's socket, where the daemon and peers write them. */
 #include "abi.h"
-#include "../engine/events.h"
+#include "../engine/completion/events.h"
 
 #include <errno.h>
 #include <search.h>

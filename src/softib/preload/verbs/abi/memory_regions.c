@@ -1,14 +1,14 @@
 /* Memory regions. Windows: memory_windows.c; device memory: dm.c. */
 #include "abi.h"
 #include "../engine/keys.h"
-#include "../engine/quiesce.h"
+#include "../engine/scheduling/quiesce.h"
 #include "../engine/send.h"
-#include "../engine/strict.h"
+#include "../engine/queue_pair/strict.h"
 #include "../memory/hazards.h"
-#include "../memory/key_table.h"
+#include "../memory/heap/key_table.h"
 #include "../memory/locks.h"
-#include "../memory/mmap_calls.h"
-#include "../memory/vma.h"
+#include "../memory/pages/mmap_calls.h"
+#include "../memory/pages/vma.h"
 #include "../peers/orders.h"
 
 #include <errno.h>
@@ -125,7 +125,7 @@ static void forget_file(struct softib_key *k)
 struct ibv_mr *va_make_mr(struct ibv_pd *pd, void *address, size_t length, uint64_t iova, unsigned access)
 {
     struct mapped_range g = { .mapped = true, .writable = true };
-    bool implicit = access & IBV_ACCESS_ON_DEMAND && !address && length == SIZE_MAX;
+    bool implicit = va_odp_implicit(access, address, length);
     struct softib_key *k;
     struct va_mr *m;
     uint32_t key;

@@ -2,7 +2,7 @@
 #include "abi.h"
 #include "../engine/keys.h"
 #include "../engine/send.h"
-#include "../memory/key_table.h"
+#include "../memory/heap/key_table.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,9 +1,15 @@
 /*
- * The one function of libmlx5 that programs call on any device with Mellanox's vendor ID: perftest since 24.07 asks for receive work
+ * What programs take from mlx5's provider: variables that ask for huge pages, and one function of libmlx5.
+ *
+ * mlx5dv_query_device() is what programs call on any device with Mellanox's vendor ID: perftest since 24.07 asks for receive work
  * requests out of order before it makes an RC QP, and gives up where the call fails (mlx5dv_query_device(3)). These HCAs answer as one that
  * has nothing optional. mlx5dv_is_supported(), libmlx5's, says false for them, so nobody takes them for mlx5 hardware.
  */
 #include "abi.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <strings.h>
 
 /* The head of struct mlx5dv_context: what follows it is valid only with its bit of comp_mask. */
 struct dv_context {
@@ -21,4 +27,25 @@ VA_EXPORT int mlx5dv_query_device(struct ibv_context *context, struct dv_context
     out->flags = 0;
     out->comp_mask = 0;
     return 0;
+}
+
+/*
+ * MLX_QP_ALLOC_TYPE, MLX_CQ_ALLOC_TYPE, MLX_SRQ_ALLOC_TYPE of mlx5's provider (its README): HUGE asks for huge pages or nothing.
+ * Objects here lie in the fabric's file, whatever its pages are; where the system has no huge pages the answer is mlx5's.
+ */
+bool va_pages_there(const char *variable)
+{
+    const char *type = getenv(variable);
+    char text[32] = "0";
+    FILE *file;
+
+    if (!type || strcasecmp(type, "HUGE"))
+        return true;
+    file = fopen("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", "re");
+    if (file) {
+        if (!fgets(text, sizeof text, file))
+            text[0] = 0;
+        fclose(file);
+    }
+    return atol(text) > 0;
 }

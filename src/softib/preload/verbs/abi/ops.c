@@ -1,7 +1,7 @@
 /* The tables behind libibverbs' inline functions. What a context does not have stays NULL: the header says EOPNOTSUPP then. */
 #include "abi.h"
 #include "../engine/record.h"
-#include "../engine/timer.h"
+#include "../engine/scheduling/timer.h"
 
 #include <errno.h>
 #include <time.h>

@@ -1,11 +1,11 @@
 /* Polling and arming of completion queues, by ibv_poll_cq and by the extended interface. */
 #include "abi.h"
-#include "../engine/complete.h"
-#include "../engine/poll_batch.h"
+#include "../engine/completion/complete.h"
+#include "../engine/completion/poll_batch.h"
 #include "../engine/record.h"
 #include "../engine/send.h"
-#include "../engine/strict.h"
-#include "../engine/timer.h"
+#include "../engine/queue_pair/strict.h"
+#include "../engine/scheduling/timer.h"
 #include "../memory/hazards.h"
 #include "../memory/locks.h"
 
@@ -215,7 +215,7 @@ static uint64_t read_wallclock(struct ibv_cq_ex *ex)
     return (uint64_t)wall.tv_sec * 1000000000 + (uint64_t)wall.tv_nsec - (ve_now_ns() - ((struct va_cq *)ex)->now.stamp);
 }
 
-/* Of the first completion of a message that matched; of any other it is 0 (engine/tag_matching.c). */
+/* Of the first completion of a message that matched; of any other it is 0 (engine/tag_matching/tag_matching.c). */
 static void read_tm_info(struct ibv_cq_ex *ex, struct ibv_wc_tm_info *info)
 {
     const struct softib_cqe *now = &((struct va_cq *)ex)->now;

@@ -2,7 +2,7 @@
 #include "abi.h"
 #include "../engine/receive.h"
 #include "../engine/send.h"
-#include "../engine/strict.h"
+#include "../engine/queue_pair/strict.h"
 #include "../memory/locks.h"
 
 #include <errno.h>

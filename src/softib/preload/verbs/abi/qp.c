@@ -1,13 +1,13 @@
-/* Queue pairs: making and destroying. States: qp_states.c; handles of XRC targets: open_qp.c; posting: post.c. */
+/* Queue pairs: making and destroying. States: qp_states.c; handles of XRC targets: xrc.c; posting: post.c. */
 #include "abi.h"
-#include "../engine/complete.h"
-#include "../engine/modify.h"
-#include "../engine/quiesce.h"
+#include "../engine/completion/complete.h"
+#include "../engine/queue_pair/modify.h"
+#include "../engine/scheduling/quiesce.h"
 #include "../engine/record.h"
-#include "../engine/strict.h"
-#include "../engine/timer.h"
+#include "../engine/queue_pair/strict.h"
+#include "../engine/scheduling/timer.h"
 #include "../memory/hazards.h"
-#include "../memory/number_table.h"
+#include "../memory/heap/number_table.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* Queue pairs: states and attributes, as a program sets and reads them. */
 #include "abi.h"
-#include "../engine/modify.h"
-#include "../engine/strict.h"
-#include "../engine/timer.h"
+#include "../engine/queue_pair/modify.h"
+#include "../engine/queue_pair/strict.h"
+#include "../engine/scheduling/timer.h"
 
 #include <errno.h>
 

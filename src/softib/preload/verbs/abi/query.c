@@ -64,12 +64,7 @@ int va_query_device_ex(struct ibv_context *context, const struct ibv_query_devic
     all.max_dm_size = VA_MAX_DM;
     all.tm_caps = (struct ibv_tm_caps){ .max_rndv_hdr_size = VA_MAX_RNDV_HEADER, .max_num_tags = VA_MAX_TAGS,
                                         .flags = IBV_TM_CAP_RC, .max_ops = VA_MAX_TAG_OPS, .max_sge = VA_MAX_TAG_SGES };
-    all.odp_caps.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
-    all.odp_caps.per_transport_caps.rc_odp_caps = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_WRITE |
-                                                  IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC | IBV_ODP_SUPPORT_SRQ_RECV;
-    all.odp_caps.per_transport_caps.uc_odp_caps = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_WRITE;
-    all.odp_caps.per_transport_caps.ud_odp_caps = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV;
-    all.xrc_odp_caps = all.odp_caps.per_transport_caps.rc_odp_caps;
+    va_odp_caps(&all);
     memset(attr, 0, size);
     memcpy(attr, &all, size < sizeof all ? size : sizeof all);
     return 0;

@@ -1,9 +1,9 @@
 /* Shared receive queues. XRC domains, whose queues are named by number: xrc.c. */
 #include "abi.h"
-#include "../engine/strict.h"
+#include "../engine/queue_pair/strict.h"
 #include "../memory/hazards.h"
 #include "../memory/locks.h"
-#include "../memory/number_table.h"
+#include "../memory/heap/number_table.h"
 #include "../memory/wake.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
-/* Tag matching: the list of an SRQ, as its owner changes it (ibv_post_srq_ops(3)). How messages match: engine/tag_matching.c. */
+/* Tag matching: the list of an SRQ, as its owner changes it (ibv_post_srq_ops(3)). How messages match: engine/tag_matching/tag_matching.c. */
 #include "abi.h"
-#include "../engine/complete.h"
-#include "../engine/tag_matching.h"
+#include "../engine/completion/complete.h"
+#include "../engine/tag_matching/tag_matching.h"
 #include "../memory/locks.h"
 
 #include <errno.h>

@@ -57,7 +57,7 @@ static bool is_device(const char *path)
     return !strcmp(path, DEVICE);
 }
 
-/* memory/page_holders.c; this folder alone is a library in tests. */
+/* memory/pages/page_holders.c; this folder alone is a library in tests. */
 __attribute__((weak)) void vm_note_direct_file(void);
 
 static int opened(int fd, int flags)

@@ -1,7 +1,7 @@
 /* Moving octets between processes, in ascending order. */
 #include "copy.h"
 #include "keys.h"
-#include "timer.h"
+#include "scheduling/timer.h"
 #include "../memory/hazards.h"
 #include "../memory/identity.h"
 #include "../memory/libc_calls.h"

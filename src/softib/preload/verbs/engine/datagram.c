@@ -1,14 +1,14 @@
 /* UD: one packet to one QP, or to the members of a multicast group. IBA 9.8.4, 10.5. */
-#include "complete.h"
+#include "completion/complete.h"
 #include "loss.h"
-#include "members.h"
+#include "queue_pair/members.h"
 #include "receive.h"
 #include "request.h"
 #include "send.h"
-#include "strict.h"
+#include "queue_pair/strict.h"
 #include "../memory/hazards.h"
 #include "../memory/locks.h"
-#include "../memory/number_table.h"
+#include "../memory/heap/number_table.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

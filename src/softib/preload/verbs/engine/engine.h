@@ -2,7 +2,7 @@
 #ifndef SOFTIB_VERBS_ENGINE_ENGINE_H
 #define SOFTIB_VERBS_ENGINE_ENGINE_H
 
-#include "../memory/shared_heap.h"
+#include "../memory/heap/shared_heap.h"
 
 struct ve_qp;
 struct ve_tagged_srq;

@@ -1,10 +1,10 @@
 /* What a key opens. */
 #include "keys.h"
 #include "../memory/hazards.h"
-#include "../memory/key_table.h"
+#include "../memory/heap/key_table.h"
 #include "../memory/locks.h"
-#include "../memory/mmap_calls.h"
-#include "../memory/number_table.h"
+#include "../memory/pages/mmap_calls.h"
+#include "../memory/heap/number_table.h"
 #include "../peers/peer_mappings.h"
 
 #include <errno.h>

@@ -3,7 +3,7 @@
 #define SOFTIB_VERBS_ENGINE_KEYS_H
 
 #include "copy.h"
-#include "qp.h"
+#include "queue_pair/qp.h"
 
 /*
  * Memory behind `key` of `process`: [address, address + length) with every right of `access`, in `domain`. Windows of type 2

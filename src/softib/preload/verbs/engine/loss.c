@@ -4,9 +4,9 @@
  * answer was lost.
  */
 #include "loss.h"
-#include "modify.h"
+#include "queue_pair/modify.h"
 #include "../memory/hazards.h"
-#include "../memory/number_table.h"
+#include "../memory/heap/number_table.h"
 
 #include <math.h>
 

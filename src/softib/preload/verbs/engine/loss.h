@@ -3,7 +3,7 @@
 #define SOFTIB_VERBS_ENGINE_LOSS_H
 
 #include "outcome.h"
-#include "qp.h"
+#include "queue_pair/qp.h"
 
 enum ve_arrival { VE_ARRIVED, VE_TIMES_OUT };
 

@@ -3,7 +3,7 @@
 #define SOFTIB_VERBS_MESSAGE_H
 
 #include "copy.h"
-#include "qp.h"
+#include "queue_pair/qp.h"
 
 /* What an opcode is made of. */
 struct kind {

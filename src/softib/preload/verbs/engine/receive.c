@@ -1,10 +1,10 @@
 /* The receiving half of a QP, as an initiator uses it: `peer->lock` is held. */
 #include "receive.h"
-#include "complete.h"
-#include "events.h"
+#include "completion/complete.h"
+#include "completion/events.h"
 #include "keys.h"
 #include "send.h"
-#include "strict.h"
+#include "queue_pair/strict.h"
 
 #include <string.h>
 

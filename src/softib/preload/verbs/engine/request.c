@@ -2,16 +2,17 @@
  * One request of a connected QP (RC, UC, XRC): it is gathered, finds its path and its responder, and is counted (IBA 9.7).
  */
 #include "request.h"
-#include "events.h"
+#include "completion/events.h"
 #include "keys.h"
 #include "loss.h"
 #include "message.h"
-#include "migrate.h"
-#include "modify.h"
+#include "psn.h"
+#include "queue_pair/migrate.h"
+#include "queue_pair/modify.h"
 #include "receive.h"
 #include "../memory/hazards.h"
 #include "../memory/locks.h"
-#include "../memory/number_table.h"
+#include "../memory/heap/number_table.h"
 
 static const struct kind kinds[] = {
     [IBV_WR_SEND] = { .message = SV_MSG_SEND, .receives = true, .recv_opcode = IBV_WC_RECV },
@@ -104,11 +105,9 @@ static bool survives(struct message *m, struct ve_outcome *outcome)
     return !m->kind->reads || !ve_may_lose(&q->flow, 1) || ve_deliver_packets(q, 1, answer_size(m)) == VE_ARRIVED;
 }
 
-static uint32_t packets(const struct message *m)
+static uint32_t psn_after(const struct message *m)
 {
-    unsigned shift = 7u + m->q->route.mtu; /* of an MTU of 256 (code 1) to 4096 octets */
-
-    return m->length >> shift ? (uint32_t)((m->length + (1u << shift) - 1) >> shift) : 1;
+    return ve_psn_after(m->q->sq_psn, ve_packets_of(m->length, m->q->route.mtu));
 }
 
 /* The QP at the other end takes requests of this one, and expects just this (9.7.2). */
@@ -166,7 +165,7 @@ static struct ve_outcome at_peer(struct message *m)
     if (m->srq)
         vm_unlock(&m->srq->lock);
     if (!outcome.wait && outcome.status == IBV_WC_SUCCESS)
-        peer->rq_psn = (m->q->sq_psn + packets(m)) & 0xFFFFFF;
+        peer->rq_psn = psn_after(m);
     return outcome;
 }
 
@@ -243,7 +242,7 @@ static struct ve_outcome request(struct ve_qp *q, const struct ve_wr *wr)
     if ((ve_may_lose(&q->flow, 0) || ve_may_lose(&q->flow, 1)) && !survives(&m, &outcome)) {
         count(&m, &outcome);
         if (!outcome.wait)
-            q->sq_psn = (q->sq_psn + packets(&m)) & 0xFFFFFF;
+            q->sq_psn = psn_after(&m);
         return outcome;
     }
     m.peer = vm_number_hold(&q->e->w, q->s->dest_qpn, &hazard);
@@ -268,7 +267,7 @@ static struct ve_outcome request(struct ve_qp *q, const struct ve_wr *wr)
         return outcome;
     if (m.unwelcome)
         return ve_done(IBV_WC_LOC_PROT_ERR);
-    q->sq_psn = (q->sq_psn + packets(&m)) & 0xFFFFFF;
+    q->sq_psn = psn_after(&m);
     /* READ responses were looked at before. What is copied once more behind this (sge_bounce.c) is let alone. */
     if (ve_may_lose(&q->flow, 1) && q->s->type != IBV_QPT_UC && !m.kind->reads && !q->sge_bounce && !q->completed_first)
         return ve_answer(q, outcome, request_size(&m), answer_size(&m));

@@ -5,7 +5,7 @@
 #include <sys/uio.h>
 
 #include "outcome.h"
-#include "qp.h"
+#include "queue_pair/qp.h"
 
 struct ve_outcome ve_request(struct ve_qp *q, const struct ve_wr *wr);
 struct ve_outcome ve_datagram(struct ve_qp *q, const struct ve_wr *wr);

@@ -1,14 +1,14 @@
 /*
  * What arrives at the responder's HCA (IBA 9.7), done by the initiator; who errs gets which status: table 10.7.3.
  */
-#include "complete.h"
-#include "events.h"
+#include "completion/complete.h"
+#include "completion/events.h"
 #include "keys.h"
 #include "message.h"
 #include "receive.h"
 #include "send.h"
-#include "tag_matching.h"
-#include "timer.h"
+#include "tag_matching/tag_matching.h"
+#include "scheduling/timer.h"
 #include "../memory/locks.h"
 
 #include <errno.h>

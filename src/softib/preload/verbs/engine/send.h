@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "qp.h"
+#include "queue_pair/qp.h"
 
 /* Takes a request over. 0, ENOMEM (queue full), EINVAL. `q->lock` is held. */
 int ve_post(struct ve_qp *q, const struct ve_wr *wr);

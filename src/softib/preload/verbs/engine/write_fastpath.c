@@ -8,10 +8,11 @@
 #include "write_fastpath.h"
 #include "loss.h"
 #include "message.h"
+#include "psn.h"
 #include "../memory/hazards.h"
-#include "../memory/key_table.h"
+#include "../memory/heap/key_table.h"
 #include "../memory/locks.h"
-#include "../memory/number_table.h"
+#include "../memory/heap/number_table.h"
 
 /* The part of key `k` that is mapped here with `part`; from and to are remote addresses. */
 static void whole(struct ve_engine *e, const struct softib_key *k, const struct ve_part *part, struct ve_write_target *a)
@@ -95,7 +96,7 @@ bool ve_write_fast(struct ve_qp *q, const struct ve_wr *wr)
     right = __atomic_load_n(vm_number(w, q->s->dest_qpn), __ATOMIC_RELAXED) == a->named && still_takes(q, peer) && still_opens(w, a);
     if (right) {
         ve_place(a->here + at, (const char *)(uintptr_t)wr->sge->addr, length);
-        q->sq_psn = peer->rq_psn = (q->sq_psn + 1) & 0xFFFFFF;
+        q->sq_psn = peer->rq_psn = ve_psn_after(q->sq_psn, 1);
     }
     vm_unlock(&peer->lock);
     vm_hazard_end(hazard);

@@ -2,7 +2,7 @@
 #ifndef SOFTIB_VERBS_ENGINE_WRITE_FASTPATH_H
 #define SOFTIB_VERBS_ENGINE_WRITE_FASTPATH_H
 
-#include "qp.h"
+#include "queue_pair/qp.h"
 
 bool ve_write_fast(struct ve_qp *q, const struct ve_wr *wr);
 static inline bool ve_is_write_fast(const struct ve_qp *q, const struct ve_wr *wr)

@@ -33,7 +33,7 @@
 #define SV_MCAST_FDB_CAP_AT 4
 #define SV_MCAST_FDB_TOP_AT 18
 
-#define SV_FR_ENABLED_AT 3       /* ARInfo (softib/iba/ar.py) */
+#define SV_FR_ENABLED_AT 3       /* ARInfo (softib/iba/vendor/ar.py) */
 #define SV_FR_ENABLED 16
 #define SV_AR_GROUP_MASK 0x0FFF  /* of the column ar_lft; the LID's state stands above it */
 

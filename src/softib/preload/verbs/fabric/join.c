@@ -39,7 +39,7 @@ static void in_child(void)
     pthread_mutex_unlock(&lock);
 }
 
-/* Before a program can have told its own handlers: the last to take a lock, see memory/remap.c. */
+/* Before a program can have told its own handlers: the last to take a lock, see memory/pages/remap.c. */
 __attribute__((constructor)) static void watch_forks(void)
 {
     pthread_atfork(before_fork, after_fork, in_child);

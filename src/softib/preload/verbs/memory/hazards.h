@@ -2,7 +2,7 @@
 #ifndef SOFTIB_VERBS_MEMORY_HAZARDS_H
 #define SOFTIB_VERBS_MEMORY_HAZARDS_H
 
-#include "shared_heap.h"
+#include "heap/shared_heap.h"
 
 /* Who holds one takes one of a later level only: each has slots of its own, so nobody waits for those behind him. */
 enum vm_level { VM_FIRST, VM_SECOND, VM_THIRD };

@@ -2,7 +2,7 @@
 #ifndef SOFTIB_VERBS_MEMORY_IDENTITY_H
 #define SOFTIB_VERBS_MEMORY_IDENTITY_H
 
-#include "shared_heap.h"
+#include "heap/shared_heap.h"
 
 /* Inode of this process's PID namespace; 0: not known. */
 uint64_t vm_pid_ns(void);

@@ -2,7 +2,7 @@
 #ifndef SOFTIB_VERBS_MEMORY_LOCKS_H
 #define SOFTIB_VERBS_MEMORY_LOCKS_H
 
-#include "shared_heap.h"
+#include "heap/shared_heap.h"
 
 bool vm_lives(struct vm_heap *w, uint32_t process);
 /* Of who holds a lock. */

@@ -2,7 +2,7 @@
 #ifndef SOFTIB_VERBS_MEMORY_WAKE_H
 #define SOFTIB_VERBS_MEMORY_WAKE_H
 
-#include "shared_heap.h"
+#include "heap/shared_heap.h"
 
 /* Work that waits in `process` may go on. */
 void vm_wake(struct vm_heap *w, uint32_t process);

@@ -8,7 +8,7 @@
 
 #include <sys/uio.h>
 
-#include "../memory/shared_heap.h"
+#include "../memory/heap/shared_heap.h"
 
 /* -- who orders; the process is held -- */
 

@@ -5,7 +5,7 @@
 #include "peer_mappings.h"
 #include "orders.h"
 #include "../memory/identity.h"
-#include "../memory/key_table.h"
+#include "../memory/heap/key_table.h"
 #include "../memory/libc_calls.h"
 
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 #ifndef SOFTIB_VERBS_PEERS_PEER_MAPPINGS_H
 #define SOFTIB_VERBS_PEERS_PEER_MAPPINGS_H
 
-#include "../memory/shared_heap.h"
+#include "../memory/heap/shared_heap.h"
 
 /* `file` of a key of another process, mapped here, from its `from` on; NULL where that cannot be. The process is held. */
 char *vp_map_of(struct vm_heap *w, const struct softib_file *file, uint32_t key);

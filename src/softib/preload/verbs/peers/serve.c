@@ -1,7 +1,7 @@
 /* Executes what peers order: copies between this process's memory and a bounce buffer, and the handing over of files. */
 #include "orders.h"
 #include "../memory/identity.h"
-#include "../memory/key_table.h"
+#include "../memory/heap/key_table.h"
 #include "../memory/libc_calls.h"
 #include "../memory/processor.h"
 

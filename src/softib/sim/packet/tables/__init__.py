@@ -14,7 +14,8 @@ from typing import Any
 
 from softib.jit import table
 from softib.jit.rows import Array
-from softib.sim.packet.tables import engine, ethernet, links, management, network, transport
+from softib.sim.packet.kernels.congestion.dcqcn import DCQCN
+from softib.sim.packet.tables import engine, ethernet, links, network, transport
 
 __all__ = ["Net", "State"]
 
@@ -51,6 +52,7 @@ Net: Any = table(
         ),
         "drain": Array("ports", "int64", "fs/byte", "Time a slow port takes for a byte; 0: as fast as the link."),
         "ethernet": Array("", ethernet.SETTINGS),
+        "cc": Array("", DCQCN.columns, text="Settings of the congestion control of a RoCE run; these are DCQCN's."),
         "buffer": Array("ports", ethernet.BUFFER),
         "ecmp": Array("switches, switches", "int32", "row of next_hop", "Equal-cost paths from one switch to another."),
         "next_hops": Array("rows", "uint8", "count", "Ports of a row of next_hop."),
@@ -107,13 +109,14 @@ State: Any = table(
         "throttle": Array("flows", links.THROTTLE),
         "bound": Array("switches, slots", links.BOUND_FLOW),
         "rng": Array("1", "uint64", "number", "Seed of what is drawn."),
-        "mads": Array("", management.MADS),
-        "smi": Array("ports", management.SMI),
+        "mads": Array("", engine.MADS),
+        "smi": Array("ports", engine.SMI),
         "mad": Array("MADs, 256", "uint8", "bytes", "MADs under way; row 0 is unused."),
-        "mad_row": Array("MADs", management.MAD_ROW),
+        "mad_row": Array("MADs", engine.MAD_ROW),
         "inbox": Array("MADs", "int64", "packet", "Packets that wait for an agent or a client."),
         "queue": Array("port VLs", ethernet.QUEUE),
-        "dcqcn": Array("streams", ethernet.DCQCN),
+        "round_trip": Array("queue pairs", transport.ROUND_TRIP),
+        "cc": Array("streams", DCQCN.flow, text="Flows of the congestion control of a RoCE run; these are DCQCN's."),
         "tcp": Array("queue pairs", ethernet.TCP),
         "processor": Array("ports", ethernet.PROCESSOR),
         "log": Array("rows", engine.LOG),

@@ -1,11 +1,11 @@
-"""Ethernet: settings and buffers of switches, DCQCN, TCP. Rates are kb/s, shares and probabilities
+"""Ethernet: settings and buffers of switches, TCP. Rates are kb/s, shares and probabilities
 millionths."""
 
 from __future__ import annotations
 
 from softib.jit.rows import Rows, i8
 
-__all__ = ["BUFFER", "DCQCN", "PROCESSOR", "QUEUE", "SETTINGS", "TCP"]
+__all__ = ["BUFFER", "PROCESSOR", "QUEUE", "SETTINGS", "TCP"]
 
 SETTINGS = Rows(
     "Settings of an Ethernet run.",
@@ -15,15 +15,6 @@ SETTINGS = Rows(
     i8("seed", "number", "Seed of hashes."),
     i8("pfc_reaction_ps", "ps", "Time a port takes to obey a pause frame."),
     i8("p_max", "millionths", "RED: probability of a mark at Kmax."),
-    i8("cnp_ps", "ps", "DCQCN: time between two CNPs of a flow."),
-    i8("alpha_ps", "ps", "DCQCN: timer of alpha."),
-    i8("rate_ps", "ps", "DCQCN: timer of the rate."),
-    i8("byte_counter", "bytes", "DCQCN: byte counter."),
-    i8("gain", "millionths", "DCQCN: g."),
-    i8("rate_ai", "kb/s", "DCQCN: additive increase."),
-    i8("rate_hai", "kb/s", "DCQCN: hyper increase."),
-    i8("fast_recovery", "steps", "DCQCN: F, steps of fast recovery."),
-    i8("rate_min", "kb/s", "DCQCN: smallest rate."),
     i8("payload", "bytes", "TCP: largest payload of a segment; RoCE: path MTU."),
     i8("dctcp", "flag", "DCTCP instead of NewReno."),
     i8("dctcp_gain", "millionths", "DCTCP: g."),
@@ -39,6 +30,7 @@ SETTINGS = Rows(
     i8("stack_receive_ps", "ps", "Kernel's stack: time of a message at the receiver."),
     i8("segment_ps", "ps", "Kernel's stack: time of a segment at either end."),
     i8("cores", "count", "Processors that a host gives to the stack."),
+    i8("reorder_ps", "ps", "Receivers that reorder: a packet that is missing this long counts as lost."),
     i8("ecmp", "flag", "Hash flows over shortest paths; else use the forwarding tables."),
     i8("share", "millionths", "Dynamic threshold: alpha."),
     i8("jitter_ps", "ps", "Largest time between an acknowledgement and the segments that it lets go."),
@@ -80,21 +72,6 @@ QUEUE = Rows(
     i8("queue_area", "1024 byte ps", "Integral of egress over time."),
     i8("queue_since", "ps", "Until when queue_area is."),
     i8("xoff_ingress", "bytes", "Ingress when it asked for a pause."),
-)
-
-DCQCN = Rows(
-    "DCQCN of a stream (RoCE).",
-    i8("limited", "flag", "The reaction point limits the rate."),
-    i8("rate_now", "kb/s", "Current rate."),
-    i8("rate_target", "kb/s", "Target rate."),
-    i8("alpha", "millionths", "Alpha."),
-    i8("alpha_at", "ps", "When alpha falls next."),
-    i8("rate_at", "ps", "When the rate rises next."),
-    i8("octets", "bytes", "Sent since the byte counter's last step."),
-    i8("byte_steps", "steps", "Steps of the byte counter."),
-    i8("time_steps", "steps", "Steps of the timer."),
-    i8("cnp_sent", "ps + 1", "When the notification point last sent a CNP; 0: never."),
-    i8("cnps", "packets", "CNPs that arrived."),
 )
 
 TCP = Rows(

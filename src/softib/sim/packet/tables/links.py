@@ -153,14 +153,18 @@ PACKET = Rows(
     i4("came_in", "port", "Port that it came in by."),
     i4("kind", "packet kind", "DATA, ACK and the others."),
     i4("marks", "bits", "LAST_OF_MESSAGE, FECN, ASKS_ACK, OUT_OF_ORDER, BAD, COPY, CUT."),
-    i4("out", "output port << 4 | VL", "FIFO mode: where it goes; a packet that is copied: copies that have not left."),
+    i4(
+        "out",
+        "output port << 4 | VL",
+        "FIFO mode: where it goes; a packet that is copied: copies that have not left; Ethernet: switches passed.",
+    ),
     i4(
         "behind",
         "packet",
-        "FIFO mode: next packet of its input; a copy: the packet that holds its place in the buffer.",
+        "FIFO mode: next packet of its input; a copy: the packet that holds its place; an ACK of RoCE: ns of the host.",
     ),
     i8("tail", "ps", "When its last byte is there."),
-    i8("entered", "ps", "When it entered the switch; TCP: its timestamp option."),
+    i8("entered", "ps", "When it entered the switch; TCP, and RoCE that measures: its timestamp."),
     size=64,
 )
 

@@ -7,6 +7,7 @@ from softib.jit.rows import Rows, f8, i4, i8
 
 __all__ = ["LOSS", "MANAGEMENT", "MARKING", "OPTIONS", "PORT", "PORT_RARE", "THROTTLING"]
 
+
 PORT = Rows(
     "Ports: what every packet looks at.",
     i4("peer", "port", "Port at the other end of the link; -1: the link carries no data."),

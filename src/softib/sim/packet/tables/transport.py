@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from softib.jit.rows import Rows, i4, i8
 
-__all__ = ["MESSAGE", "QP", "RC", "UNRELIABLE"]
+__all__ = ["MESSAGE", "QP", "RC", "ROUND_TRIP", "UNRELIABLE"]
 
 QP = Rows(
     "Queue pairs of all services; computations have one a processor. Cache lines: sender, sender seldom, receiver.",
@@ -55,6 +55,20 @@ RC = Rows(
     i8("back_fetched", "ps", "When the payload of the current response is fetched so far."),
     i8("back_not_before", "ps", "When the next response may be sent."),
     size=128,
+)
+
+ROUND_TRIP = Rows(
+    "Queue pairs whose acknowledgements measure round trips, for congestion controls over RoCE.",
+    i8("sent", "ps", "Sender: when its last packet began to leave."),
+    i8("left", "ps", "Sender: when that packet had left."),
+    i8("resume", "packets", "Sender: PSN to go on with after a missing packet was sent again; 0: none."),
+    i8("recover", "packets", "Sender: PSN that ends the recovery of missing packets."),
+    i8("stamp", "ps + 1", "Receiver: time that the next acknowledgement echoes; 0: none."),
+    i8("came", "ps", "Receiver: when the packet with that time came."),
+    i8("written", "ps", "Receiver: when it was in memory."),
+    i8("marked", "flag", "Receiver: a packet since the last acknowledgement was marked."),
+    i8("hole", "packets + 1", "Receiver: PSN that was missing when a packet last came ahead."),
+    i8("hole_since", "ps", "Receiver: since when it is missing."),
 )
 
 UNRELIABLE = Rows(

@@ -13,8 +13,9 @@ sends them decides whether it obeys).
 import numpy as np
 
 from softib.jit import inner
+from softib.jit.rows import Rows, i8
+from softib.sim.packet.congestion_control import CongestionControl, Option
 from softib.sim.packet.constants import CNP, MILLION
-from softib.sim.packet.kernels.congestion.congestion_control import static_rate
 from softib.sim.packet.kernels.hca.acks import control
 
 CNP_OCTETS = 78
@@ -29,10 +30,10 @@ def notification_point(net, state, port, k):
     state.port[port].rcv_fecn += 1
     stream, now = np.int64(state.packet[k].stream), state.reg.now
     q = stream >> 1
-    last = state.dcqcn[stream].cnp_sent
-    if last and now + 1 - last < net.ethernet.cnp_ps:
+    last = state.cc[stream].cnp_sent
+    if last and now + 1 - last < net.cc.cnp_ps:
         return np.int64(-1)
-    state.dcqcn[stream].cnp_sent = now + 1
+    state.cc[stream].cnp_sent = now + 1
     if stream & 1:  # a response: its sender is the destination of the requests
         lid, vl = state.message[state.order[state.qp[q].first_message]].lid, state.qp[q].out_vl
     else:
@@ -45,27 +46,27 @@ def notification_point(net, state, port, k):
 @inner
 def increase(net, state, stream, line):
     """A step of timer or byte counter: the rate rises."""
-    c = state.dcqcn[stream]
-    most, least = max(c.time_steps, c.byte_steps), min(c.time_steps, c.byte_steps)
-    if least > net.ethernet.fast_recovery:
-        c.rate_target = min(c.rate_target + net.ethernet.rate_hai, line)
-    elif most >= net.ethernet.fast_recovery:
-        c.rate_target = min(c.rate_target + net.ethernet.rate_ai, line)
-    c.rate_now = (c.rate_now + c.rate_target + 1) >> 1
-    if c.rate_now >= line:
-        c.limited = 0
+    flow = state.cc[stream]
+    most, least = max(flow.time_steps, flow.byte_steps), min(flow.time_steps, flow.byte_steps)
+    if least > net.cc.fast_recovery:
+        flow.rate_target = min(flow.rate_target + net.cc.rate_hai, line)
+    elif most >= net.cc.fast_recovery:
+        flow.rate_target = min(flow.rate_target + net.cc.rate_ai, line)
+    flow.rate_now = (flow.rate_now + flow.rate_target + 1) >> 1
+    if flow.rate_now >= line:
+        flow.limited = 0
 
 
 @inner
 def catch_up(net, state, stream, line, now):
     """What timers did to ``stream`` until ``now``."""
-    c = state.dcqcn[stream]
-    while c.alpha > 0 and c.alpha_at <= now:
-        c.alpha -= (c.alpha * net.ethernet.gain + MILLION - 1) // MILLION
-        c.alpha_at += net.ethernet.alpha_ps
-    while c.limited and c.rate_at <= now:
-        c.time_steps += 1
-        c.rate_at += net.ethernet.rate_ps
+    flow = state.cc[stream]
+    while flow.alpha > 0 and flow.alpha_at <= now:
+        flow.alpha -= (flow.alpha * net.cc.gain + MILLION - 1) // MILLION
+        flow.alpha_at += net.cc.alpha_ps
+    while flow.limited and flow.rate_at <= now:
+        flow.time_steps += 1
+        flow.rate_at += net.cc.rate_ps
         increase(net, state, stream, line)
 
 
@@ -73,24 +74,24 @@ def catch_up(net, state, stream, line, now):
 def reaction_point(net, state, port, stream, now):
     """A CNP arrived at ``port`` for the flow ``stream``: the rate falls."""
     state.port[port].rcv_becn += 1
-    c, line = state.dcqcn[stream], net.buffer[port].line_kbps
-    c.cnps += 1
-    if c.cnps == 1:
-        c.alpha = MILLION
-        c.rate_now = line
+    flow, line = state.cc[stream], net.buffer[port].line_kbps
+    flow.cnps += 1
+    if flow.cnps == 1:
+        flow.alpha = MILLION
+        flow.rate_now = line
     else:
         catch_up(net, state, stream, line, now)
-    if not c.limited:
-        c.rate_now = line
-    c.limited = 1
-    c.rate_target = c.rate_now
-    c.rate_now = max(c.rate_now - c.rate_now * c.alpha // (2 * MILLION), net.ethernet.rate_min)
-    c.alpha += (MILLION - c.alpha) * net.ethernet.gain // MILLION
-    c.alpha_at = now + net.ethernet.alpha_ps
-    c.rate_at = now + net.ethernet.rate_ps
-    c.octets = 0
-    c.byte_steps = 0
-    c.time_steps = 0
+    if not flow.limited:
+        flow.rate_now = line
+    flow.limited = 1
+    flow.rate_target = flow.rate_now
+    flow.rate_now = max(flow.rate_now - flow.rate_now * flow.alpha // (2 * MILLION), net.cc.rate_min)
+    flow.alpha += (MILLION - flow.alpha) * net.cc.gain // MILLION
+    flow.alpha_at = now + net.cc.alpha_ps
+    flow.rate_at = now + net.cc.rate_ps
+    flow.octets = 0
+    flow.byte_steps = 0
+    flow.time_steps = 0
 
 
 @inner
@@ -103,23 +104,85 @@ def sender_of(state, stream):
 def limited_until(net, state, stream, start, end):
     """When ``stream`` may send again after a packet that was on the wire from ``start`` to ``end``;
     0 where DCQCN does not limit it."""
-    c = state.dcqcn[stream]
-    if not c.limited:
+    flow = state.cc[stream]
+    if not flow.limited:
         return np.int64(0)
     line = net.buffer[sender_of(state, stream)].line_kbps
     catch_up(net, state, stream, line, start)
     octets = (end - start) * line // PS_KBPS
-    c.octets += octets
-    if c.limited and c.octets >= net.ethernet.byte_counter:
-        c.octets -= net.ethernet.byte_counter
-        c.byte_steps += 1
+    flow.octets += octets
+    if flow.limited and flow.octets >= net.cc.byte_counter:
+        flow.octets -= net.cc.byte_counter
+        flow.byte_steps += 1
         increase(net, state, stream, line)
-    return start + octets * PS_KBPS // c.rate_now if c.limited else np.int64(0)
+    return start + octets * PS_KBPS // flow.rate_now if flow.limited else np.int64(0)
 
 
-@inner
-def rate_limit(net, state, stream, start, end):
-    """When ``stream`` may send again, 0 where nothing slows it: its static rate, and DCQCN's."""
-    gap = static_rate(state, stream)
-    t = start + (end - start) * gap // 1000 if gap else np.int64(0)
-    return max(t, limited_until(net, state, stream, start, end))
+AI_40, REFERENCE_GBPS = 40.0, 40.0
+"""R_AI in Mb/s at 40 Gb/s (Zhu et al. 2015, figure 14)."""
+PS_PER_US = 1_000_000
+
+
+def derived(options, gbps):
+    """Settings for hosts of ``gbps``; additive and hyper increase grow with it where no option states
+    them."""
+    scale = gbps / REFERENCE_GBPS
+    return {
+        "cnp_ps": round(options["cnp_us"] * PS_PER_US),
+        "alpha_ps": round(options["alpha_us"] * PS_PER_US),
+        "rate_ps": round(options["rate_timer_us"] * PS_PER_US),
+        "byte_counter": options["byte_counter"],
+        "gain": round(options["gain"] * MILLION),
+        "rate_ai": round(1000 * (options["rate_ai_mbps"] or AI_40 * scale)),
+        "rate_hai": round(1000 * (options["rate_hai_mbps"] or 10 * AI_40 * scale)),
+        "fast_recovery": options["fast_recovery"],
+        "rate_min": round(1000 * options["rate_min_mbps"]),
+    }
+
+
+DCQCN = CongestionControl(
+    name="dcqcn",
+    text="rates by ECN and CNPs (Zhu et al., SIGCOMM 2015)",
+    options=(
+        Option("cnp_us", 50.0, "us", "Time between two CNPs of a flow.", low=0.001),
+        Option("alpha_us", 55.0, "us", "Timer of alpha.", low=0.001),
+        Option("rate_timer_us", 55.0, "us", "Timer of the rate.", low=0.001),
+        Option("byte_counter", 10_000_000, "bytes", "Byte counter.", low=1),
+        Option("gain", 1 / 256, "1", "g, the gain of alpha.", low=1e-6, most=1),
+        Option("rate_ai_mbps", 0.0, "Mb/s", "Additive increase; 0: 40 at 40 Gb/s, scaled with the rate."),
+        Option("rate_hai_mbps", 0.0, "Mb/s", "Hyper increase; 0: ten times additive, as adapters have it."),
+        Option("fast_recovery", 5, "steps", "F, steps of fast recovery.", low=1),
+        Option("rate_min_mbps", 40.0, "Mb/s", "Smallest rate.", low=0.001),
+    ),
+    settings=Rows(
+        "Settings of DCQCN.",
+        i8("cnp_ps", "ps", "Time between two CNPs of a flow."),
+        i8("alpha_ps", "ps", "Timer of alpha."),
+        i8("rate_ps", "ps", "Timer of the rate."),
+        i8("byte_counter", "bytes", "Byte counter."),
+        i8("gain", "millionths", "G."),
+        i8("rate_ai", "kb/s", "Additive increase."),
+        i8("rate_hai", "kb/s", "Hyper increase."),
+        i8("fast_recovery", "steps", "F, steps of fast recovery."),
+        i8("rate_min", "kb/s", "Smallest rate."),
+    ),
+    derived=derived,
+    flow=Rows(
+        "DCQCN of a stream (RoCE).",
+        i8("limited", "flag", "The reaction point limits the rate."),
+        i8("rate_now", "kb/s", "Current rate."),
+        i8("rate_target", "kb/s", "Target rate."),
+        i8("alpha", "millionths", "Alpha."),
+        i8("alpha_at", "ps", "When alpha falls next."),
+        i8("rate_at", "ps", "When the rate rises next."),
+        i8("octets", "bytes", "Sent since the byte counter's last step."),
+        i8("byte_steps", "steps", "Steps of the byte counter."),
+        i8("time_steps", "steps", "Steps of the timer."),
+        i8("cnp_sent", "ps + 1", "When the notification point last sent a CNP; 0: never."),
+        i8("cnps", "packets", "CNPs that arrived."),
+    ),
+    paced_until=limited_until,
+    notice=notification_point,
+    noticed=reaction_point,
+    marks=True,
+)

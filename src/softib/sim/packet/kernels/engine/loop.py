@@ -26,13 +26,12 @@ from softib.sim.packet.constants import (
     TIME_OVER,
     TIMER,
 )
-from softib.sim.packet.kernels.congestion.congestion_control import timer_over
+from softib.sim.packet.kernels.congestion.cct import timer_over
 from softib.sim.packet.kernels.engine.events import advance, first_of, push, take_first_of, word
 from softib.sim.packet.kernels.engine.pools import short
 from softib.sim.packet.kernels.engine.prefetching import fetch_due, scout
 from softib.sim.packet.kernels.hca.hca import activate, resume
-from softib.sim.packet.kernels.hca.messages import arrived, completed
-from softib.sim.packet.kernels.hca.packet_sizes import COMPUTE_OP, READ_OP
+from softib.sim.packet.kernels.hca.messages import COMPUTE_OP, READ_OP, arrived, completed
 from softib.sim.packet.kernels.link.output import look, looks
 from softib.sim.packet.kernels.management.smi import at_port, processed
 from softib.sim.packet.kernels.switch.aggregation import is_node

@@ -9,7 +9,7 @@ import numpy as np
 
 from softib.jit import inner
 from softib.sim.packet.kernels.engine.rng import mixed
-from softib.sim.packet.kernels.switch.forwarding import by_table
+from softib.sim.packet.kernels.switch.switch import by_table
 
 
 @inner
@@ -23,11 +23,27 @@ def next_hop(net, state, k, came_in, now):
         paths = np.int64(net.next_hops[row])
         if paths == 0:
             return np.int64(-1)
-        z = (
-            np.uint64(state.packet[k].stream) << np.uint64(24)
-            ^ np.uint64(switch)
-            ^ np.uint64(net.ethernet.seed) << np.uint64(52)
-        )
-        at = np.int64(mixed(mixed(z) + np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(33)) % paths
-        return base + np.int64(net.next_hop[row, at])
+        return base + np.int64(net.next_hop[row, chosen_path(net, state, k, switch, paths)])
     return by_table(net, came_in, dlid)
+
+
+@inner
+def path_seed(net, state, k, switch):
+    """Hash of the flow of packet ``k`` at ``switch``."""
+    return mixed(
+        np.uint64(state.packet[k].stream) << np.uint64(24)
+        ^ np.uint64(switch)
+        ^ np.uint64(net.ethernet.seed) << np.uint64(52)
+    )
+
+
+@inner
+def chosen_path(net, state, k, switch, paths):
+    """Which of ``paths`` packet ``k`` takes at ``switch``: by default all of its flow take one."""
+    return hashed_path(net, state, k, switch, paths)
+
+
+@inner
+def hashed_path(net, state, k, switch, paths):
+    """Which of ``paths`` the flow of packet ``k`` takes at ``switch``."""
+    return np.int64(mixed(path_seed(net, state, k, switch) + np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(33)) % paths

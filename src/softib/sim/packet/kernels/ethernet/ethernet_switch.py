@@ -44,6 +44,7 @@ def arrive_ethernet(net, state, port, k, now):
         return dropped(state, k, port, RCV_ERRORS)
     state.port[port].rcv_octets += octets
     state.port[port].rcv_packets += 1
+    state.packet[k].out += 1
     out = next_hop(net, state, k, port, now)
     if out == net.port[port].port_0:  # for the switch itself
         push(state, max(state.packet[k].tail, now), word(port, ENTER, k))

@@ -4,20 +4,24 @@ Each queue pair is an open connection. A message is one write to the socket: it 
 CPU a fixed time and a time for each octet, segment after segment, ahead of the window. A segment is
 of one message; its number stands for its octets. A flow may have as many segments under way as its
 congestion window, and two more after duplicate acknowledgements (limited transmit, RFC 3042).
+
+Acknowledgements and silence change the window: slow start and congestion avoidance (RFC 5681), fast
+retransmit and recovery (NewReno, RFC 6582), the retransmission timeout (RFC 6298), DCTCP (RFC 8257).
 """
 
 import numpy as np
 
 from softib.jit import inner
-from softib.sim.packet.constants import DATA, LAST_OF_MESSAGE, TIMER
+from softib.sim.packet.constants import DATA, FECN, LAST_OF_MESSAGE, MILLION, TIMER
 from softib.sim.packet.kernels.engine.events import push_timer, word
 from softib.sim.packet.kernels.engine.loop import compute
 from softib.sim.packet.kernels.engine.pools import new_packet
-from softib.sim.packet.kernels.hca.hca import activate
-from softib.sim.packet.kernels.hca.packet_sizes import COMPUTE_OP, payload_of
-from softib.sim.packet.kernels.hca.streams import first_stream, leave_ring, rotate
+from softib.sim.packet.kernels.engine.rng import mixed
+from softib.sim.packet.kernels.hca.hca import activate, first_stream, leave_ring, rotate
+from softib.sim.packet.kernels.hca.messages import COMPUTE_OP, payload_of
 from softib.sim.packet.kernels.link.credits import put_on_wire
 from softib.sim.packet.kernels.switch.switch import cross
+from softib.sim.packet.kernels.transport.retransmission import acknowledged, skip_to
 
 SEGMENT_HEADERS = 70
 """Ethernet 14 and FCS 4, IPv4 20, TCP 20 with timestamps 12 (RFC 7323)."""
@@ -33,14 +37,14 @@ def tcp_posted(net, state, m, now):
     if state.message[m].opcode == COMPUTE_OP:
         return compute(net, state, m, now)
     q = state.message[m].qp
-    port, c = state.qp[q].src, state.tcp[q]
+    port, connection = state.qp[q].src, state.tcp[q]
     state.message[m].began = now
     work = net.ethernet.stack_send_ps + state.message[m].length * net.ethernet.send_fs // 1000
     work += state.message[m].packets * net.ethernet.segment_ps
     state.processor[port].send_ps += work
     state.port[port].dma_free = max(state.port[port].dma_free, now) + work // net.ethernet.cores
-    begin = max(max(now, c.sender_free), state.port[port].dma_free - work)
-    c.sender_free = begin + work
+    begin = max(max(now, connection.sender_free), state.port[port].dma_free - work)
+    connection.sender_free = begin + work
     state.message[m].posted = begin + net.ethernet.stack_send_ps + 1
     return activate(net, state, q, now)
 
@@ -81,10 +85,10 @@ def stream_segment_octets(state, stream):
 @inner
 def window_of(net, state, q):
     """Segments that ``q`` may have under way."""
-    c = state.tcp[q]
-    window = c.window // 1000
-    if c.recover == 0:
-        window += min(c.dup_acks, np.int64(LIMITED_TRANSMIT))
+    connection = state.tcp[q]
+    window = connection.window // 1000
+    if connection.recover == 0:
+        window += min(connection.dup_acks, np.int64(LIMITED_TRANSMIT))
     return min(window, net.ethernet.window_most)
 
 
@@ -131,7 +135,7 @@ def send_segment(net, state, port, vl, row, now):
     """A segment of the connection whose turn it is leaves; returns the octets of its frame."""
     stream = first_stream(state, row)
     q = stream >> 1
-    c = state.tcp[q]
+    connection = state.tcp[q]
     m, psn = next_segment(state, q)
     octets = segment_octets(state, q)
     last = psn + 1 == state.message[m].psn + state.message[m].packets
@@ -141,17 +145,17 @@ def send_segment(net, state, port, vl, row, now):
     end = put_on_wire(net, state, port, row, k, now)
     cross(net, state, port, vl, k, now)
     state.reg.sent += 1
-    if c.retransmit or psn < c.highest:
-        c.retransmits += 1
-    if c.retransmit:
-        c.retransmit = 0
+    if connection.retransmit or psn < connection.highest:
+        connection.retransmits += 1
+    if connection.retransmit:
+        connection.retransmit = 0
     else:
         state.qp[q].next_psn = psn + 1
-        c.highest = max(c.highest, psn + 1)
+        connection.highest = max(connection.highest, psn + 1)
         if last:
             state.qp[q].current_message += 1
-    if c.rto_at == 0:
-        set_rto(state, q, now + c.rto)
+    if connection.rto_at == 0:
+        set_rto(state, q, now + connection.rto)
     gap = state.qp[q].ps_packet
     if gap:
         state.qp[q].not_before = now + (end - now) * gap // 1000
@@ -160,3 +164,143 @@ def send_segment(net, state, port, vl, row, now):
     if t > end:
         activate(net, state, q, now)
     return octets
+
+
+DUPLICATES = 3
+"""Duplicate acknowledgements that mean a loss (RFC 5681)."""
+ONE = 1000
+"""A segment of the window."""
+
+
+@inner
+def measured(net, connection, rtt):
+    """A round trip was ``rtt``: the new RTO (RFC 6298, section 2)."""
+    if connection.srtt == 0:
+        connection.srtt = rtt
+        connection.rttvar = rtt // 2
+    else:
+        connection.rttvar = (3 * connection.rttvar + abs(connection.srtt - rtt)) // 4
+        connection.srtt = (7 * connection.srtt + rtt) // 8
+    connection.rto = min(max(connection.srtt + 4 * connection.rttvar, net.ethernet.rto_min_ps), net.ethernet.rto_max_ps)
+
+
+@inner
+def tcp_ack(net, state, q, k, sent, now):
+    """Acknowledgement ``k`` of all segments below its number, which echoes the time ``sent``.
+    Returns a port to look at."""
+    connection, upto, before = state.tcp[q], np.int64(state.packet[k].psn), state.rc[q].acked
+    if net.ethernet.jitter_ps and state.qp[q].not_before <= now:
+        z = mixed(np.uint64(now) ^ np.uint64(q) << np.uint64(40) ^ np.uint64(net.ethernet.seed))
+        state.qp[q].not_before = now + np.int64(z >> np.uint64(33)) % (net.ethernet.jitter_ps + 1)
+    flight = state.qp[q].next_psn - before
+    if upto > before:
+        measured(net, connection, now - sent)
+        acknowledged(net, state, q, upto - 1, now)
+        if net.ethernet.dctcp:
+            dctcp(net, state, q, upto, upto - before, state.packet[k].marks & FECN)
+        if connection.recover:
+            recovers(connection, upto, upto - before, flight)
+        else:
+            connection.dup_acks = 0
+            grows(net, connection, upto, upto - before, flight)
+        set_rto(
+            state, q, now + connection.rto if upto < connection.highest and state.qp[q].end_message > 0 else np.int64(0)
+        )
+    elif upto == before and flight > 0:
+        duplicate(state, q, connection, upto, flight)
+    return settle(net, state, q, now)
+
+
+@inner
+def grows(net, connection, upto, many, flight):
+    """``many`` more segments were acknowledged: the window grows where it was used (RFC 5681 3.1;
+    RFC 7661)."""
+    if connection.window < connection.threshold:
+        if 2 * ONE * flight >= connection.window:
+            connection.window += many * ONE
+    elif (flight + 1) * ONE >= connection.window and (net.ethernet.dctcp == 0 or upto > connection.cut_end):
+        connection.window += many * ONE * ONE // connection.window
+    connection.window = min(connection.window, net.ethernet.window_most * ONE)
+
+
+@inner
+def duplicate(state, q, connection, upto, flight):
+    """A duplicate acknowledgement: the third means that segment ``upto`` is lost. More duplicates
+    than segments were under way when it was sent again come of later ones: it was lost again (as
+    stacks with SACK find out)."""
+    connection.dup_acks += 1
+    if connection.recover:
+        connection.window += ONE
+        if connection.dup_acks > connection.relost_after:
+            connection.retransmit = upto + 1
+            connection.relost_after = connection.dup_acks + flight
+    elif connection.dup_acks == DUPLICATES and upto >= connection.careful:
+        connection.threshold = max(flight * ONE // 2, np.int64(2 * ONE))
+        connection.window = connection.threshold + DUPLICATES * ONE
+        connection.recover = state.qp[q].next_psn + 1
+        connection.retransmit = upto + 1
+        connection.relost_after = connection.dup_acks + flight
+
+
+@inner
+def recovers(connection, upto, many, flight):
+    """In fast recovery: a partial acknowledgement names the next hole, a full one ends it (RFC
+    6582, section 3.2)."""
+    if upto + 1 >= connection.recover:
+        connection.window = min(connection.threshold, (max(flight - many, np.int64(1)) + 1) * ONE)
+        connection.recover = 0
+        connection.dup_acks = 0
+        connection.retransmit = 0
+    else:
+        connection.retransmit = upto + 1
+        connection.relost_after = connection.dup_acks + flight - many
+        connection.window = max(connection.window - many * ONE + ONE, np.int64(ONE))
+
+
+@inner
+def dctcp(net, state, q, upto, many, marked):
+    """``many`` segments were acknowledged, ``marked`` or not: alpha once a window, and at most one
+    cut in it (RFC 8257, section 3.3)."""
+    connection = state.tcp[q]
+    connection.all_acks += many
+    if marked:
+        connection.marked_acks += many
+    if upto > connection.window_end:
+        share = connection.marked_acks * MILLION // connection.all_acks
+        connection.alpha += (share - connection.alpha) * net.ethernet.dctcp_gain // MILLION
+        connection.all_acks = 0
+        connection.marked_acks = 0
+        connection.window_end = state.qp[q].next_psn
+    if marked and upto > connection.cut_end:
+        connection.window = max(
+            connection.window - connection.window * connection.alpha // (2 * MILLION), np.int64(2 * ONE)
+        )
+        connection.threshold = connection.window
+        connection.cut_end = state.qp[q].next_psn
+
+
+@inner
+def retransmission_timeout(net, state, port, q, now):
+    """The retransmission timer: back to the first segment that is not acknowledged, with a window
+    of one and twice the RTO (RFC 6298 5.4 to 5.7). Returns a port to look at."""
+    if state.rc[q].timed != now + 1:
+        return np.int64(-1)  # another one was started since
+    state.rc[q].timed = 0
+    connection = state.tcp[q]
+    if connection.rto_at == 0:
+        return np.int64(-1)
+    if connection.rto_at > now:
+        set_rto(state, q, connection.rto_at)
+        return np.int64(-1)
+    connection.timeouts += 1
+    flight = state.qp[q].next_psn - state.rc[q].acked
+    connection.threshold = max(flight * ONE // 2, np.int64(2 * ONE))
+    connection.window = ONE
+    connection.rto = min(2 * connection.rto, net.ethernet.rto_max_ps)
+    connection.careful = connection.highest
+    connection.recover = 0
+    connection.dup_acks = 0
+    connection.retransmit = 0
+    skip_to(state, q, state.rc[q].acked)
+    connection.rto_at = 0  # starts with the segment that is sent now
+    return settle(net, state, q, now)

@@ -25,11 +25,10 @@ from softib.sim.packet.constants import (
 from softib.sim.packet.kernels.engine.events import push, push_timer, word
 from softib.sim.packet.kernels.engine.pools import free_packet
 from softib.sim.packet.kernels.ethernet.ethernet_switch import dropped
-from softib.sim.packet.kernels.ethernet.tcp import SEGMENT_HEADERS
-from softib.sim.packet.kernels.ethernet.tcp_acks import tcp_ack
+from softib.sim.packet.kernels.ethernet.tcp import SEGMENT_HEADERS, tcp_ack
 from softib.sim.packet.kernels.hca.acks import control
 from softib.sim.packet.kernels.hca.messages import arrived
-from softib.sim.packet.kernels.hca.placement import forget, keep, kept
+from softib.sim.packet.kernels.hca.reorder_buffer import forget, keep, kept
 from softib.sim.packet.kernels.link.discards import corrupted
 from softib.sim.packet.kernels.transport.reads_and_atomics import message_of
 
@@ -50,14 +49,14 @@ def tcp_receive(net, state, port, k, now):
         look = tcp_ack(net, state, q, k, state.packet[k].entered, now)
         free_packet(state, k)
         return look
-    c = state.tcp[q]
+    connection = state.tcp[q]
     work = (octets - SEGMENT_HEADERS) * net.ethernet.stack_fs // 1000 + net.ethernet.segment_ps
     state.processor[port].receive_ps += work
     seen = interrupt(net, state, port, now)
     state.port[port].rx_free = max(state.port[port].rx_free, seen) + work // net.ethernet.cores
-    c.receiver_free = max(max(seen, c.receiver_free) + work, state.port[port].rx_free)
-    if c.receiver_free > now:
-        push(state, c.receiver_free, word(port, ANSWER, k))
+    connection.receiver_free = max(max(seen, connection.receiver_free) + work, state.port[port].rx_free)
+    if connection.receiver_free > now:
+        push(state, connection.receiver_free, word(port, ANSWER, k))
         return np.int64(-1)
     return segment(net, state, port, k, now)
 
@@ -80,30 +79,30 @@ def interrupt(net, state, port, now):
 def segment(net, state, port, k, now):
     """The transport has segment ``k``. Returns a port to look at."""
     q = np.int64(state.packet[k].stream) >> 1
-    c, psn, expected = state.tcp[q], np.int64(state.packet[k].psn), state.rc[q].expected
+    connection, psn, expected = state.tcp[q], np.int64(state.packet[k].psn), state.rc[q].expected
     flags, sent = np.int64(state.packet[k].marks), state.packet[k].entered
     free_packet(state, k)
     marked = np.int64(1) if flags & FECN else np.int64(0)
     if marked:
         state.port[port].rcv_fecn += 1
     look = np.int64(-1)
-    if net.ethernet.dctcp and marked != c.ecn_seen:
-        if c.unacked:
+    if net.ethernet.dctcp and marked != connection.ecn_seen:
+        if connection.unacked:
             look = acknowledge(net, state, port, q)
-        c.ecn_seen = marked
-    c.furthest = max(c.furthest, psn + 1)
+        connection.ecn_seen = marked
+    connection.furthest = max(connection.furthest, psn + 1)
     if psn != expected:
         if expected < psn < expected + WINDOW_PACKETS - 1:
             keep(state, 2 * q, psn, np.int64(0))
         return acknowledge(net, state, port, q)
-    if c.unacked == 0:
-        c.echo = sent
+    if connection.unacked == 0:
+        connection.echo = sent
     in_order(net, state, port, q, psn, flags, now)
-    c.unacked += 1
-    if psn + 1 < c.furthest or c.unacked >= SECOND or flags & LAST_OF_MESSAGE:
+    connection.unacked += 1
+    if psn + 1 < connection.furthest or connection.unacked >= SECOND or flags & LAST_OF_MESSAGE:
         return acknowledge(net, state, port, q)
-    c.delayed_at = now + net.ethernet.delayed_ack_ps
-    push_timer(state, c.delayed_at, word(port, ETHERNET_TIMER, 16 + q))
+    connection.delayed_at = now + net.ethernet.delayed_ack_ps
+    push_timer(state, connection.delayed_at, word(port, ETHERNET_TIMER, 16 + q))
     return look
 
 
@@ -132,13 +131,13 @@ def delivered(net, state, port, q, psn, last, now):
 @inner
 def acknowledge(net, state, port, q):
     """Acknowledge all that came in order. Returns the port to look at."""
-    c = state.tcp[q]
-    c.unacked = 0
-    c.delayed_at = 0
+    connection = state.tcp[q]
+    connection.unacked = 0
+    connection.delayed_at = 0
     control(net, state, port, 2 * q + 1, ACK, state.rc[q].expected, state.qp[q].back_lid, state.qp[q].back_vl)
     k = state.vl_more[port * net.opt.vls + state.qp[q].back_vl].last_control
-    state.packet[k].entered = c.echo
-    if net.ethernet.dctcp and c.ecn_seen:
+    state.packet[k].entered = connection.echo
+    if net.ethernet.dctcp and connection.ecn_seen:
         state.packet[k].marks = FECN  # the ECE flag
     return port
 

@@ -3,6 +3,8 @@
 A queue pair has two streams: requests (``2 * qp``) and, at the other end, responses to READs (``2 *
 qp + 1``). A message is cut into packets of the path MTU. Its data is fetched from memory while
 earlier packets are on the wire.
+
+Streams that have something to send form a ring at their port and VL; ``State.vl`` has its last one.
 """
 
 import numpy as np
@@ -18,15 +20,88 @@ from softib.sim.packet.constants import (
     STREAM,
     TIMER,
 )
-from softib.sim.packet.kernels.congestion.congestion_control import waits_until
+from softib.sim.packet.kernels.congestion.cct import waits_until
+from softib.sim.packet.kernels.congestion.hooks import packet_sent, within_window
 from softib.sim.packet.kernels.engine.events import push, push_timer, word
 from softib.sim.packet.kernels.engine.pools import new_packet
-from softib.sim.packet.kernels.hca.messages import completed
-from softib.sim.packet.kernels.hca.packet_sizes import RC, READ_OP, request_octets, response_octets
-from softib.sim.packet.kernels.hca.streams import first_stream, join_ring, rotate
+from softib.sim.packet.kernels.hca.messages import RC, READ_OP, completed, request_octets, response_octets
 from softib.sim.packet.kernels.link.credits import put_on_wire
 from softib.sim.packet.kernels.switch.aggregation import is_node
 from softib.sim.packet.kernels.switch.switch import cross
+
+
+@inner
+def next_stream(state, stream):
+    """The stream after ``stream`` in its ring, + 1."""
+    return state.rc[stream >> 1].response_next if stream & 1 else state.qp[stream >> 1].ring_next
+
+
+@inner
+def link_stream(state, stream, following):
+    """Let ``following`` (a stream + 1) come after ``stream`` in its ring."""
+    if stream & 1:
+        state.rc[stream >> 1].response_next = following
+    else:
+        state.qp[stream >> 1].ring_next = following
+
+
+@inner
+def join_ring(net, state, stream):
+    """The stream has something to send: it takes turns at its port. Returns the port."""
+    q = stream >> 1
+    if stream & 1:
+        port, vl = state.qp[q].dst, state.qp[q].back_vl
+        state.rc[q].response_ring = 1
+    else:
+        port, vl = state.qp[q].src, state.qp[q].out_vl
+        state.qp[q].in_ring = 1
+    row = port * net.opt.vls + vl
+    last = state.vl[row].ring
+    if last == 0:
+        link_stream(state, stream, stream + 1)
+        state.port[port].ready |= np.int64(1) << vl
+    else:
+        link_stream(state, stream, next_stream(state, last - 1))
+        link_stream(state, last - 1, stream + 1)
+    state.vl[row].ring = stream + 1
+    return port
+
+
+@inner
+def first_stream(state, row):
+    """The stream whose turn it is at port VL ``row``."""
+    return next_stream(state, np.int64(state.vl[row].ring) - 1) - 1
+
+
+@inner
+def rotate(state, port, vl, row, stream, stays):
+    """The stream had its turn; it ``stays`` as the last, or leaves the ring."""
+    if stays:
+        state.vl[row].ring = stream + 1
+        return
+    if stream & 1:
+        state.rc[stream >> 1].response_ring = 0
+    else:
+        state.qp[stream >> 1].in_ring = 0
+    last = np.int64(state.vl[row].ring) - 1
+    if last == stream:
+        state.vl[row].ring = 0
+        if state.vl_more[row].control == 0:
+            state.port[port].ready &= ~(np.int64(1) << vl)
+        return
+    link_stream(state, last, next_stream(state, stream))
+
+
+@inner
+def leave_ring(state, port, vl, row, stream):
+    """Take the stream out of the ring, wherever its turn is."""
+    last = state.vl[row].ring
+    while first_stream(state, row) != stream:
+        state.vl[row].ring = first_stream(state, row) + 1
+    rotate(state, port, vl, row, stream, False)
+    if state.vl[row].ring and last != stream + 1:
+        state.vl[row].ring = last
+
 
 SLOWED = 2
 """Of ``RESPONSE_RING``: there are responses to send, and they are slowed."""
@@ -45,6 +120,8 @@ def not_before(net, state, q):
         return np.int64(-1)
     opcode = state.message[m].opcode
     if (opcode >= READ_OP) and state.rc[q].reads_out >= net.opt.reads:
+        return np.int64(-1)
+    if not within_window(net, state, q):
         return np.int64(-1)
     return max(posted - 1, state.qp[q].not_before)
 
@@ -136,7 +213,7 @@ def send_request(net, state, port, vl, row, stream, now):
         state.rc[q].timed = 1
         state.rc[q].progress = now
         push_timer(state, now + net.opt.timeout_ps, word(port, TIMER, q))
-    pace(net, state, q, start, end)
+    pace(net, state, q, k, start, end)
     t = not_before(net, state, q)
     # What may go on when the link is free keeps its turn; what comes back later must not hold up the others.
     rotate(state, port, vl, row, stream, 0 <= t <= end)
@@ -146,8 +223,10 @@ def send_request(net, state, port, vl, row, stream, now):
 
 
 @inner
-def pace(net, state, q, start, end):
-    """When the requests of ``q`` may go on: their static rate, and what congestion control adds."""
+def pace(net, state, q, k, start, end):
+    """When the requests of ``q`` may go on after packet ``k``: their static rate, and what congestion
+    control adds."""
+    packet_sent(net, state, q, k, start, end)
     until = waits_until(net, state, 2 * q, start, end)
     if until:
         state.qp[q].not_before = until

@@ -4,6 +4,9 @@ flow control; 16.1.3.5).
 A receiver grants credits in blocks of 64 octets for each VL: FCCL, the block up to which the sender
 may send. The sender counts blocks in FCTBS. Both have 12 bits. Each packet that leaves a receive
 buffer is a flow-control packet back; its octets are sent before the next packet of that direction.
+
+``opt.by_sl`` adds the optional counters of IBA 16.1.4: PortXmitDataSL and PortRcvDataSL by SL,
+PortVLXmitWait by VL.
 """
 
 import numpy as np
@@ -21,7 +24,42 @@ from softib.sim.packet.constants import (
 )
 from softib.sim.packet.kernels.engine.events import push, word
 from softib.sim.packet.kernels.engine.packet_log import log_sent
-from softib.sim.packet.kernels.link.sl_counters import count_sent
+
+VCRC = 2
+
+
+@inner
+def count_sent(net, state, port, row, k, start, end):
+    """Packet ``k`` leaves by port VL ``row`` of ``port`` from ``start`` to ``end``."""
+    state.by_sl[port, state.packet[k].sl].sent += (state.packet[k].octets - VCRC) // 4
+    waits_no_longer(net, state, port, row, start)
+    state.vl_wait[row].busy = end
+
+
+@inner
+def count_received(state, port, k):
+    """Packet ``k`` came in by ``port``."""
+    state.by_sl[port, state.packet[k].sl].received += (state.packet[k].octets - VCRC) // 4
+
+
+@inner
+def waits_no_longer(net, state, port, row, now):
+    """Port VL ``row`` waited until ``now``: whole ticks count."""
+    since = state.vl_wait[row].since
+    if since:
+        state.vl_wait[row].since = 0
+        state.vl_wait[row].ticks += max(now - since + 1, np.int64(0)) // net.rare[port].tick_ps
+
+
+@inner
+def note_waiting(net, state, port, now):
+    """VLs of ``port`` with data wait from now on, or from when their own packet has left."""
+    for vl in range(net.opt.vls):
+        row = port * net.opt.vls + vl
+        if not state.port[port].ready >> vl & 1:
+            state.vl_wait[row].since = 0
+        elif state.vl_wait[row].since == 0:
+            state.vl_wait[row].since = max(now, state.vl_wait[row].busy) + 1
 
 
 @inner

@@ -32,8 +32,7 @@ from softib.sim.packet.kernels.engine.packet_log import log_lost
 from softib.sim.packet.kernels.link.credits import arm, blocks_of, forget_credit
 from softib.sim.packet.kernels.link.discards import lose, lose_mad
 from softib.sim.packet.kernels.management.smi import VL15_READY, leave_buffer, post_gmp, post_smp
-from softib.sim.packet.kernels.switch.multicast_copies import copy_leaves
-from softib.sim.packet.kernels.switch.switch import first_voq, leaves_input, take_first
+from softib.sim.packet.kernels.switch.switch import copy_leaves, first_voq, leaves_input, take_first
 
 DOWN, DEAD = 1, 2
 """What happens to a port: its link goes down; its node loses its power."""

@@ -11,21 +11,21 @@ from softib.sim.packet.constants import (
     STARVED,
 )
 from softib.sim.packet.kernels.engine.packet_log import log_lost, log_starved
-from softib.sim.packet.kernels.hca.hca import send_stream
-from softib.sim.packet.kernels.hca.packet_sizes import stream_octets
-from softib.sim.packet.kernels.hca.streams import first_stream
+from softib.sim.packet.kernels.hca.hca import first_stream, send_stream
+from softib.sim.packet.kernels.hca.messages import stream_octets
 from softib.sim.packet.kernels.link.credits import (
     arm,
     dropped_from_buffer,
     has_credit,
+    note_waiting,
     put_on_wire,
     starve,
     take_credits,
     waits_from,
+    waits_no_longer,
     waits_no_more,
 )
 from softib.sim.packet.kernels.link.discards import await_deadline, known_bad, lose, overdue_since
-from softib.sim.packet.kernels.link.sl_counters import note_waiting, waits_no_longer
 from softib.sim.packet.kernels.link.vl_arbitration import account, arbitrate
 from softib.sim.packet.kernels.management.smi import VL15_READY, send_smp
 from softib.sim.packet.kernels.switch.switch import cross, draw_first, first_voq, forward, leaves_input, take_first

@@ -11,8 +11,18 @@ caller of the loop answers it.
 
 import numpy as np
 
-from softib.iba.constants import RESPONSE_BIT, Method
-from softib.iba.mad_offsets import METHOD_AT
+from softib.iba.constants import DR_DIRECTION, RESPONSE_BIT, Method, MgmtClass
+from softib.iba.smp import (
+    CLASS_AT,
+    DR_DLID_AT,
+    DR_SLID_AT,
+    HOP_COUNT_AT,
+    HOP_POINTER_AT,
+    INITIAL_PATH_AT,
+    METHOD_AT,
+    RETURN_PATH_AT,
+    STATUS_AT,
+)
 from softib.jit import inner
 from softib.sim.packet.constants import (
     AGENT,
@@ -28,8 +38,79 @@ from softib.sim.packet.kernels.engine.pools import free_packet, new_packet
 from softib.sim.packet.kernels.hca.acks import before_streams
 from softib.sim.packet.kernels.link.credits import waits_no_more, wire_ps
 from softib.sim.packet.kernels.link.discards import corrupted, lose_mad
-from softib.sim.packet.kernels.management.directed_route import directed, first_hop, next_hop, passes_on
-from softib.sim.packet.kernels.switch.forwarding import by_table
+from softib.sim.packet.kernels.switch.switch import by_table
+
+SUBN_DR = int(MgmtClass.SUBN_DR)
+DIRECTION = DR_DIRECTION >> 8
+"""In the first byte of the status: the SMP is on its way back (IBA 14.2.2)."""
+
+
+@inner
+def directed(mad):
+    """Is the SMP ``mad`` a directed one?"""
+    return mad[CLASS_AT] == SUBN_DR
+
+
+@inner
+def permissive(mad, at):
+    """Is the LID at ``at`` of the SMP the permissive one?"""
+    return mad[at] == 0xFF and mad[at + 1] == 0xFF
+
+
+@inner
+def passes_on(mad):
+    """Must a directed SMP that came to a switch go on? Its way out has hops left, or its way back."""
+    hops, at = np.int64(mad[HOP_COUNT_AT]), np.int64(mad[HOP_POINTER_AT])
+    if mad[STATUS_AT] & DIRECTION:
+        return at > 1
+    return at < hops
+
+
+@inner
+def next_hop(net, mad, came_in):
+    """The port by which a directed SMP leaves the node that it came to by ``came_in``; -1: it is
+    where it shall be; -2: its path leads nowhere (IBA 14.2.2). Moves the hop pointer and writes the
+    return path."""
+    hops, at = np.int64(mad[HOP_COUNT_AT]), np.int64(mad[HOP_POINTER_AT])
+    if mad[STATUS_AT] & DIRECTION:
+        if at <= 1:
+            mad[HOP_POINTER_AT] = 0
+            return np.int64(-1)
+        mad[HOP_POINTER_AT] = at - 1
+        num = np.int64(mad[RETURN_PATH_AT + at - 1])
+    else:
+        if not permissive(mad, DR_SLID_AT) or not permissive(mad, DR_DLID_AT) or at > hops:
+            return np.int64(-2)
+        if at:
+            mad[RETURN_PATH_AT + at] = net.port[came_in].num
+        mad[HOP_POINTER_AT] = at + 1
+        if at == hops:
+            return np.int64(-1)
+        num = np.int64(mad[INITIAL_PATH_AT + at + 1])
+    if net.port[came_in].switch < 0 or num < 1 or num >= net.port[came_in].ports:
+        return np.int64(-2)
+    return np.int64(net.port[came_in].port_0) + num
+
+
+@inner
+def first_hop(net, mad, port):
+    """The port by which a directed SMP leaves the node of ``port`` that sends it (-1: it is for
+    that node; -2: its path leads nowhere). An answer goes back where it came from."""
+    hops = np.int64(mad[HOP_COUNT_AT])
+    if mad[STATUS_AT] & DIRECTION:
+        mad[HOP_POINTER_AT] = hops
+        num = np.int64(mad[RETURN_PATH_AT + hops])
+    else:
+        mad[HOP_POINTER_AT] = min(hops, 1)
+        num = np.int64(mad[INITIAL_PATH_AT + 1])
+    if hops == 0:
+        return np.int64(-1)
+    if net.port[port].switch < 0:
+        return np.int64(port) if num == net.port[port].num else np.int64(-2)
+    if num < 1 or num >= net.port[port].ports:
+        return np.int64(-2)
+    return np.int64(net.port[port].port_0) + num
+
 
 MAD_OCTETS = 290
 """LRH 8, BTH 12, DETH 8, MAD 256, ICRC 4, VCRC 2 (IBA 5.2, chapter 13)."""
@@ -151,9 +232,9 @@ def removed(state, k):
 
 
 @inner
-def for_client(m):
+def for_client(mad):
     """Is it for a program at an adapter, not for the adapter's agent?"""
-    return m[METHOD_AT] & RESPONSE or m[METHOD_AT] == TRAP or m[METHOD_AT] == TRAP_REPRESS
+    return mad[METHOD_AT] & RESPONSE or mad[METHOD_AT] == TRAP or mad[METHOD_AT] == TRAP_REPRESS
 
 
 @inner

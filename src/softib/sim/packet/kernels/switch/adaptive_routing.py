@@ -1,6 +1,6 @@
 """Adaptive routing: of the ports of a LID's group a switch takes the one with the least queued.
 
-The manager's tables give each LID a state and a group (:mod:`softib.iba.ar`). FREE: each packet
+The manager's tables give each LID a state and a group (:mod:`softib.iba.vendor.ar`). FREE: each packet
 chooses; BOUNDED: a flow keeps its port until it paused for the ageing time; STATIC, or an empty
 group: the forwarding table alone. Ties go to the next port after one that depends on the packet, so
 that they spread.

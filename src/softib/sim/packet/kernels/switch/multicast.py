@@ -22,8 +22,7 @@ from softib.sim.packet.constants import (
 from softib.sim.packet.kernels.engine.events import push, word
 from softib.sim.packet.kernels.engine.pools import blank_packet
 from softib.sim.packet.kernels.link.credits import arm
-from softib.sim.packet.kernels.switch.multicast_copies import one_less
-from softib.sim.packet.kernels.switch.switch import NO_VL, offer, vl_of
+from softib.sim.packet.kernels.switch.switch import NO_VL, offer, one_less, vl_of
 
 MCAST_TOP_AT = SwitchInfo.mcast_fdb_top.byte
 MOST = 30
@@ -91,16 +90,16 @@ def copy_to(net, state, port, out, k, now):
 def copy_of(state, k, now):
     """A copy of packet ``k``, which holds its place in the receive buffer."""
     copy = blank_packet(state)
-    p, c = state.packet[k], state.packet[copy]
-    c.stream = p.stream
-    c.psn = p.psn
-    c.octets = p.octets
-    c.dlid = p.dlid
-    c.sl = p.sl
-    c.vl = p.vl
-    c.came_in = p.came_in
-    c.kind = p.kind
-    c.marks = p.marks
+    packet, copied = state.packet[k], state.packet[copy]
+    copied.stream = packet.stream
+    copied.psn = packet.psn
+    copied.octets = packet.octets
+    copied.dlid = packet.dlid
+    copied.sl = packet.sl
+    copied.vl = packet.vl
+    copied.came_in = packet.came_in
+    copied.kind = packet.kind
+    copied.marks = packet.marks
     state.packet[copy].marks |= COPY
     state.packet[copy].behind = k
     state.packet[copy].tail = state.packet[k].tail

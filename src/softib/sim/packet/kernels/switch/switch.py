@@ -3,6 +3,9 @@
 A packet waits in the receive buffer of the port that it came in by, in a queue of its own for each
 output port and VL. An output port takes the inputs that have something for a VL in turn. In FIFO
 mode each input has one queue a VL, and only its first packet is offered.
+
+Copies of a multicast packet share one place in the receive buffer: its credits go back when the
+last copy has left.
 """
 
 import numpy as np
@@ -10,6 +13,7 @@ import numpy as np
 from softib.jit import inner
 from softib.sim.packet.constants import (
     ARRIVE,
+    COPIES,
     COPY,
     END_PORT,
     ENTER,
@@ -22,15 +26,67 @@ from softib.sim.packet.constants import (
     TOO_LONG,
     WRAP,
 )
-from softib.sim.packet.kernels.congestion.congestion_control import mark
+from softib.sim.packet.kernels.congestion.cct import mark
 from softib.sim.packet.kernels.engine.events import push, push_timer, word
+from softib.sim.packet.kernels.engine.pools import free_packet
 from softib.sim.packet.kernels.engine.rng import draw_for
-from softib.sim.packet.kernels.link.credits import blocks_of, grant, has_credit, put_on_wire, take_credits, wire_ps
+from softib.sim.packet.kernels.link.credits import (
+    blocks_of,
+    count_received,
+    dropped_from_buffer,
+    grant,
+    has_credit,
+    put_on_wire,
+    take_credits,
+    wire_ps,
+)
 from softib.sim.packet.kernels.link.discards import check, discard, ends_discards, lose
-from softib.sim.packet.kernels.link.sl_counters import count_received
 from softib.sim.packet.kernels.switch.adaptive_routing import choose
-from softib.sim.packet.kernels.switch.forwarding import by_table
-from softib.sim.packet.kernels.switch.multicast_copies import begin_copies, copy_leaves
+
+NO_ROUTE = 255
+
+
+@inner
+def by_table(net, came_in, dlid):
+    """The port that the forwarding table of ``came_in``'s switch has for ``dlid`` (its port 0: the
+    switch itself), -1 for none."""
+    if dlid >= net.lft.shape[1]:
+        return np.int64(-1)
+    num = np.int64(net.lft[net.port[came_in].switch, dlid])
+    if num == NO_ROUTE or num >= net.port[came_in].ports:
+        return np.int64(-1)
+    return np.int64(net.port[came_in].port_0) + num
+
+
+@inner
+def begin_copies(net, state, port, k, now):
+    """Packet ``k``, for a multicast group, came in by ``port``: it holds the buffer, and its copies
+    are made by an event at this time."""
+    state.packet[k].out = 1  # copies that have not left, and the packet itself until all are made
+    state.packet[k].next = 0  # the next portnum to look at
+    state.packet[k].behind = 0
+    state.packet[k].entered = dropped_from_buffer(
+        net, state, port, state.packet[k].tail, now
+    )  # when the last of them has left
+    push(state, now, word(port, COPIES, k))
+
+
+@inner
+def one_less(net, state, k, t):
+    """At ``t`` one copy of packet ``k`` has left the switch."""
+    state.packet[k].entered = max(state.packet[k].entered, t)
+    state.packet[k].out -= 1
+    if state.packet[k].out == 0:
+        grant(net, state, state.packet[k].came_in, state.packet[k].vl, state.packet[k].octets, state.packet[k].entered)
+        free_packet(state, k)
+
+
+@inner
+def copy_leaves(net, state, k, t):
+    """At ``t`` copy ``k`` has left the buffer; on the cable it is a packet like others."""
+    state.packet[k].marks &= ~COPY
+    one_less(net, state, state.packet[k].behind, t)
+
 
 NO_VL = 15
 

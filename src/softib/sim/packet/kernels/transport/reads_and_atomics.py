@@ -5,12 +5,11 @@ import numpy as np
 
 from softib.jit import inner
 from softib.sim.packet.constants import ANSWER, WINDOW_PACKETS
+from softib.sim.packet.kernels.congestion.hooks import LOST_PACKETS
 from softib.sim.packet.kernels.engine.events import push, word
-from softib.sim.packet.kernels.hca.hca import activate, slow_response
-from softib.sim.packet.kernels.hca.messages import arrived, completed
-from softib.sim.packet.kernels.hca.packet_sizes import READ_OP
-from softib.sim.packet.kernels.hca.placement import LOST_PACKETS, forget, keep, kept
-from softib.sim.packet.kernels.hca.streams import join_ring
+from softib.sim.packet.kernels.hca.hca import activate, join_ring, slow_response
+from softib.sim.packet.kernels.hca.messages import READ_OP, arrived, completed
+from softib.sim.packet.kernels.hca.reorder_buffer import forget, keep, kept
 from softib.sim.packet.kernels.transport.retransmission import acknowledged, go_back
 
 

@@ -27,22 +27,21 @@ from softib.sim.packet.constants import (
     SMP,
     WINDOW_PACKETS,
 )
-from softib.sim.packet.kernels.congestion.congestion_control import backward, forward_notice
+from softib.sim.packet.kernels.congestion.cct import backward, forward_notice
+from softib.sim.packet.kernels.congestion.hooks import ack_arrived, ack_leaves, data_arrived, is_overdue
 from softib.sim.packet.kernels.engine.events import push, word
 from softib.sim.packet.kernels.engine.packet_log import log_received
 from softib.sim.packet.kernels.engine.pools import free_packet
 from softib.sim.packet.kernels.hca.acks import control
 from softib.sim.packet.kernels.hca.hca import memory_fs
-from softib.sim.packet.kernels.hca.messages import arrived
-from softib.sim.packet.kernels.hca.packet_sizes import READ_OP, UD
-from softib.sim.packet.kernels.hca.placement import LOST_PACKETS, forget, keep, kept
-from softib.sim.packet.kernels.link.credits import grant
+from softib.sim.packet.kernels.hca.messages import READ_OP, UD, arrived
+from softib.sim.packet.kernels.hca.reorder_buffer import forget, keep, kept
+from softib.sim.packet.kernels.link.credits import count_received, grant
 from softib.sim.packet.kernels.link.discards import check, refuse
-from softib.sim.packet.kernels.link.sl_counters import count_received
 from softib.sim.packet.kernels.management.smi import gmp_arrived
 from softib.sim.packet.kernels.switch.aggregation import is_node, reduced_at
 from softib.sim.packet.kernels.switch.multicast import delivered
-from softib.sim.packet.kernels.switch.multicast_copies import copy_leaves
+from softib.sim.packet.kernels.switch.switch import copy_leaves
 from softib.sim.packet.kernels.transport.reads_and_atomics import message_of, read_request, read_response
 from softib.sim.packet.kernels.transport.retransmission import acknowledged, go_back
 from softib.sim.packet.kernels.transport.rnr import finds_receive, not_ready, ready_for
@@ -90,11 +89,14 @@ def receive(net, state, port, k, now):
         look = forward_notice(net, state, port, k)
     if what == DATA:
         if state.qp[q].service == 0:
+            data_arrived(net, state, q, k, in_memory, now)
             data(net, state, port, q, k, written, now)
         else:
             unreliable(net, state, port, q, k, written, now)
     elif what == ACK:
+        before = state.rc[q].acked
         acknowledged(net, state, q, np.int64(state.packet[k].psn), now)
+        look = max(look, ack_arrived(net, state, q, k, before, now))
     elif what == NAK:
         acknowledged(net, state, q, np.int64(state.packet[k].psn) - 1, now)
         look = max(look, go_back(net, state, q, now))
@@ -132,7 +134,7 @@ def data(net, state, port, q, k, t, now):
     if psn > expected:
         if net.opt.placement and psn - expected < WINDOW_PACKETS:
             keep(state, 2 * q, psn, state.packet[k].marks)
-            if psn - expected < LOST_PACKETS:
+            if not is_overdue(net, state, port, q, psn - expected, now):
                 return
         if not state.rc[q].naked:
             state.rc[q].naked = 1
@@ -250,4 +252,6 @@ def answer(net, state, port, q, now):
     what, about = (NAK, psn) if is_nak else (ACK, psn - 1)
     if not_ready_for:
         what = RNR_NAK
-    return control(net, state, port, 2 * q + 1, what, about, state.qp[q].back_lid, state.qp[q].back_vl)
+    look = control(net, state, port, 2 * q + 1, what, about, state.qp[q].back_lid, state.qp[q].back_vl)
+    ack_leaves(net, state, port, q, now)
+    return look

@@ -5,10 +5,10 @@ import numpy as np
 
 from softib.jit import inner
 from softib.sim.packet.constants import TIMER
+from softib.sim.packet.kernels.congestion.hooks import lost
 from softib.sim.packet.kernels.engine.events import push_timer, word
-from softib.sim.packet.kernels.hca.hca import activate, not_before
+from softib.sim.packet.kernels.hca.hca import activate, leave_ring, not_before
 from softib.sim.packet.kernels.hca.messages import completed
-from softib.sim.packet.kernels.hca.streams import leave_ring
 
 
 @inner
@@ -62,6 +62,7 @@ def skip_to(state, q, psn):
 def go_back(net, state, q, now):
     """Send again from the first packet that is not acknowledged. Returns the port to look at."""
     if state.rc[q].acked < state.qp[q].next_psn:
+        lost(net, state, 2 * q, state.rc[q].tries, now)
         count_resent(state, q)
         skip_to(state, q, state.rc[q].acked)
         state.rc[q].reads_out = 0

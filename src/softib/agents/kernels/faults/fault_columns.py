@@ -1,0 +1,69 @@
+"""The faults of a port as numbers that kernels share, and the random numbers of their errors.
+
+``fault`` int64[ports, 7] holds per port what is wrong with it and its state (columns below),
+``fault_rate`` float64[ports, 3] its bit error ratio, the picoseconds it needs to drain one MAD
+(infinite: it is blocked) and the share of flow-control packets that the port at the other end
+leaves out, ``rng_state`` the random state. ``options[FAULTY]`` is 0 while no port has a fault: then
+nothing of this is ever looked at.
+"""
+
+import math
+
+import numpy as np
+
+from softib.agents.kernels.big_endian import inner
+from softib.agents.kernels.mad_traffic import MAD_DWORDS, add
+from softib.iba.rates import LANES_BY_BIT
+from softib.iba.smp import PortInfo
+
+FAULTY = 1
+"""Element of ``options``: ports that have a fault."""
+BITS, SETTLED, PHY_ERRORS, DRAINED, WAITED, HELD, FLOWED = range(7)
+"""Columns of ``fault``: what is wrong; until when its counters are right (ps); local physical
+errors not made good yet; when its buffer is empty of MADs (ps); until when the port that sends to
+it has waited (ps); since when that one waits, for ever (ps, 0: it does not); when it has drained
+what applications sent (ps)."""
+CUT, DEAD, NOISY, SLOW, LAVISH, STARVED = 1, 2, 4, 8, 16, 32
+"""No signal arrives; the node has no power; bit errors; it drains slowly, and grants credits that
+it does not have; the other end leaves out flow-control packets."""
+BER, DRAIN, LEFT_OUT = 0, 1, 2
+
+LANES = np.ones(256, np.int64)
+for _bit, _n in LANES_BY_BIT.items():
+    LANES[_bit] = _n
+PACKET_OCTETS = 4 * float(MAD_DWORDS) + 2
+"""A MAD's packet with its VCRC."""
+WIDTH_AT = PortInfo.link_width_active.byte
+
+
+@inner
+def roll(t):
+    """A random number in [0, 1): xorshift64 (Marsaglia, 2003)."""
+    x = t.rng_state[0]
+    x ^= x << np.uint64(13)
+    x ^= x >> np.uint64(7)
+    x ^= x << np.uint64(17)
+    t.rng_state[0] = x
+    return np.float64(x >> np.uint64(11)) / 9007199254740992.0
+
+
+@inner
+def poisson(t, mean):
+    """How many rare events happen where ``mean`` are expected (a normal approximation above 60)."""
+    if mean <= 0.0:
+        return np.int64(0)
+    if mean > 60.0:
+        angle, radius = 2.0 * math.pi * roll(t), math.sqrt(-2.0 * math.log(1.0 - roll(t)))
+        return np.int64(min(max(mean + math.sqrt(mean) * radius * math.cos(angle) + 0.5, 0.0), 9e18))
+    floor, product, n = math.exp(-mean), roll(t), np.int64(0)
+    while product > floor:
+        product *= roll(t)
+        n += 1
+    return n
+
+
+@inner
+def grow(row, column, n):
+    """Add ``n`` (a signed number) to a counter that stops at its maximum."""
+    if n > 0:
+        add(row, column, np.uint64(n))

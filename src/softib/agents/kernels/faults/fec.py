@@ -1,0 +1,130 @@
+"""Reed-Solomon forward error correction of a link: what becomes of its codewords at a bit error
+ratio, and what counts it (IBA 5.3, 14.2.5.19; IEEE 802.3 clause 91)."""
+
+import math
+
+import numpy as np
+
+from softib.agents.kernels.big_endian import get8, inner
+from softib.agents.kernels.faults.fault_columns import LANES, WIDTH_AT, grow, poisson, roll
+from softib.agents.kernels.route import LINK_UP, PHYS_AT
+from softib.agents.kernels.samples import speed_code
+from softib.fabric.counters import COUNTER_NAMES, LANE_COUNTERS
+from softib.iba.rates import SPEEDS
+from softib.iba.smp import PortInfoExtended
+
+SYMBOL = COUNTER_NAMES.index("symbol_error_counter")
+SYNC_HEADER, DETECTED, FEC_CORRECTED, FEC_UNCORRECTED, PORT_FEC_CORRECTED, PORT_FEC_UNCORRECTED, PORT_FEC_SYMBOLS = (
+    LANE_COUNTERS.fields[n][1] // 8
+    for n in (
+        "sync_header_error_counter",
+        "error_detection_counter",
+        "fec_correctable_block_ctr",
+        "fec_uncorrectable_block_ctr",
+        "port_fec_correctable_block_ctr",
+        "port_fec_uncorrectable_block_ctr",
+        "port_fec_corrected_symbol_ctr",
+    )
+)
+COUNTED_LANES = 12
+FEC_ACTIVE_AT, RS_ACTIVE = PortInfoExtended.fec_mode_active.byte, 2
+LANE_GBPS = np.array([0.0, *(s.lane_gbps for s in SPEEDS)])
+PAM4 = np.array([False, *(s.pam4 for s in SPEEDS)])
+SYMBOL_BITS, CODE_DATA_BITS = 10.0, 5140.0
+PAM4_CODE, NRZ_CODE = (544, 15), (528, 7)
+"""RS(544, 514) of PAM4 lanes and RS(528, 514): symbols of a codeword and how many of them it
+corrects (IEEE 802.3 clause 91, symbols of 10 bits)."""
+TAIL_TERMS = 40
+LEAST_MEAN = 1e-9
+"""Where fewer codewords are expected none is drawn: each look would cost a random number for
+nothing."""
+
+
+@inner
+def corrects(t, port, code):
+    """True when RS-FEC works on the link of ``port`` (always on PAM4 lanes; IBA 14.2.5.19)."""
+    return PAM4[code] or get8(t.port_info_ext[port], FEC_ACTIVE_AT + 1) >= RS_ACTIVE
+
+
+@inner
+def codeword(ber, length, fixes):
+    """Of one codeword: (expected corrected symbols, probability that it is corrected, that it
+    cannot be)."""
+    q = -math.expm1(SYMBOL_BITS * math.log1p(-min(ber, 0.5)))
+    right = math.exp(length * math.log1p(-q))
+    p, symbols, fixed, lost = right, 0.0, 0.0, 0.0
+    for k in range(1, fixes + TAIL_TERMS):
+        p *= (length - k + 1) / k * q / (1.0 - q)
+        if k <= fixes:
+            symbols += k * p
+            fixed += p
+        else:
+            lost += p
+    # A long tail is what the others leave; a short one would drown in their rounding.
+    return symbols, fixed, (lost if lost < 0.01 else 1.0 - fixed - right)
+
+
+@inner
+def on_lanes(t, row, column, lanes, n):
+    """Share ``n`` events among the first ``lanes`` columns."""
+    each = n // lanes
+    first = np.int64(roll(t) * lanes)
+    for i in range(min(lanes, COUNTED_LANES)):
+        grow(row, column + i, each + (1 if (i - first) % lanes < n - each * lanes else 0))
+
+
+@inner
+def wrong_blocks(t, port, lanes, symbols, fixed, lost):
+    """Count what RS-FEC did: corrected symbols by lane, corrected and lost blocks. A lost block is
+    a symbol error."""
+    row = t.lane_counters[port]
+    on_lanes(t, row, FEC_CORRECTED, lanes, symbols)
+    on_lanes(t, row, FEC_UNCORRECTED, lanes, lost)
+    grow(row, PORT_FEC_SYMBOLS, symbols)
+    grow(row, PORT_FEC_CORRECTED, fixed)
+    grow(row, PORT_FEC_UNCORRECTED, lost)
+    grow(t.counters[port], SYMBOL, lost)
+
+
+@inner
+def codewords_in(t, port, passed):
+    """Codewords that the link into ``port`` carries in ``passed`` picoseconds."""
+    code = speed_code(t, port)
+    length = PAM4_CODE[0] if PAM4[code] else NRZ_CODE[0]
+    return LANE_GBPS[code] * LANES[t.port_info[port, WIDTH_AT]] * passed * 1e-3 / (length * SYMBOL_BITS)
+
+
+@inner
+def clean_codewords(t, port, now):
+    """Count the codewords since the last look in bin 0 of the histogram; :func:`corrected` takes
+    those with errors out again, in the same time."""
+    passed = now - t.fec_clock[port]
+    began = t.fec_clock[port] != 0
+    t.fec_clock[port] = max(now, np.int64(1))
+    if not began or passed <= 0 or t.port_info[port, PHYS_AT] >> 4 != LINK_UP:
+        return
+    if corrects(t, port, speed_code(t, port)):
+        t.fec_histogram[port, 0] += np.uint64(codewords_in(t, port, passed))
+
+
+@inner
+def corrected(t, port, ber, length, fixes, codewords):
+    """Draw how many of ``codewords`` have 1 … ``fixes`` wrong symbols, and how many more; counts
+    them in the histogram.
+
+    (corrected symbols, corrected codewords, lost ones).
+    """
+    q = -math.expm1(SYMBOL_BITS * math.log1p(-min(ber, 0.5)))
+    p, symbols, fixed = math.exp(length * math.log1p(-q)), np.int64(0), np.int64(0)
+    for k in range(1, fixes + 1):
+        p *= (length - k + 1) / k * q / (1.0 - q)
+        mean = codewords * p
+        if mean > LEAST_MEAN:
+            n = poisson(t, mean)
+            symbols += k * n
+            fixed += n
+            t.fec_histogram[port, k] += np.uint64(n)
+    lost = poisson(t, codewords * codeword(ber, length, fixes)[2])
+    if t.fec_clock[port] != 0:
+        t.fec_histogram[port, 0] -= np.uint64(fixed + lost)
+    return symbols, fixed, lost

@@ -1,0 +1,74 @@
+"""Rows of a comparison of networks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from softib.result import Result
+
+__all__ = ["HalfPrice", "JobOver", "Network", "PriceRange"]
+
+
+@dataclass
+class JobOver(Result):
+    """A job over one network; null: not completed."""
+
+    job: str
+    took_us: float | None
+    p99_us: float | None
+
+
+@dataclass
+class PriceRange(Result):
+    """Sources disagree, so a price is a range."""
+
+    currency: str
+    low: float
+    high: float
+
+    @property
+    def middle(self) -> float:
+        """Mean of both ends."""
+        return (self.low + self.high) / 2
+
+
+@dataclass
+class Network(Result):
+    """One network; figures are null where it could not run."""
+
+    table_columns = (
+        "network", "gbps", "completion_us", "ratio", "p50_us", "p99_us", "cpu_share", "cpu_share_most", "good", "valid",
+        "why", "wall_s", "price", "per_price",
+    )  # fmt: skip
+
+    network: str
+    """A generation, or roce or tcp with options."""
+    gbps: float | None = None
+    """Of the fastest link of a host."""
+    completion_us: float | None = None
+    ratio: float | None = None
+    """Completion over that of the fabric as it is."""
+    p50_us: float | None = None
+    p99_us: float | None = None
+    cpu_share: float | None = None
+    """Mean of the hosts: time of their processors for messages over the time of the run."""
+    cpu_share_most: float | None = None
+    good: bool = False
+    valid: bool | None = None
+    why: str = ""
+    """Why it could not run, or why the layer's answer may be off."""
+    wall_s: float | None = None
+    price: PriceRange | None = None
+    """Of the fabric built of this network; null where the cost book lacks an item."""
+    per_price: float | None = None
+    """Performance (inverse of completion) for the middle price, over that of the fabric as it is."""
+    jobs: list[JobOver] = field(default_factory=list)
+
+
+@dataclass
+class HalfPrice(Result):
+    """A network at half the price or less: shares of the fabric as it is."""
+
+    network: str
+    price: float
+    performance: float

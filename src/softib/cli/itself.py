@@ -1,0 +1,93 @@
+"""``softib doctor``, ``compile`` and ``completion``: this machine, its kernels, its shells."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import click
+
+from softib.cli.shared.options import json_option
+from softib.cli.shared.output import print_json, print_notice, show_line
+from softib.foreign_text import shown
+from softib.plural import counted
+from softib.result import Result, document
+
+MARKS = {"ok": "ok     ", "absent": "absent ", "missing": "MISSING"}
+
+
+@click.command()
+@json_option
+def doctor(as_json: bool) -> int:
+    """Say what of this machine can run what, a line each, and what would mend it.
+
+    ``absent`` is one thing less; ``MISSING`` is what softib needs. Exit 1 when something is
+    MISSING.
+    """
+    import softib
+
+    found = softib.doctor()
+    if as_json:
+        print_json(document("doctor", checks=found))
+    else:
+        width = max(len(one.name) for one in found)
+        for one in found:
+            mend = f"; {one.mend}" if one.mend else ""
+            click.echo(shown(f"{MARKS[one.state]}  {one.name:{width}}  {one.what}{mend}"))
+    return int(any(one.state == "missing" for one in found))
+
+
+@dataclass
+class Compiled(Result):
+    """Kernels that are compiled."""
+
+    document = "compile"
+
+    kernels: int
+    """Compiled kernels in the folder now."""
+    folder: str
+    seconds: float
+
+
+@click.command()
+@json_option
+def compile(as_json: bool) -> int:
+    """Compile all kernels now: after an installation, in an image, before the tests of a CI.
+
+    They are kept in ~/.cache/softib (SOFTIB_CACHE_DIR moves it), for this machine's kind of
+    processor and these versions of Python, NumPy and Numba.
+    """
+    import softib
+
+    began = time.monotonic()
+    count, folder = softib.compile_kernels(show_line)
+    seconds = time.monotonic() - began
+    if as_json:
+        print_json(Compiled(count, str(folder), round(seconds, 3)).to_json())
+    else:
+        print_notice(f"{counted(count, 'kernel')} in {folder}, {seconds:.0f} s")
+    return 0
+
+
+SHELLS = ("bash", "zsh", "fish")
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(SHELLS))
+def completion(shell: str) -> int:
+    """Print what makes SHELL complete verbs, options, files, running fabrics and their nodes.
+
+    \b
+    bash:  eval "$(softib completion bash)"                 in ~/.bashrc
+    zsh:   eval "$(softib completion zsh)"                  in ~/.zshrc, after compinit
+    fish:  softib completion fish > ~/.config/fish/completions/softib.fish
+    """
+    from click.shell_completion import get_completion_class
+
+    from softib.cli.main import COMPLETE, cli
+
+    found = get_completion_class(shell)
+    assert found is not None
+    made = found(cli, {}, "softib", COMPLETE)
+    click.echo(made.source_template % made.source_vars())
+    return 0

@@ -1,0 +1,1 @@
+"""What verbs share: options, output, completion, plain text, usage errors."""

@@ -1,0 +1,270 @@
+"""Options that verbs share, declared once: SOURCE with what its reader needs, forwarding tables,
+OpenSM's files for engines, settings of softib's subnet manager."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import click
+
+from softib.cli.shared import completing
+from softib.cli.shared.output import Steps, print_notice, show_progress
+
+if TYPE_CHECKING:
+    from softib import Fabric, Routing
+
+__all__ = [
+    "Load",
+    "all_option",
+    "checked_engines",
+    "engine_option",
+    "fabric_option",
+    "given_settings",
+    "guid_file_options",
+    "json_option",
+    "manager_options",
+    "plan_option",
+    "routing_of",
+    "seed_option",
+    "source_options",
+    "table_options",
+]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def checked_engines(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """Routing engines that exist, before any work. Raises :class:`UnknownName`."""
+    import softib
+
+    if value is not None and not context.resilient_parsing:
+        softib.engines(value)
+    return value
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
+fabric_option = click.option(
+    "--fabric", metavar="N", shell_complete=completing.fabrics, help="The running fabric (default: the only one)."
+)
+plan_option = click.option(
+    "--plan",
+    "plans",
+    metavar="F",
+    type=click.Path(),
+    multiple=True,
+    help="Compare every cable with this plan (a cabling list, a fabric.yaml, or any fabric file). Several lists "
+    "(--plan A --plan B) make one plan.",
+)
+seed_option = click.option(
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of random draws."
+)
+all_option = click.option("--all", "every_finding", is_flag=True, help="All findings, however many.")
+engine_option = click.option(
+    "--engine",
+    metavar="E",
+    callback=checked_engines,
+    shell_complete=completing.engines,
+    help="Routing engine by OpenSM's name, or a list of them: minhop, updn, dnup, ftree, dor, lash, sssp, "
+    "dfsssp, nue, torus-2QoS, file, chain. Default ftree,updn,dfsssp,lash: updn where the fabric is no tree, lanes "
+    "where they pay.",
+)
+lfts_option = click.option(
+    "--lfts", metavar="F", type=click.Path(), help="Use these forwarding tables (a dump) instead."
+)
+SOURCE_OPTIONS = (
+    click.option(
+        "--node-name-map", metavar="F", type=click.Path(), help="Names of nodes by GUID, as infiniband-diags read them."
+    ),
+    click.option(
+        "--ibnl",
+        multiple=True,
+        metavar="DIR",
+        type=click.Path(),
+        help="Directory of IBNL system descriptions for .topo files (repeatable).",
+    ),
+)
+ENGINE_FILES = (
+    click.option(
+        "--root_guid_file",
+        "-a",
+        metavar="F",
+        type=click.Path(),
+        help="A file of NodeGUIDs of the top switches (updn, dnup, ftree): with them ftree takes a tree that is not "
+        "pure.",
+    ),
+    click.option(
+        "--cn_guid_file",
+        "-u",
+        metavar="F",
+        type=click.Path(),
+        help="A file of PortGUIDs of the compute nodes (ftree); all others are none.",
+    ),
+    click.option(
+        "--io_guid_file",
+        "-G",
+        metavar="F",
+        type=click.Path(),
+        help="A file of PortGUIDs of I/O nodes (ftree), which may hang anywhere in the tree.",
+    ),
+    click.option("--torus_config", metavar="F", type=click.Path(), help="torus-2QoS.conf of engine torus-2QoS."),
+    click.option(
+        "--lfts_file", "-U", metavar="F", type=click.Path(), help="Tables of engine file, as dump_lfts writes them."
+    ),
+    click.option("--pgrp_policy_file", metavar="F", type=click.Path(), help="Port groups of engine chain."),
+    click.option("--topo_policy_file", metavar="F", type=click.Path(), help="Parts of the fabric for engine chain."),
+    click.option(
+        "--rch_policy_file",
+        metavar="F",
+        type=click.Path(),
+        help="Steps of engine chain: which engine routes which part.",
+    ),
+    click.option(
+        "--nue_max_num_vls",
+        type=click.IntRange(0, 15),
+        metavar="N",
+        help="VLs that nue uses; 0: as many as it needs (default: 1).",
+    ),
+)
+MANAGER_OPTIONS = (
+    click.option(
+        "--engine",
+        metavar="E",
+        help=(
+            "Routing engine of our manager or a list of them: minhop, updn, dnup, ftree, dor, lash, sssp, dfsssp, "
+            "nue, torus-2QoS, file, chain (default: the file's, else ftree,updn,dfsssp,lash, as report and check "
+            "have it)."
+        ),
+    ),
+    click.option("--lmc", type=click.IntRange(0, 7), help="LMC of our manager (default: the file's)."),
+    click.option(
+        "--partitions",
+        "--Pconfig",
+        metavar="FILE",
+        type=click.Path(),
+        help="Partitions of our manager, as OpenSM's partitions.conf.",
+    ),
+    click.option(
+        "--sm-config", metavar="FILE", type=click.Path(), help="OpenSM's options file (opensm -c) for our manager."
+    ),
+    click.option(
+        "--sweep",
+        type=click.IntRange(0, 10**6),
+        metavar="S",
+        help="Seconds between its looks at the switches; 0: only after traps (default: 10).",
+    ),
+    click.option("--priority", type=click.IntRange(0, 15), help="Its priority among subnet managers (default: 0)."),
+    click.option(
+        "--reassign-lids",
+        is_flag=True,
+        help="Forget the LIDs that ports have in the file, or had when this fabric ran before.",
+    ),
+)
+
+
+def _decorated(function: F, options: Sequence[Callable[[F], F]]) -> F:
+    """``function`` with ``options``, the first one at the top of its help."""
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def _gathered(keyword: str, options: Sequence[Callable[[Any], Any]]) -> Callable[[F], F]:
+    """A decorator: the verb gets the values of ``options`` by name in one mapping ``keyword``."""
+
+    def decorated(function: F) -> F:
+        @wraps(function)
+        def with_group(*args: Any, **given: Any) -> Any:
+            return function(*args, **{keyword: {name: given.pop(name) for name in names}}, **given)
+
+        params = with_group.__dict__["__click_params__"] = list(getattr(function, "__click_params__", ()))
+        before = len(params)
+        _decorated(with_group, options)
+        names = [param.name for param in params[before:]]
+        return with_group  # type: ignore[return-value]
+
+    return decorated
+
+
+guid_file_options = _gathered("guid_files", ENGINE_FILES)
+"""OpenSM's options for engines (GUID files, torus-2QoS.conf, tables of engine file, VLs of nue)."""
+manager_options = _gathered("manager", (*MANAGER_OPTIONS, *ENGINE_FILES))
+"""Settings of softib's subnet manager, for :func:`given_settings`."""
+
+
+def given_settings(manager: dict[str, Any]) -> tuple[dict[str, Any], str | None, str | None]:
+    """(fields of ``ManagerSettings.given``, its ``options``, its ``partitions``) of what the
+    command line says."""
+    sweep = manager["sweep"]
+    fields = {
+        "engine": manager["engine"],
+        "lmc": manager["lmc"],
+        "priority": manager["priority"],
+        "reassign_lids": manager["reassign_lids"] or None,
+        "sweep_interval_ps": None if sweep is None else sweep * 10**12,
+        **{
+            k: v and os.path.abspath(v)
+            for k, v in manager.items()
+            if k.endswith(("_guid_file", "torus_config", "lfts_file", "_policy_file"))
+        },
+        "nue_max_num_vls": manager["nue_max_num_vls"],
+    }
+    return {k: v for k, v in fields.items() if v is not None}, manager["sm_config"], manager["partitions"]
+
+
+class Load(Protocol):
+    """Reads a SOURCE with the options that stand beside it."""
+
+    def __call__(self, source: str, steps: Steps | None = None) -> Fabric:
+        """The fabric; notices and progress go to stderr."""
+
+
+def source_options(function: F) -> F:
+    """What a reader may need beside the file. The verb gets ``load``, a :class:`Load`."""
+
+    @wraps(function)
+    def with_load(*args: Any, ibnl: tuple[str, ...], node_name_map: str | None, **options: Any) -> Any:
+        def load(source: str, steps: Steps | None = None) -> Fabric:
+            import softib
+
+            more = {} if steps is None else {"steps": steps}
+            return softib.load(
+                source, ibnl=ibnl, node_name_map=node_name_map, notice=print_notice, progress=show_progress, **more
+            )
+
+        return function(*args, load=load, **options)
+
+    return _decorated(with_load, SOURCE_OPTIONS)  # type: ignore[return-value]
+
+
+def routing_of(
+    fabric: Fabric, engine: str | None, lfts: str | None, guid_files: dict[str, str | None], steps: Steps
+) -> Routing:
+    """The tables of a dump (``lfts``), or those that ``engine`` makes."""
+    import softib
+
+    if lfts is not None:
+        return softib.verify(fabric, lfts, steps=steps)
+    return softib.route(fabric, engine, guid_files=guid_files, steps=steps)
+
+
+def table_options(function: F) -> F:
+    """``--engine`` and ``--lfts``: which forwarding tables a verb judges. Raises a usage error for
+    both, and for GUID files with ``--lfts``."""
+
+    @wraps(function)
+    def one_choice(*args: Any, engine: str | None, lfts: str | None, **options: Any) -> Any:
+        if lfts is not None and engine is not None:
+            raise click.UsageError("--engine computes tables and --lfts reads them; give one of the two")
+        if lfts is not None and any(v is not None for v in options.get("guid_files", {}).values()):
+            raise click.UsageError(
+                "GUID files are for an engine, and --lfts reads tables that are there; give one of the two"
+            )
+        return function(*args, engine=engine, lfts=lfts, **options)
+
+    tables = click.option(
+        "--lfts", metavar="F", type=click.Path(), help="Use these forwarding tables (a dump) instead."
+    )
+    return _decorated(one_choice, (engine_option, tables))  # type: ignore[return-value]

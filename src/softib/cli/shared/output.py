@@ -1,0 +1,229 @@
+"""What verbs share: options, JSON alone on stdout, everything else on stderr, progress on what
+takes over a second."""
+
+from __future__ import annotations
+
+import errno
+import math
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+from softib.foreign_text import shown
+from softib.result import Result, plain
+
+if TYPE_CHECKING:
+    from softib import Problem
+
+__all__ = [
+    "SHOWN_PROBLEMS",
+    "Compiling",
+    "Listening",
+    "Steps",
+    "check_writable",
+    "given_options",
+    "print_json",
+    "print_line",
+    "print_lines",
+    "print_notice",
+    "print_problems",
+    "show_line",
+    "show_progress",
+]
+
+SHOWN_PROBLEMS = 20
+LONG_S = 1.0
+"""A step that took longer says so."""
+SHOW_S = 0.2
+"""How often a line of progress changes."""
+SLOW_S = 10.0
+"""How often it is a new line where stderr is no terminal."""
+
+
+def given_options(*left_out: str) -> dict[str, Any]:
+    """Options that stand on the command line, by their long names without dashes in front: what the
+    same verb in another process is given. ``left_out`` are not among them."""
+    context = click.get_current_context()
+    found = {}
+    for option in context.command.params:
+        typed = context.get_parameter_source(str(option.name)) is click.core.ParameterSource.COMMANDLINE
+        if isinstance(option, click.Option) and typed:
+            name = next(o for o in option.opts if o.startswith("--"))[2:].replace("-", "_")
+            if name not in left_out:
+                found[name] = context.params[str(option.name)]
+    return found
+
+
+def print_json(value: Any) -> None:
+    """``value`` alone on stdout, keys in their order, NumPy numbers as plain ones, no NaN."""
+    import json
+
+    json.dump(plain(value), sys.stdout, indent=2, ensure_ascii=True, allow_nan=False)
+    sys.stdout.write("\n")
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Print lines of a result on stdout."""
+    for line in lines:
+        click.echo(shown(line))
+
+
+@dataclass
+class Listening(Result):
+    """A verb that goes on, and answers now."""
+
+    document = "listening"
+
+    verb: Literal["exporter", "serve"]
+    source: str
+    url: str
+    """With the token in it, where clients need one."""
+    pid: int
+
+
+def print_line(document: Result | dict[str, Any]) -> None:
+    """Print a document on one line of stdout, at once: a verb that goes on does so when it is
+    ready."""
+    import json
+
+    click.echo(json.dumps(plain(document), ensure_ascii=True, allow_nan=False))
+    sys.stdout.flush()
+
+
+def print_problems(problems: Iterable[Problem], limit: int = SHOWN_PROBLEMS) -> None:
+    """Unreadable records on stderr, in at most ``limit`` lines and one on how many more there are."""
+    from softib.render.problems import problem_lines
+
+    for line in problem_lines(problems, limit):
+        click.echo(shown(f"softib: {line}"), err=True)
+
+
+def print_notice(text: str) -> None:
+    """A line for people on stderr; what :func:`softib.load` takes as ``notice``."""
+    click.echo(shown(f"softib: {text}"), err=True)
+
+
+def check_writable(path: str, makes_folder: bool = False) -> None:
+    """Raise :class:`InputError` where no file ``path`` can be written: before the work, not after
+    it. ``makes_folder``: a folder that is missing is made, but no two: that is rather a path that
+    was misspelt."""
+    from softib.errors import InputError
+
+    folder = Path(path).parent
+    if Path(path).is_dir():
+        raise InputError(f"{path}: this is a directory; give the name of a file")
+    try:
+        if makes_folder and folder.parent.is_dir():
+            folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{path}: cannot write there: {error.strerror or error}") from None
+    if not folder.is_dir():
+        raise InputError(f"{path}: there is no folder {folder}; make it, or name another")
+    if not os.access(folder, os.W_OK):
+        raise InputError(f"{path}: cannot write there: {os.strerror(errno.EACCES)}")
+
+
+class Steps:
+    """Named steps of a long job. On a terminal a spinner shows the current one; one over a second
+    leaves its time.
+
+    Calling it with a line shows the line as the state of the current step.
+    """
+
+    def __init__(self, quiet: bool = False):
+        import softib
+
+        self.quiet = quiet
+        self.seconds: dict[str, float] = {}
+        self._status: Any = None
+        self._what = ""
+        if not quiet:
+            softib.on_compiling(Compiling(self._compiling if sys.stderr.isatty() else None))
+
+    @contextmanager
+    def __call__(self, what: str) -> Iterator[None]:
+        """``with steps("bring-up"): …``"""
+        began = time.perf_counter()
+        with self._spinner(what):
+            yield
+        took = self.seconds[what] = time.perf_counter() - began
+        if took >= LONG_S and not self.quiet:
+            click.echo(f"softib: {what}: {took:.1f} s", err=True)
+
+    @contextmanager
+    def _spinner(self, what: str) -> Iterator[None]:
+        if self.quiet or not sys.stderr.isatty():
+            yield
+            return
+        from rich.console import Console
+
+        with Console(stderr=True).status(f"{what} …") as status:
+            self._what, self._status = what, status
+            try:
+                yield
+            finally:
+                self._status = None
+
+    def _compiling(self, text: str) -> None:
+        """In the spinner, or as a line between steps."""
+        if self._status is not None:
+            self._status.update(f"{self._what} … {text}")
+        else:
+            show_line(text)
+
+
+class Compiling:
+    """Listener of :func:`softib.on_compiling`: shows what takes over a second, as one count that
+    only grows. ``show`` None: a line that changes on a terminal, a line every ten seconds
+    elsewhere."""
+
+    def __init__(self, show: Callable[[str], None] | None = None):
+        self.show, self.began, self.next_s = show, math.inf, 0.0
+        self.kernels: dict[str, int] = {}
+
+    def __call__(self, unit: str, done: int, of: int) -> None:
+        now = time.monotonic()
+        self.began = min(self.began, now)
+        self.kernels[unit] = max(done, self.kernels.get(unit, 0))
+        live = self.show is not None or sys.stderr.isatty()
+        if now - self.began < LONG_S or now < self.next_s:
+            return
+        self.next_s = now + (SHOW_S if live else SLOW_S)
+        count = sum(self.kernels.values())
+        text = f"compiling kernels, kept for later runs: {count} done in {now - self.began:.0f} s"
+        if self.show is not None:
+            self.show(text)
+        elif live:
+            show_line(text)
+        else:
+            click.echo(f"softib: {text}", err=True)
+
+
+def show_line(text: str) -> None:
+    """On a terminal, the same line again and again; nothing elsewhere."""
+    if sys.stderr.isatty():
+        click.echo(f"\r\033[Ksoftib: {shown(text)}", nl=False, err=True)
+
+
+_shown_s = 0.0
+
+
+def show_progress(text: str) -> None:
+    """What :func:`softib.source.load` takes as ``progress``: one line that changes on a terminal, a
+    line every ten seconds elsewhere."""
+    global _shown_s
+    now, live = time.monotonic(), sys.stderr.isatty()
+    if now < _shown_s:
+        return
+    first, _shown_s = _shown_s == 0.0, now + (SHOW_S if live else SLOW_S)
+    if live:
+        show_line(text)
+    elif not first:
+        click.echo(f"softib: {shown(text)}", err=True)

@@ -1,0 +1,45 @@
+"""What checks look at. A check is a function from a :class:`Context` to findings; see
+:data:`softib.diags.check.CHECKS`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from softib.diags.structure.pattern import Pattern, learn_pattern
+from softib.diags.structure.recognise import Structure, recognise_view
+from softib.diags.structure.swaps import Suspects, find_suspects
+from softib.diags.view import FabricView
+
+__all__ = ["Context"]
+
+
+@dataclass
+class Context:
+    """What a check may look at; the expensive parts are computed when first used."""
+
+    view: FabricView
+    problems: Sequence[Any] = ()
+    proof: Any = None
+    quality: Any = None
+    graph: Any = None
+    sms: Sequence[dict[str, Any]] | None = None
+    remedy: Any = None
+    seen: dict[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def structure(self) -> Structure:
+        """The topology recognised."""
+        return recognise_view(self.view)
+
+    @cached_property
+    def pattern(self) -> Pattern:
+        """The cabling pattern learned."""
+        return learn_pattern(self.view)
+
+    @cached_property
+    def suspects(self) -> Suspects:
+        """Cables that break the pattern."""
+        return find_suspects(self.view, self.pattern, self.structure.rank)

@@ -1,0 +1,1 @@
+"""Attributes and classes beyond the specification: those of Mellanox' devices, and softib's own."""

@@ -1,0 +1,189 @@
+"""The control socket of a running fabric: one JSON line to the daemon, one back. Client functions
+(:func:`ask`, :func:`attach`, :func:`stop`) and the daemon's server."""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from softib import __version__
+from softib.errors import InputError, PeerError, SoftibBug, SoftibError
+from softib.live.crash_log import ReportBug, raised
+from softib.live.instances import Instance
+from softib.live.unix_server import UnixServer, receive
+
+__all__ = ["ControlServer", "ask", "attach", "stop"]
+
+
+LONGEST_LINE = 1 << 16
+ANY_VERSION = ("down",)
+"""Operations that another version of softib may ask for too. Requests without a version are of the
+daemon's own kind."""
+Operation = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+class ControlServer(UnixServer):
+    """Listens at ``path`` and answers each line with what ``operations[line["op"]]`` returns.
+
+    An operation's :class:`SoftibError` becomes ``{"error": its line}``; what is no JSON object, or
+    too long, too. What fails otherwise is ours: ``{"error": …, "bug": true}``, and ``report_bug``
+    is called.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        selector: selectors.BaseSelector,
+        operations: dict[str, Operation],
+        report_bug: ReportBug = raised,
+    ):
+        super().__init__(path, selector)
+        self.operations, self.report_bug = operations, report_bug
+        self.open: dict[socket.socket, bytearray] = {}
+
+    def accepted(self, sock: socket.socket) -> None:
+        """Lines come next."""
+        self.open[sock] = bytearray()
+        self.selector.register(sock, selectors.EVENT_READ, lambda events: self.listen_to(sock))
+        self.expect(sock)
+
+    def accepted_last(self, sock: socket.socket) -> None:
+        """Serve it all the same: with no descriptor left ``softib status`` and ``softib down`` are
+        needed most."""
+        self.accepted(sock)
+
+    def listen_to(self, sock: socket.socket) -> None:
+        """Read lines, and answer each."""
+        part = receive(sock, LONGEST_LINE)
+        if part is None:
+            return
+        got = self.open.get(sock)
+        if got is None:  # dismissed in this round of the loop
+            return
+        got += part
+        while b"\n" in got:
+            line, _, rest = bytes(got).partition(b"\n")
+            got[:] = rest
+            self.expect(sock)
+            if not self._reply(sock, self._answer(line)):
+                part = b""
+                break
+        if not part or len(got) > LONGEST_LINE:
+            self.dismiss(sock)
+
+    def _answer(self, line: bytes) -> dict[str, Any]:
+        try:
+            request = json.loads(line)
+            json.dumps(request, ensure_ascii=False).encode()  # half a surrogate pair is no text
+            operation = self.operations[request["op"]]
+        except (ValueError, KeyError, TypeError, RecursionError):
+            return {"error": f"not understood; a line is a JSON object with op, one of {', '.join(self.operations)}"}
+        version = request.pop("version", __version__)
+        if version != __version__ and request["op"] not in ANY_VERSION:
+            return {
+                "error": f"this fabric runs under softib {__version__}, and you are softib {version}; use the same, or "
+                "stop it with 'softib down' and start it again"
+            }
+        try:
+            answer = operation(request)
+            json.dumps(answer)
+            return answer
+        except OSError as error:  # the machine's: a full file system, no descriptor left
+            return {"error": f"the daemon: {error.filename or self.path.parent}: {error.strerror or error}"}
+        except Exception as error:
+            if isinstance(error, SoftibError) and not isinstance(error, SoftibBug):
+                return {"error": str(error)}
+            self.report_bug(f"doing {request['op']!r}")
+            return {"error": f"{type(error).__name__} in the daemon: {' '.join(str(error).split())}", "bug": True}
+
+    def _reply(self, sock: socket.socket, answer: dict[str, Any]) -> bool:
+        sock.settimeout(1.0)  # an answer is small; a client that does not read it loses it
+        try:
+            sock.sendall(json.dumps(answer).encode() + b"\n")
+        except OSError:
+            return False
+        sock.setblocking(False)
+        return True
+
+    def dismiss(self, sock: socket.socket) -> None:
+        """Close a connection."""
+        del self.open[sock]
+        super().dismiss(sock)
+        self.restore_reserve()
+
+
+VERSION = __version__
+PATIENCE_S = 30.0
+"""A daemon that computes routes answers when it is done."""
+
+
+def ask(instance: Instance, op: str, patience_s: float = PATIENCE_S, **more: Any) -> dict[str, Any]:
+    """The daemon's answer to ``{"op": op, …}``.
+
+    Raises :class:`InputError` with the daemon's reason where it refuses (as it does to another
+    version of softib), :class:`SoftibBug` where it met a bug, :class:`PeerError` where it
+    does not answer.
+    """
+    line = json.dumps({"op": op, "version": VERSION, **more}).encode() + b"\n"
+    got = b""
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as s:
+            s.settimeout(patience_s)
+            s.connect(str(instance.control))
+            s.sendall(line)
+            while not got.endswith(b"\n"):
+                part = s.recv(1 << 16)
+                if not part:
+                    break
+                got += part
+        answer = json.loads(got)
+    except (OSError, ValueError) as error:
+        raise PeerError(f"the daemon of {instance.name!r} does not answer: {error or type(error).__name__}") from None
+    if "error" in answer and answer.get("bug"):
+        raise SoftibBug(f"{answer['error']}; please report; traceback in {instance.log}")
+    if "error" in answer:
+        raise InputError(answer["error"])
+    return dict(answer)
+
+
+def attach(
+    instance: Instance, node: str | None = None, port: int | None = None, rank: int | None = None
+) -> dict[str, Any]:
+    """The daemon's answer to a program that wants a place. Paths in its ``env`` are below the
+    fabric's directory as it is called here: in a container it may be mounted elsewhere."""
+    attached = ask(instance, "attach", node=node, port=port, rank=rank)
+    env = attached["env"]
+    theirs = os.path.dirname(env["SOFTIB_UMAD"])
+    for name in ("SOFTIB_UMAD", "SOFTIB_VIEW"):
+        env[name] = os.path.join(instance.folder, os.path.relpath(env[name], theirs))
+    return attached
+
+
+STOP_S = 15.0
+"""How long a daemon that was asked to stop may go on serving."""
+REMOVE_S = 120.0
+"""How long it may take after that to remove its files: thousands (every node that was used has a
+/sys of its own), and milliseconds each on a busy disk."""
+
+
+def stop(instance: Instance) -> None:
+    """Ask the daemon to stop, and wait until it is gone. Raises :class:`PeerError` where it still
+    serves after :data:`STOP_S`, or removes files :data:`REMOVE_S` later."""
+    ask(instance, "down", STOP_S)
+    began = time.monotonic()
+    while instance.held():
+        spent = time.monotonic() - began
+        if spent > STOP_S and instance.control.exists():
+            raise PeerError(f"the daemon of {instance.name!r} was asked to stop and still runs; see 'softib status'")
+        if spent > STOP_S + REMOVE_S:
+            raise PeerError(
+                f"the daemon of {instance.name!r} has stopped and still removes its files in {instance.folder}; a "
+                f"runtime directory in memory (tmpfs) is faster"
+            )
+        time.sleep(0.02)

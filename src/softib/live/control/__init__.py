@@ -1,1 +1,0 @@
-"""The control socket of a running fabric: server and client."""

@@ -1,0 +1,146 @@
+"""The MADs that a program sent at once, in tables that kernels take whole, and the compiled call in
+which the fabric's agents answer them, whatever protocol they came by.
+
+A server of one protocol puts a program's MADs into ``requests``; :func:`answer` fills ``answers``
+and writes into the :data:`Exchange` what goes where; the server reads it from there.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from softib.agents.kernels.app_drops import HIGH
+from softib.agents.kernels.app_traffic import fold_cells
+from softib.agents.kernels.big_endian import inner
+from softib.agents.kernels.serve import serve
+from softib.agents.layout import OUTCOME_FIELDS
+from softib.iba import constants as c
+from softib.iba.smp import ATTR_AT, CLASS_AT, METHOD_AT, TID_AT
+from softib.jit import kernel, table
+from softib.mad.batch import COLUMNS, MadBatch, SendStatus, mad_columns
+
+BATCH = 64
+"""MADs that are answered in one call: more than a socket's queue holds (10), so they are drained at
+once."""
+COUNTS = 7
+
+Exchange: Any = table(
+    "Exchange",
+    [*OUTCOME_FIELDS, "fate", "reply_row", "reply_answer", "forward_row", "forward_answer", "forward_port", "counts"],
+)
+"""What became of a batch; arrays int64[n], each in the order of the requests.
+
+The first are those of :data:`softib.agents.layout.Outcome`. What goes back to the sender:
+``reply_row`` the request, ``reply_answer`` the row of ``answers``, or -1 for a request that comes
+back as timed out. What another program must handle: ``forward_row`` the request, ``forward_answer``
+the row of ``answers`` with the MAD as it arrives, ``forward_port`` the end port that it is for.
+``counts`` int64[7]: see :mod:`softib.live.exchange_kernels`. ``fate`` is scratch.
+"""
+
+
+def exchange_of(n: int = BATCH) -> tuple[Any, Any, Any]:
+    """Requests and answers (:data:`~softib.mad.batch.MadColumns`) and :data:`Exchange` of ``n``
+    rows."""
+    columns = {name: np.zeros(n, np.int64) for name in Exchange._fields}
+    columns |= {"served": np.zeros(2, np.int64), "counts": np.zeros(COUNTS, np.int64)}
+    return mad_columns(n), mad_columns(n), Exchange(**columns)
+
+
+def replies_of(exchange: Any, sent: MadBatch, answered: MadBatch, first: int, end: int) -> MadBatch:
+    """Replies ``first`` to ``end`` - 1 of a batch: answers, and requests that come back as timed
+    out.
+
+    ``sent`` and ``answered`` are the requests and answers of ``exchange``; what is returned may
+    share their memory.
+    """
+    taken = exchange.reply_answer[first:end]
+    came_back = np.flatnonzero(taken < 0)
+    if not len(came_back):  # the agents' answers are in the order of their requests
+        return answered[int(taken[0]) : int(taken[0]) + len(taken)] if len(taken) else answered[:0]
+    replies, rows = answered[taken], exchange.reply_row[first:end][came_back]
+    for name in ("mad", *COLUMNS):
+        getattr(replies, name)[came_back] = getattr(sent, name)[rows]
+    return replies
+
+
+SET, RESPONSE_BIT, TRAP_REPRESS = int(c.Method.SET), c.RESPONSE_BIT, int(c.Method.TRAP_REPRESS)
+SUBN_LID, SUBN_DR, PERF = int(c.MgmtClass.SUBN_LID), int(c.MgmtClass.SUBN_DR), int(c.MgmtClass.PERF)
+PORT_INFO = int(c.SmpAttr.PORT_INFO)
+TIMED_OUT = int(SendStatus.TIMEOUT)
+
+REPLIES, FORWARDS, SETS, BOUNCES, SENT, RECEIVED, LAST = range(7)
+"""What ``counts`` holds: REPLIES, FORWARDS, SENT and LAST (MADs) of the last batch, the rest summed
+up until the caller clears it."""
+
+
+@inner
+def is_request(m):
+    """True when MAD ``m`` (uint8[256]) wants an answer or a TrapRepress: a TrapRepress is a
+    response (IBA 13.4.5)."""
+    return not m[METHOD_AT] & RESPONSE_BIT and m[METHOD_AT] != TRAP_REPRESS
+
+
+@kernel(shared=True, _nrt=False)
+def answer(t, v, q, a, x, port, number, now, n, classes):
+    """Answer the first ``n`` of the requests ``q`` that program ``number`` on ``port`` sent (see
+    :mod:`softib.live.exchange_kernels`).
+
+    ``classes`` (uint8[256]) remembers the classes that the program sends. ``v``:
+    :class:`softib.live.verbs.traffic.Cells`; what applications sent is in the counters before
+    anybody reads them.
+    """
+    reads_counters = False
+    for r in range(n):
+        m = q.mad[r]
+        q.status[r] = 0
+        x.fate[r] = 0
+        # A request carries the program's number in the upper 16 bits of its TID, so that a response finds back; so does
+        # a trap.
+        if is_request(m):
+            classes[m[CLASS_AT]] = 1
+            m[TID_AT] = (number >> 8) & 255
+            m[TID_AT + 1] = number & 255
+        if m[CLASS_AT] == SUBN_DR or m[CLASS_AT] == SUBN_LID:
+            x.counts[SETS] += m[METHOD_AT] == SET
+            reads_counters |= m[ATTR_AT + 1] == PORT_INFO
+        reads_counters |= m[CLASS_AT] == PERF
+    if reads_counters and v.head[HIGH]:
+        fold_cells(t, v, now)
+    serve(t, port, now, q.mad64[:n], q, a.mad, a.mad64, a, x)
+    address_answers(q, a, x)
+    route_replies(q, x, n)
+
+
+@inner
+def address_answers(q, a, x):
+    """Fill in what of an answer's address is its request's."""
+    for k in range(x.served[0]):
+        r = x.row[k]
+        a.sqp[k], a.dqp[k] = q.dqp[r], q.sqp[r]
+        a.sl[k], a.pkey_index[k] = q.sl[r], q.pkey_index[r]
+
+
+@inner
+def route_replies(q, x, n):
+    """Fill in what goes back to the sender and what to other programs, of the ``n`` requests ``q``
+    that were served."""
+    for i in range(x.served[0]):
+        x.fate[x.row[i]] = 1 + i
+    for i in range(n - x.served[1], n):
+        x.fate[x.client_row[i]] = -1 - i
+    replies, forwards = 0, 0
+    for r in range(n):
+        if x.fate[r] > 0:
+            x.reply_row[replies], x.reply_answer[replies] = r, x.fate[r] - 1
+            replies += 1
+        elif x.fate[r] < 0:
+            at = -1 - x.fate[r]
+            x.forward_row[forwards], x.forward_answer[forwards] = r, at
+            x.forward_port[forwards] = x.client_port[at]
+            forwards += 1
+        elif is_request(q.mad[r]):
+            q.status[r] = TIMED_OUT
+            x.reply_row[replies], x.reply_answer[replies] = r, -1
+            x.counts[BOUNCES] += 1
+            replies += 1
+    x.counts[REPLIES], x.counts[FORWARDS] = replies, forwards

@@ -1,0 +1,134 @@
+"""The faults that a running fabric has, and the places that a pattern names: ``leaf-*[1-4,9]``,
+``leaf-3[*]``, ``spine-?``."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any
+
+import numpy as np
+
+from softib.errors import InputError
+from softib.fabric.model import Fabric
+from softib.live.faults.options import KINDS, PS
+
+__all__ = ["PS", "Fault", "FaultList", "locations_of"]
+
+
+_PORTS = re.compile(r"\*|\d+(-\d+)?(,\d+(-\d+)?)*")
+
+
+def locations_of(fabric: Fabric, where: str, of_node: bool) -> list[str]:
+    """The places that ``where`` names: itself, or where it has ``*``, ``?`` or several ports all
+    that fit: nodes by the first word of their names (with ``of_node`` or without ports: switches
+    and adapters; ``*`` as ports: those with a cable). Raises :class:`InputError` where nothing
+    fits."""
+    name, bracket, rest = where.strip().rpartition("[")
+    ports = rest.removesuffix("]") if bracket and rest.endswith("]") else None
+    if ports is None:
+        name = where.strip()
+    listed = ports is not None and not ports.isdigit() and _PORTS.fullmatch(ports) is not None
+    if not ("*" in name or "?" in name or listed):
+        return [where]
+    nodes = [n for n in range(fabric.sizes.nodes) if _fits(fabric.node_name(n), name)]
+    if of_node or ports is None:
+        matches = [fabric.node_name(n) for n in nodes]
+    else:
+        matches = [fabric.port_name(p) for n in nodes for p in _cabled(fabric, n, ports)]
+    if not matches:
+        raise InputError(
+            f"nothing fits {where!r}; nodes are named as in {fabric.node_name(0)!r}, ports as in [1-4,9] or [*]"
+        )
+    return matches
+
+
+def _fits(name: str, pattern: str) -> bool:
+    return fnmatchcase(name, pattern) or fnmatchcase(name.split()[0] if name.split() else name, pattern)
+
+
+def _cabled(fabric: Fabric, node: int, ports: str) -> list[int]:
+    rows = np.array(list(fabric.ports_of(node)), np.int64)
+    rows = rows[(fabric.port_num[rows] > 0) & (fabric.port_peer[rows] >= 0)]
+    if ports == "*":
+        return list(rows.tolist())
+    wanted: set[int] = set()
+    for part in ports.split(","):
+        first, _, last = part.partition("-")
+        wanted |= set(range(int(first), min(int(last or first), 255) + 1))
+    return [int(p) for p in rows.tolist() if int(fabric.port_num[p]) in wanted]
+
+
+Key = tuple[str, int]
+OF_END = ("slow-port", "flow-control", "attenuation", "weak-laser", "hot-module")
+"""Faults of one end of a link; the others are of the link, whichever end was named."""
+
+
+@dataclass
+class Fault:
+    """One fault that is there: ``kind``, the port or node that was named (``row``), its options,
+    since when (ps)."""
+
+    kind: str
+    where: str
+    row: int
+    options: dict[str, Any]
+    since_ps: int
+    flaps: int = 0
+    over: bool = field(default=False, repr=False)
+
+    def as_json(self, now_ps: int) -> dict[str, Any]:
+        """The fault as replies and ``softib status`` have it."""
+        flaps = {"flaps": self.flaps} if self.kind == "flap" else {}
+        return {
+            "kind": self.kind,
+            "where": self.where,
+            **self.options,
+            **flaps,
+            "age_s": round((now_ps - self.since_ps) / PS, 3),
+        }
+
+
+class FaultList:
+    """The faults of ``fabric``, one of a kind at a port, link or node."""
+
+    def __init__(self, fabric: Fabric):
+        self.fabric = fabric
+        self._faults: dict[Key, Fault] = {}
+
+    @property
+    def all(self) -> list[Fault]:
+        """As they were planted."""
+        return list(self._faults.values())
+
+    def _key(self, kind: str, row: int) -> Key:
+        """A link is one thing, whichever end was named; :data:`OF_END` are of an end."""
+        if KINDS[kind].of_node or kind in OF_END:
+            return kind, row
+        return kind, min(row, int(self.fabric.port_peer[row]))
+
+    def has(self, kind: str, row: int) -> bool:
+        """Is there one of ``kind`` at the port or node ``row``?"""
+        return self._key(kind, row) in self._faults
+
+    def add(self, kind: str, row: int, options: dict[str, Any], now_ps: int) -> Fault:
+        """One more, in the place of an earlier one of the kind."""
+        where = self.fabric.node_name(row) if KINDS[kind].of_node else self.fabric.port_name(row)
+        fault = Fault(kind, where, row, options, now_ps)
+        self.forget(kind, row)
+        self._faults[self._key(kind, row)] = fault
+        return fault
+
+    def forget(self, kind: str, row: int) -> None:
+        """It is over, where there was one."""
+        removed = self._faults.pop(self._key(kind, row), None)
+        if removed is not None:
+            removed.over = True
+
+    def at(self, row: int) -> list[Fault]:
+        """Those of a port's link (``row`` ≥ 0), or of node -1 - ``row`` and of all its links."""
+        f = self.fabric
+        ports = {row, int(f.port_peer[row])} if row >= 0 else set(f.ports_of(-1 - row, port0=True))
+        ports |= {int(f.port_peer[p]) for p in ports}
+        return [k for k in self.all if (k.row == -1 - row if KINDS[k.kind].of_node else k.row in ports)]

@@ -1,1 +1,0 @@
-"""Questions to the subnet administration of a running fabric, over MADs."""

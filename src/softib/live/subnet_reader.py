@@ -1,0 +1,328 @@
+"""``umad:DEVICE``: a subnet as a fabric, read with Gets alone: discovery, then forwarding, P_Key and
+SL2VL tables, and the subnet managers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from softib.errors import MadTimeout
+from softib.fabric.builder import FabricBuilder
+from softib.fabric.formats.base import Problem, ReadResult
+from softib.fabric.model import Fabric, Source
+from softib.iba.constants import LFT_BLOCK, LFT_NO_ROUTE, PKEY_BLOCK, CapMask, PhysState, SmpAttr
+from softib.iba.smp import NodeInfo, PortInfo, SMInfo, SwitchInfo
+from softib.live.clock import clock_ps
+from softib.live.umad_client.abi import ASKS
+from softib.live.umad_client.devices import find_device
+from softib.live.umad_client.port import UmadPort
+from softib.live.umad_sm.wire import MadWire, Pacing
+from softib.mad.batch import MadBatch
+from softib.mad.smp_requests import RequestQueue
+from softib.mad.transactor import Transactor
+from softib.ragged import spread
+from softib.sm.config import SmConfig
+from softib.sm.database import Database
+from softib.sm.ha.election import SmState
+from softib.sm.sa.inventory import pkey_blocks
+from softib.sm.sweep.discovery import Discovery
+from softib.sm.sweep.report import SweepReport
+from softib.sm.sweep.request_window import by_attribute
+
+__all__ = ["PREFIX", "Progress", "Subnet", "fabric_of", "read", "read_nodes", "read_subnet", "read_wire"]
+
+
+SL2VL_MOST = 50_000
+"""Tables from input to output port of all switches; with more the SL2VL tables are left out (one
+Get each)."""
+ENTRIES_A_SWITCH = 1 << 16
+Progress = Callable[[str, int, int], None]
+"""Called with (what is read, nodes found, MADs sent)."""
+Heard = Callable[[int, np.ndarray, np.ndarray], None]
+Lost = Callable[[int, np.ndarray, str], None]
+
+
+@dataclass
+class Subnet:
+    """What was read. ``lft`` uint8[switches, LIDs] in the order of ``switches`` (nodes of ``db``);
+    ``pkeys``: (port row, first entry, block); ``sl2vl``: (output port row, input portnum, 8
+    octets); ``others``: SMInfo by port row; ``mads`` sent."""
+
+    db: Database = field(default_factory=Database)
+    report: SweepReport = field(default_factory=SweepReport)
+    switches: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+    lft: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), np.uint8))
+    pkeys: list[tuple[int, int, np.ndarray]] = field(default_factory=list)
+    sl2vl: list[tuple[int, int, np.ndarray]] = field(default_factory=list)
+    others: dict[int, np.ndarray] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    mads: int = 0
+
+
+class _Reader:
+    """One reading over ``wire``."""
+
+    def __init__(self, wire: MadWire, config: SmConfig, progress: Progress):
+        self.wire, self.config, self.progress = wire, config, progress
+        self.subnet = Subnet()
+        self.queue = RequestQueue(self.subnet.db.routes, config.mkey)
+        self.transactor = Transactor(config.window, config.timeout_ps, config.retries)
+        self.pacing = Pacing(self.transactor)
+
+    def drive(self, what: str, heard: Heard, lost: Lost = lambda attr, tags, why: None) -> None:
+        """Send what is queued, and what answers queue, until all is answered or given up."""
+        t, queue = self.transactor, self.queue
+        inbox: MadBatch | None = None
+        while len(queue) or t.busy:
+            now_ps = clock_ps()
+            t.receive(now_ps, inbox)
+            for done in t.completed():
+                for answers in by_attribute(done, None):
+                    if answers.data is None:
+                        lost(answers.attr, answers.tags, "is refused" if answers.refused else "is not answered")
+                    else:
+                        heard(answers.attr, answers.tags, answers.data)
+            while t.room > 0 and len(queue):
+                t.submit(*queue.take(t.room))
+            inbox = self.pacing.exchange(self.wire, now_ps)
+            self.progress(what, self.subnet.db.n_nodes, t.sent)
+
+    # -- what is read --
+
+    def nodes(self) -> None:
+        """Nodes and cables: the discovery of our subnet manager, which clears nothing."""
+        s = self.subnet
+        discovery = Discovery(s.db, self.queue, s.report, self.config)
+        discovery.start()
+        self.drive("discover", discovery.handle, discovery.lost)
+        discovery.finish()
+
+    def managers(self) -> None:
+        """SMInfo of every port that says IsSM, the own one too: the manager may run beside us."""
+        db, others = self.subnet.db, self.subnet.others
+        says = (PortInfo.cap_mask.get(db.port_info) & CapMask.IS_SM > 0) & db.has_port_info & (db.port_route >= 0)
+        ports = np.flatnonzero(says)
+        self.queue.get(SmpAttr.SM_INFO, db.port_route[ports], ports)
+
+        def heard(attr: int, tags: np.ndarray, data: np.ndarray) -> None:
+            others.update(zip(tags.tolist(), data.copy(), strict=True))
+
+        self.drive("managers", heard)
+
+    def tables(self) -> None:
+        """Forwarding tables, up to the LinearFDBTop of each switch."""
+        s, db = self.subnet, self.subnet.db
+        s.switches = nodes = db.switches
+        top = SwitchInfo.linear_fdb_top.get(db.switch_info[nodes]).astype(np.int64)
+        blocks = np.where(top > 0, top // LFT_BLOCK + 1, 0)
+        most = int(blocks.max(initial=0))
+        s.lft = np.full((len(nodes), most * LFT_BLOCK), LFT_NO_ROUTE, np.uint8)
+        rows, block = spread(blocks)
+        self.queue.get(SmpAttr.LFT, db.port_route[db.node_base[nodes[rows]]], rows * ENTRIES_A_SWITCH + block, block)
+
+        def heard(attr: int, tags: np.ndarray, data: np.ndarray) -> None:
+            s.lft.reshape(len(nodes), most, LFT_BLOCK)[tags // ENTRIES_A_SWITCH, tags % ENTRIES_A_SWITCH] = data
+
+        self.drive("forwarding tables", heard, self._lost("LFT", nodes, ENTRIES_A_SWITCH))
+
+    def pkeys(self) -> None:
+        """P_Key tables of end ports, a further block as long as the last one is full."""
+        s, db = self.subnet, self.subnet.db
+        ports = db.end_ports()
+        caps = dict(zip(ports.tolist(), pkey_blocks(db, ports).tolist(), strict=True))
+
+        def ask(rows: np.ndarray, block: int) -> None:
+            rows = np.array([p for p in rows.tolist() if caps[p] > block], np.int64)
+            self.queue.get(SmpAttr.PKEY_TABLE, db.port_route[rows], rows << 16 | block, block)
+
+        def heard(attr: int, tags: np.ndarray, data: np.ndarray) -> None:
+            for tag, row in zip(tags.tolist(), data, strict=True):
+                entries = row.view(">u2")[:PKEY_BLOCK].astype(np.uint16)
+                s.pkeys.append((tag >> 16, (tag & 0xFFFF) * PKEY_BLOCK, entries))
+                if entries[-1]:
+                    ask(np.array([tag >> 16]), (tag & 0xFFFF) + 1)
+
+        ask(ports, 0)
+        self.drive("P_Key tables", heard, self._lost("P_KeyTable", db.port_node, 1 << 16))
+
+    def sl2vl(self) -> None:
+        """SL2VL tables between cabled ports of switches, and of cabled CA ports."""
+        s, db = self.subnet, self.subnet.db
+        linked = np.flatnonzero(db.port_peer >= 0)
+        out = linked[db.external[linked]]
+        of_node = {n: out[db.port_node[out] == n] for n in np.unique(db.port_node[out]).tolist()}
+        if sum(len(p) * (len(p) + 1) for p in of_node.values()) > SL2VL_MOST:
+            s.notes.append("SL2VL tables are not read: more than 50,000 Gets")
+            return
+        ends = linked[~db.is_switch[db.port_node[linked]]]
+        pairs = [(p, i) for rows in of_node.values() for p in rows.tolist() for i in (0, *db.port_num[rows].tolist())]
+        pairs += [(p, 0) for p in ends.tolist()]
+        if not pairs:
+            return
+        port, source = (np.array(c, np.int64) for c in zip(*pairs, strict=True))
+        number = np.where(db.is_switch[db.port_node[port]], db.port_num[port], 0)
+        self.queue.get(SmpAttr.SL2VL, db.port_route[port], port << 8 | source, source << 8 | number)
+
+        def heard(attr: int, tags: np.ndarray, data: np.ndarray) -> None:
+            s.sl2vl += [(t >> 8, t & 0xFF, row[:8].copy()) for t, row in zip(tags.tolist(), data, strict=True)]
+
+        self.drive("SL2VL tables", heard, self._lost("SLtoVLMappingTable", db.port_node, 256))
+
+    def _lost(self, table: str, owner: np.ndarray, unit: int) -> Lost:
+        """A table that cannot be read whole is one problem of its node."""
+
+        def lost(attr: int, tags: np.ndarray, why: str) -> None:
+            nodes = np.unique(owner[tags // unit]).tolist()
+            self.subnet.report.mute_nodes.extend((n, table, why) for n in nodes)
+
+        return lost
+
+
+def read_subnet(
+    wire: MadWire, config: SmConfig | None = None, progress: Progress = lambda what, nodes, mads: None
+) -> Subnet:
+    """Everything that Gets find from the port behind ``wire``. Silent devices are lines of
+    ``report.problems``."""
+    reader = _Reader(wire, config or SmConfig(), progress)
+    reader.nodes()
+    if reader.subnet.db.sm_port >= 0:
+        reader.managers()
+        reader.tables()
+        reader.pkeys()
+        reader.sl2vl()
+    s = reader.subnet
+    s.mads = reader.transactor.sent
+    s.report.mute_nodes[:] = list(dict.fromkeys(s.report.mute_nodes))
+    s.report.describe(s.db)
+    return s
+
+
+def read_nodes(
+    wire: MadWire, config: SmConfig | None = None, progress: Progress = lambda what, nodes, mads: None
+) -> Subnet:
+    """Nodes, ports, cables and managers alone, without any table."""
+    reader = _Reader(wire, config or SmConfig(), progress)
+    reader.nodes()
+    if reader.subnet.db.sm_port >= 0:
+        reader.managers()
+    reader.subnet.mads = reader.transactor.sent
+    return reader.subnet
+
+
+PREFIX = "umad:"
+PROGRAMMED, BARE = "running", "umad"
+"""Formats: a subnet that a manager programmed (its tables are judged as they are), and one that
+none did."""
+RECORDS = frozenset({"lids", "lmcs", "states", "speeds", "capabilities", "sm", "unlinked"})
+MLIDS = 1024
+
+
+def read(source: str, progress: Progress = lambda what, nodes, mads: None) -> ReadResult:
+    """The subnet of ``umad:DEVICE`` (``umad:`` alone: the first port that is up). Nothing but Gets
+    is sent.
+
+    Raises :class:`InputError` where there is no such device, :class:`MadTimeout` where the port
+    itself does not answer.
+    """
+    device = find_device(source.removeprefix(PREFIX) or None)
+    port = UmadPort(device, ASKS)
+    try:
+        return read_wire(port, source, progress, f" from {device}")
+    finally:
+        port.close()
+
+
+def read_wire(
+    wire: MadWire, source: str, progress: Progress = lambda what, nodes, mads: None, device: str = ""
+) -> ReadResult:
+    """The subnet behind an open ``wire``, under the name ``source``. Raises :class:`MadTimeout`
+    where the own port does not answer."""
+    subnet = read_subnet(wire, None, progress)
+    if subnet.db.sm_port < 0:
+        why = "; ".join(subnet.report.problems[:3]) or "its link is down"
+        raise MadTimeout(f"{source}: no subnet can be seen{device}: {why}")
+    fabric = fabric_of(subnet, source)
+    programmed = bool(SwitchInfo.linear_fdb_top.get(fabric.switch_info).any())
+    problems = [Problem(source, 0, line) for line in subnet.report.problems]
+    return ReadResult(fabric, problems, PROGRAMMED if programmed else BARE, notes=subnet.notes)
+
+
+def fabric_of(subnet: Subnet, name: str) -> Fabric:
+    """The arrays of what was read; nodes by NodeGUID, so that they do not depend on the order of
+    answers."""
+    db = subnet.db
+    order = np.argsort(db.node_guid, kind="stable")
+    node_at = np.empty(db.n_nodes, np.int64)
+    node_at[order] = np.arange(db.n_nodes)
+    b = FabricBuilder(name, mlids=MLIDS)
+    partitions = np.asarray(NodeInfo.partition_cap.get(db.node_info))[order]
+    enforced = np.where(db.is_switch, SwitchInfo.partition_enforcement_cap.get(db.switch_info), 0)[order]
+    b.nodes(
+        db.n_nodes,
+        db.node_type[order],
+        db.node_nports[order],
+        node_guid=db.node_guid[order],
+        sys_guid=db.sys_guid[order],
+        vendor_id=db.vendor_id[order],
+        device_id=db.device_id[order],
+        revision=db.revision[order],
+        pkey_cap=partitions,
+        external_pkey_cap=enforced,
+    )
+    rows = np.flatnonzero(db.port_peer >= 0)
+    peers = db.port_peer[rows]
+    one = rows <= peers
+    a, z = rows[one], peers[one]
+    b.links(node_at[db.port_node[a]], db.port_num[a], node_at[db.port_node[z]], db.port_num[z])
+    known = np.flatnonzero(~db.is_switch[db.port_node] & (db.port_guid > 0))
+    b.port_guids(node_at[db.port_node[known]], db.port_num[known], db.port_guid[known])
+    f = b.build()
+    port_at = f.node_base[node_at[db.port_node]] + db.port_num.astype(np.int64)
+    _images(f, db, order, port_at)
+    _tables(f, subnet, node_at, port_at)
+    records = RECORDS | ({"lfts"} if subnet.lft.size else frozenset())
+    f.source = Source("umad", name, records, sms=_managers(subnet, node_at))
+    return f
+
+
+def _images(f: Fabric, db: Database, order: np.ndarray, port_at: np.ndarray) -> None:
+    """What devices said of themselves; a port that said nothing is down."""
+    f.node_desc[:] = db.node_desc[order]
+    heard = db.has_port_info
+    f.port_info[port_at[heard]] = db.port_info[heard]
+    silent = port_at[~heard & (db.port_peer < 0)]
+    PortInfo.port_phys_state.set(f.port_info, int(PhysState.POLLING), silent)
+    PortInfo.port_state.set(f.port_info, 1, silent)
+    f.switch_info[:] = db.switch_info[order][f.switch_node]
+
+
+def _tables(f: Fabric, subnet: Subnet, node_at: np.ndarray, port_at: np.ndarray) -> None:
+    if subnet.lft.size:
+        width = min(subnet.lft.shape[1], f.lft.shape[1])
+        f.lft[f.switch_of_node[node_at[subnet.switches]], :width] = subnet.lft[:, :width]
+    for row, first, entries in subnet.pkeys:
+        port = int(port_at[row])
+        n = max(0, min(len(entries), int(f.pkey_cap[port]) - first))
+        f.pkeys[f.pkey_base[port] + first : f.pkey_base[port] + first + n] = entries[:n]
+    for row, source, vls in subnet.sl2vl:
+        f.sl2vl[f.sl2vl_base[port_at[row]] + source] = vls
+
+
+def _managers(subnet: Subnet, node_at: np.ndarray) -> list[dict[str, object]]:
+    db = subnet.db
+    return [
+        {
+            "node": int(node_at[db.port_node[p]]),
+            "portnum": int(db.port_num[p]),
+            "priority": int(SMInfo.priority.get(info)),
+            "guid": int(SMInfo.guid.get(info)),
+            "state": _state(int(SMInfo.sm_state.get(info))),
+        }
+        for p, info in sorted(subnet.others.items())
+    ]
+
+
+def _state(value: int) -> str:
+    return SmState(value).name.lower().replace("_", "") if value in set(SmState) else str(value)

@@ -1,1 +1,0 @@
-"""A subnet as a source of fabrics: what Gets through a umad device find (``umad:DEVICE``)."""

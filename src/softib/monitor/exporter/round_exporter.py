@@ -1,0 +1,112 @@
+"""Exporters of rounds: installed packages take what the monitor reads elsewhere (entry points of the
+group ``softib.exporters``).
+
+An entry point has the exporter's name, and its value is a subclass of :class:`RoundExporter`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from softib.diags.observations import ObservedPorts
+from softib.errors import InputError, UnknownName
+from softib.extensions import Extension, blamed_on, extensions
+from softib.monitor.intervals import Interval
+from softib.monitor.reading import Reading
+
+__all__ = ["RoundExporter", "RoundSink", "exporters", "open_exporters"]
+
+GROUP = "softib.exporters"
+OF_SOFTIB = ("history", "prometheus")
+"""Where softib takes rounds itself."""
+
+
+class RoundExporter(ABC):
+    """Takes every round that ``softib exporter SOURCE --to NAME=TARGET`` reads.
+
+    ``target`` is the text after the name: a file, an address. Raise
+    :class:`~softib.errors.InputError` for one that cannot be used.
+    """
+
+    def __init__(self, source: str, target: str):
+        self.source, self.target = source, target
+
+    @abstractmethod
+    def export(self, ports: ObservedPorts, reading: Reading, interval: Interval | None) -> None:
+        """Take one round. ``reading`` has the counters as they read and the levels of ``ports``,
+        ``interval`` what each counter rose by since the round before (None: there is none); their
+        rows are those of ``ports``. The next round begins when this returns."""
+
+    def close(self) -> None:  # noqa: B027 (most exporters have nothing to close)
+        """No round follows."""
+
+
+@dataclass
+class RoundSink:
+    """One place that takes every round. ``loss`` is what the user loses while it cannot: the end of
+    a message. ``failing``: it could not take the last round."""
+
+    take: Callable[[ObservedPorts, Reading, Interval | None], None]
+    close: Callable[[], None]
+    loss: str
+    failing: bool = False
+
+
+@cache
+def exporters() -> Mapping[str, Extension]:
+    """Return the exporters of installed packages by name. Warns about entry points that cannot be
+    used."""
+    return extensions(GROUP, OF_SOFTIB, _check)
+
+
+def _check(name: str, value: Any) -> None:
+    """Raise :class:`InputError` for a ``value`` that is not a whole exporter."""
+    if not (isinstance(value, type) and issubclass(value, RoundExporter)):
+        raise InputError("it is not a subclass of softib.monitor.exporter.round_exporter.RoundExporter")
+    if "export" in value.__abstractmethods__:
+        raise InputError("it has no method export(ports, reading, interval)")
+
+
+def open_exporters(source: str, to: Sequence[str]) -> list[RoundSink]:
+    """Open an exporter for each ``NAME=TARGET`` of ``to``. Raises :class:`InputError` for one that
+    no package has, and where it cannot be opened; then none stays open."""
+    sinks: list[RoundSink] = []
+    try:
+        for text in to:
+            sinks.append(_opened(source, *_parsed(text)))
+    except BaseException:
+        for sink in sinks:
+            sink.close()
+        raise
+    return sinks
+
+
+def _parsed(text: str) -> tuple[Extension, str]:
+    name, mark, target = text.partition("=")
+    if not mark or not name:
+        raise InputError(f"{text!r} names no exporter and target; give NAME=TARGET")
+    if not exporters():
+        raise InputError(f"no exporter named {name!r}; no installed package declares one (docs/tutorial/exporter.md)")
+    if name not in exporters():
+        raise UnknownName("exporter", name, exporters())
+    return exporters()[name], target
+
+
+def _opened(source: str, extension: Extension, target: str) -> RoundSink:
+    package, what = extension.package, f"round exporter {extension.name}"
+    with blamed_on(package, what):
+        exporter: RoundExporter = extension.value(source, target)
+
+    def take(ports: ObservedPorts, reading: Reading, interval: Interval | None) -> None:
+        with blamed_on(package, what):
+            exporter.export(ports, reading, interval)
+
+    def close() -> None:
+        with blamed_on(package, what):
+            exporter.close()
+
+    return RoundSink(take, close, "these rounds are not exported")

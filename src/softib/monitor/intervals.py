@@ -1,0 +1,251 @@
+"""From two readings to what each counter rose by, where that can be told; and intervals in a row as
+one table of observations.
+
+Counters of a port never fall by themselves and stop at the largest value of their field (IBA
+16.1.3.5). So nothing can be told of a counter that fell (somebody cleared it, or the device
+restarted), of the others of its port in that interval (they were cleared with it, and may have
+passed their old value since), of one that stands at its largest value, or of a port that one of the
+readings lacks. No increase is ever negative. That a counter stands there is told by a level,
+``stuck_NAME``: 1 it stands at its largest value, 2 it got there in this interval (so it counted,
+and nobody knows how much), 0 it counts on. ``least_port_fec_corrected_symbol_ctr`` tells what that
+counter rose by at least when it got there, or passed it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from softib.diags.observations import Observations, ObservedPorts
+from softib.errors import InputError
+from softib.monitor.reading import Reading
+from softib.monitor.targets import port_keys
+
+__all__ = [
+    "LEAST",
+    "STUCK",
+    "Interval",
+    "between",
+    "interval_at",
+    "merged_ports",
+    "observations_of",
+    "same_cables",
+    "same_ports",
+]
+
+STUCK = "stuck_"
+"""Prefix of the level of a counter that stands at its largest value."""
+
+LEAST = "least_"
+"""Prefix of the level that tells what a counter rose by at least, where it got to its largest value
+in the interval or passed it."""
+SYMBOLS, BLOCKS = "port_fec_corrected_symbol_ctr", "port_fec_correctable_block_ctr"
+"""32 bits wide: at 4x NDR and a bit error ratio of 1e-3 the first is full after 10 s. Some devices
+begin again at 0 there."""
+
+RESTARTED = 0.5
+"""Share of the ports of a device that had counted something and fell, above which it restarted:
+then nothing can be told of any of its ports."""
+
+
+@dataclass
+class Interval:
+    """What rose between two readings of the same ports (``guid``, ``portnum``): columns as
+    :class:`~softib.diags.observations.Observations` has them."""
+
+    guid: np.ndarray
+    portnum: np.ndarray
+    begin_ns: np.ndarray
+    end_ns: np.ndarray
+    increase: dict[str, np.ndarray]
+    known: dict[str, np.ndarray]
+    level: dict[str, np.ndarray]
+
+
+def between(before: Reading, after: Reading) -> Interval:
+    """What rose from ``before`` to ``after``; rows are those of ``after``, and a port that
+    ``before`` lacks has begin = end."""
+    rows, there = same_ports(after.guid, after.portnum, before.guid, before.portnum)
+    good = there & after.answered & before.answered[rows]
+    begin = np.where(good, before.time_ns[rows], after.time_ns)
+    good &= after.time_ns > begin
+    begin = np.where(good, begin, after.time_ns)
+    fell = np.zeros(len(after), bool)
+    counted = np.zeros(len(after), bool)
+    both: dict[str, np.ndarray] = {}
+    for name, now in after.value.items():
+        if name not in before.value:
+            both[name] = np.zeros(len(after), bool)
+            continue
+        both[name] = good & after.have[name] & before.have[name][rows]
+        then = before.value[name][rows]
+        if name != SYMBOLS:
+            fell |= both[name] & (now < then) & ~_at_most(before, name)[rows]
+        counted |= both[name] & (then > 0)
+    wrapped = _wrapped(before, after, rows, both)
+    if SYMBOLS in both and SYMBOLS in before.value:
+        fell |= both[SYMBOLS] & (after.value[SYMBOLS] < before.value[SYMBOLS][rows]) & ~wrapped
+    fell |= _restarted(after.guid, fell, counted)
+    increase, known, level = {}, {}, dict(after.level)
+    for name, now in after.value.items():
+        if after.stuck[name].any():
+            level[STUCK + name] = _stuck(name, after, before, rows, both[name])
+        then = before.value[name][rows] if name in before.value else now
+        sure = both[name] & ~fell & ~after.stuck[name] & ~_at_most(after, name)
+        # Of a counter that was at most T, what it reads beyond T is the least that it rose by.
+        sure &= ~_at_most(before, name)[rows] | (now > then)
+        if name == SYMBOLS and name in before.value:
+            full = both[name] & after.stuck[name] & ~before.stuck[name][rows] & ~fell
+            if full.any() or wrapped.any():
+                least = now.astype(np.float64) - then.astype(np.float64) + np.where(wrapped, 2.0**32, 0.0)
+                level[LEAST + name] = np.where(full | (wrapped & ~fell), least, np.nan)
+            sure &= ~wrapped
+        known[name] = sure
+        increase[name] = np.where(sure, now - np.minimum(then, now), np.uint64(0))
+    return Interval(after.guid, after.portnum, begin, after.time_ns.copy(), increase, known, level)
+
+
+def _wrapped(before: Reading, after: Reading, rows: np.ndarray, both: dict[str, np.ndarray]) -> np.ndarray:
+    """Ports whose count of corrected symbols fell while that of corrected blocks rose: it passed
+    its largest value, and was not cleared. bool[n]"""
+    if not all(name in both and name in before.value for name in (SYMBOLS, BLOCKS)):
+        return np.zeros(len(after), bool)
+    symbols, blocks = (after.value[name] > before.value[name][rows] for name in (SYMBOLS, BLOCKS))
+    same = after.value[SYMBOLS] == before.value[SYMBOLS][rows]
+    return np.asarray(both[SYMBOLS] & both[BLOCKS] & ~symbols & ~same & blocks)
+
+
+def _at_most(reading: Reading, name: str) -> np.ndarray:
+    return reading.at_most.get(name, np.zeros(len(reading), bool))
+
+
+def _stuck(name: str, after: Reading, before: Reading, rows: np.ndarray, both: np.ndarray) -> np.ndarray:
+    """The level ``stuck_NAME``. float64[n], NaN where the counter was not read."""
+    stands = after.stuck[name]
+    arrived = both & stands
+    if name in before.stuck:
+        arrived &= ~before.stuck[name][rows]
+    return np.where(after.have[name], np.where(arrived, 2.0, stands.astype(np.float64)), np.nan)
+
+
+def same_ports(
+    guid: np.ndarray, portnum: np.ndarray, of_guid: np.ndarray, of_portnum: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Row among the ports ``of_guid``, ``of_portnum`` (sorted by both) of each port
+    ``guid``, ``portnum``, and whether there is one."""
+    if len(of_guid) == len(guid) and (of_guid == guid).all() and (of_portnum == portnum).all():
+        return np.arange(len(guid)), np.ones(len(guid), bool)
+    if not len(of_guid):
+        return np.zeros(len(guid), np.int64), np.zeros(len(guid), bool)
+    old, new = port_keys(of_guid, of_portnum), port_keys(guid, portnum)
+    rows = np.minimum(np.searchsorted(old, new), len(old) - 1)
+    return rows, old[rows] == new
+
+
+def _restarted(guid: np.ndarray, fell: np.ndarray, counted: np.ndarray) -> np.ndarray:
+    """Ports of devices of which more than :data:`RESTARTED` of the ports that had counted fell.
+    bool[n]"""
+    if not fell.any():
+        return np.zeros(len(guid), bool)
+    _, device = np.unique(guid, return_inverse=True)
+    device = device.reshape(-1)
+    down, all_of = np.bincount(device, fell), np.bincount(device, counted)
+    return np.asarray((down > RESTARTED * np.maximum(all_of, 1))[device])
+
+
+def observations_of(ports: ObservedPorts, intervals: Sequence[Interval]) -> Observations:
+    """``intervals`` over the rows of ``ports`` (sorted by NodeGUID and portnum). A port that an
+    interval lacks has begin = end and nothing known there."""
+    n, k = len(ports), len(intervals)
+    begin, end = np.zeros((k, n), np.int64), np.zeros((k, n), np.int64)
+    names = list(dict.fromkeys(name for one in intervals for name in one.increase))
+    levels = list(dict.fromkeys(name for one in intervals for name in one.level))
+    increase = {name: np.zeros((k, n), np.uint64) for name in names}
+    known = {name: np.zeros((k, n), bool) for name in names}
+    level = {name: np.full((k, n), np.nan) for name in levels}
+    for i, one in enumerate(intervals):
+        rows = _rows(ports, one)
+        begin[i], end[i] = one.end_ns.max(initial=0), one.end_ns.max(initial=0)
+        read = one.end_ns > 0
+        begin[i, rows[read]], end[i, rows[read]] = one.begin_ns[read], one.end_ns[read]
+        for name in one.increase:
+            increase[name][i, rows], known[name][i, rows] = one.increase[name], one.known[name]
+        for name, values in one.level.items():
+            level[name][i, rows] = values
+    return Observations(ports, begin, end, increase, known, level)
+
+
+def interval_at(seen: Observations, k: int) -> Interval:
+    """Interval ``k`` of observations."""
+    return Interval(
+        seen.ports.node_guid,
+        seen.ports.portnum,
+        seen.begin_ns[k],
+        seen.end_ns[k],
+        {n: v[k] for n, v in seen.increase.items()},
+        {n: v[k] for n, v in seen.known.items()},
+        {n: v[k] for n, v in seen.level.items()},
+    )
+
+
+def _rows(ports: ObservedPorts, one: Interval) -> np.ndarray:
+    rows, there = same_ports(one.guid, one.portnum, ports.node_guid, ports.portnum)
+    if not there.all():
+        raise InputError("an interval has ports that the table of ports lacks")
+    return rows
+
+
+def same_cables(older: ObservedPorts, newer: ObservedPorts) -> np.ndarray:
+    """The row in ``older`` of each port of ``newer``, where the same cable is in it (int64[n]; -1:
+    the port is new, or leads to another one)."""
+    a, b = port_keys(older.node_guid, older.portnum), port_keys(newer.node_guid, newer.portnum)
+    if not len(a):
+        return np.full(len(b), -1, np.int64)
+    rows = np.minimum(np.searchsorted(a, b), len(a) - 1)
+    there = a[rows] == b
+    was, now = older.peer[rows], np.asarray(newer.peer)
+    other = (was >= 0) & (now >= 0) & (a[np.maximum(was, 0)] != b[np.maximum(now, 0)])
+    return np.where(there & ~other, rows, -1)
+
+
+def merged_ports(older: ObservedPorts, newer: ObservedPorts) -> ObservedPorts:
+    """All ports of both; of a port that both have, what ``newer`` says (its LID, its peer). A port
+    without a peer in ``newer`` keeps that of ``older``, unless this one has another peer now."""
+    a, b = port_keys(older.node_guid, older.portnum), port_keys(newer.node_guid, newer.portnum)
+    if len(a) == len(b) and (a == b).all() and not ((newer.peer < 0) & (older.peer >= 0)).any():
+        return newer
+    lost = np.flatnonzero(~np.isin(a, b))
+    keys = np.concatenate([b, a[lost]])
+    order = np.argsort(keys, kind="stable")
+    place = np.empty(len(keys), np.int64)
+    place[order] = np.arange(len(keys))
+
+    def column(new: np.ndarray, old: np.ndarray) -> np.ndarray:
+        return np.concatenate([new, old[lost]])[order]
+
+    peer = np.concatenate([np.where(newer.peer >= 0, place[np.maximum(newer.peer, 0)], -1), np.full(len(lost), -1)])[
+        order
+    ].astype(np.int32)
+    was = np.searchsorted(keys[order], a[older.peer])
+    ends = np.searchsorted(keys[order], a)
+    down = np.flatnonzero((older.peer >= 0) & (peer[ends] < 0) & (peer[was] < 0)) if len(a) else ends
+    peer[ends[down]] = was[down]
+    nodes = np.array([*newer.node, *(older.node[i] for i in lost.tolist())], object)[order]
+    text: Mapping[str, np.ndarray] = {
+        name: column(
+            newer.text.get(name, np.full(len(b), "", object)), older.text.get(name, np.full(len(a), "", object))
+        )
+        for name in dict.fromkeys([*newer.text, *older.text])
+    }
+    return ObservedPorts(
+        column(newer.node_guid, older.node_guid),
+        column(newer.portnum, older.portnum),
+        column(newer.switch, older.switch),
+        tuple(nodes.tolist()),
+        column(newer.lid, older.lid),
+        peer,
+        column(newer.rate_gbps, older.rate_gbps),
+        text,
+    )

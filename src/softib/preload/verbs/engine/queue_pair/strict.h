@@ -1,0 +1,49 @@
+/*
+ * SOFTIB_STRICT: does what hardware may do, and reports on stderr, with the call's backtrace, what programs should not do. Each thing is
+ * reported once for each place in the program. Callers look at ve_modes first.
+ */
+#ifndef SOFTIB_VERBS_STRICT_H
+#define SOFTIB_VERBS_STRICT_H
+
+#include <infiniband/verbs.h>
+
+#include "../scheduling/sq_sched.h"
+
+struct softib_srq;
+
+/* One line and where the program was. */
+void ve_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static inline bool ve_is_strict(void)
+{
+    return ve_modes & VE_STRICT;
+}
+
+/* All but wr_id, status, qpn and vendor_err of a completion in error is undefined (IBA 11.4.2.1; ibv_poll_cq(3)). */
+void ve_scramble(struct softib_cqe *cqe);
+void ve_scramble_wc(struct ibv_wc *wc);
+/* What an SRQ's next receive is, is nobody's promise: another of those that are posted comes first. The SRQ is locked. */
+void ve_shuffle(struct ve_engine *e, struct softib_srq *srq);
+/* What makes an SRQ's order (0: it keeps it). */
+uint32_t ve_shuffle_seed(void);
+
+/* -- pitfalls -- */
+
+void ve_strict_made(struct ve_qp *q);
+void ve_strict_destroyed(struct ve_qp *q);
+void ve_strict_modified(struct ve_qp *q, const struct ibv_qp_attr *attr, int mask, int ignored, enum ibv_qp_state from, int error);
+/* The address of a new handle. */
+void ve_strict_address(const struct ibv_ah_attr *ah);
+void ve_strict_posted(struct ve_qp *q, const struct ve_wr *wr);
+/* ibv_post_send says `error` for `wr`. */
+void ve_strict_not_posted(const struct ve_qp *q, const struct ibv_send_wr *wr, int error);
+/* A receive queue has no place: of `size`, `waiting` wait for a message. */
+void ve_strict_no_place(const char *call, uint32_t number, uint32_t size, uint32_t waiting);
+/* A region with `key` goes: what is posted and names it? */
+void ve_strict_dereg(uint32_t key);
+/* A CQ that is destroyed, or polled. */
+void ve_strict_cq_ends(struct ve_engine *e, uint64_t cq);
+void ve_strict_cq_polled(struct ve_engine *e, uint64_t cq);
+/* The first of the requests has found no receive, again. */
+void ve_strict_not_ready(struct ve_qp *q, uint64_t now);
+
+#endif

@@ -1,0 +1,36 @@
+/* Waits until nobody uses memory or objects that were taken out of reach. */
+#ifndef SOFTIB_VERBS_ENGINE_QUIESCE_H
+#define SOFTIB_VERBS_ENGINE_QUIESCE_H
+
+#include "../queue_pair/qp.h"
+
+extern bool ve_fences;
+
+/* Before the first QP, and in a forked child. */
+void ve_quiesce_begin(struct ve_engine *e);
+void ve_quiesce_add(struct ve_qp *q);
+void ve_quiesce_drop(struct ve_qp *q);
+/*
+ * Returns when nobody, of this process or another, uses any more what was taken out of reach before the call. Not for who
+ * executes a request: vm_quiesce.
+ */
+void ve_quiesce(struct ve_engine *e);
+/* The same for what was `process`'s, another one: an imported region. Its own requests are waited for, too. */
+void ve_quiesce_of(struct ve_engine *e, uint32_t process);
+
+/* Between the two keys may be looked at and memory copied. `q->lock` is held. */
+static inline void ve_copies_begin(struct ve_qp *q)
+{
+    __atomic_store_n(&q->s->copies, q->s->copies + 1, __ATOMIC_RELAXED);
+    if (__builtin_expect(ve_fences, false))
+        __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    else
+        __atomic_signal_fence(__ATOMIC_SEQ_CST); /* the rest is done by who waits */
+}
+
+static inline void ve_copies_end(struct ve_qp *q)
+{
+    __atomic_store_n(&q->s->copies, q->s->copies + 1, __ATOMIC_RELEASE);
+}
+
+#endif

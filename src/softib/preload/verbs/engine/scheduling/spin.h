@@ -1,0 +1,63 @@
+/*
+ * A lock between threads of one process, held for less than a microsecond. While the process has one thread, as most that
+ * post have, a plain store takes it: a locked instruction waits until the stores before it are seen by all, which is as long as
+ * a cache line takes from another processor. The word is set then, too, for a thread that begins inside finds it held.
+ */
+#ifndef SOFTIB_VERBS_SPIN_H
+#define SOFTIB_VERBS_SPIN_H
+
+#include <sched.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "../../memory/processor.h"
+
+#if defined(__has_include)
+#if __has_include(<sys/single_threaded.h>)
+#include <sys/single_threaded.h>
+#define VE_ONE_THREAD __libc_single_threaded
+#endif
+#endif
+#ifndef VE_ONE_THREAD
+#define VE_ONE_THREAD 0 /* glibc before 2.32, others: not known */
+#endif
+
+#define VE_SPINS 1000
+
+struct ve_spin {
+    uint32_t held;
+};
+
+static inline void ve_spin_init(struct ve_spin *lock)
+{
+    __atomic_store_n(&lock->held, 0, __ATOMIC_RELAXED);
+}
+
+/* False: somebody has it. */
+static inline bool ve_spin_try(struct ve_spin *lock)
+{
+    if (!VE_ONE_THREAD)
+        return !__atomic_exchange_n(&lock->held, 1, __ATOMIC_ACQUIRE);
+    if (__atomic_load_n(&lock->held, __ATOMIC_ACQUIRE))
+        return false;
+    __atomic_store_n(&lock->held, 1, __ATOMIC_RELAXED);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    return true;
+}
+
+static inline void ve_spin_lock(struct ve_spin *lock)
+{
+    for (uint32_t spins = 1; !ve_spin_try(lock); spins++) {
+        while (__atomic_load_n(&lock->held, __ATOMIC_RELAXED) && spins++ % VE_SPINS)
+            vm_relax();
+        if (spins % VE_SPINS == 0)
+            sched_yield(); /* who has it may wait for this processor */
+    }
+}
+
+static inline void ve_spin_unlock(struct ve_spin *lock)
+{
+    __atomic_store_n(&lock->held, 0, __ATOMIC_RELEASE);
+}
+
+#endif

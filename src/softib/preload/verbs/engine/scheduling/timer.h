@@ -1,0 +1,16 @@
+/* The timer thread: goes on with work that waits while the program does not poll. */
+#ifndef SOFTIB_VERBS_ENGINE_TIMER_H
+#define SOFTIB_VERBS_ENGINE_TIMER_H
+
+#include "../queue_pair/qp.h"
+
+uint64_t ve_now_ns(void);
+
+/* The timer's thread runs. `e->lock` is held. */
+void ve_timer_begin(struct ve_engine *e);
+void ve_list(struct ve_qp *q);
+void ve_unlist(struct ve_qp *q);
+/* Goes on with all work that is due; called by poll_cq. */
+void ve_progress(struct ve_engine *e);
+
+#endif

@@ -1,1 +1,0 @@
-"""What each document of ``--json`` holds, as types: the source of docs/schemas."""

@@ -1,0 +1,351 @@
+"""The model of a result: a dataclass whose fields are the only statement of what it holds.
+
+A subclass of :class:`Result` declares each field once: name, type, a line of text below it, and in
+:func:`key` what is special about it. JSON, JSON Schema (``docs/make_schemas.py``), table, facts for
+people and the view of a notebook are derived from that. A result that is a document of ``--json``
+names it in ``document``; docs/stability.md says when a version changes.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import html
+import importlib
+import inspect
+import operator
+import sys
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import Field, dataclass, fields, is_dataclass
+from typing import Any, ClassVar, Literal, TypeVar, cast
+
+__all__ = [
+    "DOCUMENTS",
+    "HIDDEN",
+    "Key",
+    "Result",
+    "also",
+    "columns",
+    "document",
+    "html_table",
+    "json_type",
+    "key",
+    "model_of",
+    "plain",
+    "schema_id",
+]
+
+DOCUMENTS: dict[str, str] = {
+    "advise": "api.planning.advice:Recommendation",
+    "accept": "api.acceptance.result:Acceptance",
+    "baseline": "api.acceptance.baselines:BaselineComparison",
+    "baseline-record": "cli.baseline:Recorded",
+    "check": "analysis.model:CheckResult",
+    "compare": "api.simulation.comparison:Comparison",
+    "compile": "cli.itself:Compiled",
+    "convert": "cli.convert:Converted",
+    "convert-explain": "fabric.formats.cabling.explain:PlanReading",
+    "diff": "api.results:Changes",
+    "doctor": "live.launch.doctor:Machine",
+    "down": "cli.up:Down",
+    "fault": "live.faults.replies:FaultReply",
+    "forget": "cli.exporter:Forgotten",
+    "generate": "cli.generate:Kinds",
+    "listening": "cli.shared.output:Listening",
+    "plan-cables": "api.planning.cables:CableList",
+    "plan-cost": "api.planning.cost:CostSheet",
+    "plan-design": "api.planning.design:DesignComparison",
+    "plan-grow": "api.planning.growth:AddedHosts",
+    "plan-quote": "api.planning.cables:QuoteCheck",
+    "path": "analysis.path_explanation:Explanation",
+    "replay": "api.simulation.replay:Replay",
+    "report": "analysis.model:Report",
+    "route": "analysis.model:Route",
+    "simulate": "api.simulation.figures:RunFigures",
+    "sm": "live.status:ManagerStatus",
+    "sm-config": "api.manager.configuration:ConfigCheck",
+    "sm-explain": "analysis.path_explanation:Explanation",
+    "sm-job": "live.internal_sm.manager:JobTree",
+    "sm-run": "api.manager.managing:SmRun api.manager.managing:PlannedChanges api.manager.several:SmRunPorts",
+    "status": "live.status:Status",
+    "sweep": "api.sweep.sweep:Sweep",
+    "top": "render.top:Top",
+}
+"""Document of ``--json`` → module and class of its result; several where it has one of several
+forms."""
+VERSIONS: dict[str, int] = {}
+"""Document → its version, where that is above 1: one more when a key goes or changes its meaning,
+not when one is added."""
+
+KEY = "softib"
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Key:
+    """How a field is shown."""
+
+    name: str = ""
+    """Its key in JSON; empty: the field's name."""
+    json: Callable[[Any], Any] | None = None
+    """Makes the value of JSON from the field's."""
+    type: Any = None
+    """Type of the value of JSON, where the field's annotation is another."""
+    hidden: bool = False
+    """Not in JSON."""
+    optional: bool = False
+    """The key is absent where the value is None."""
+    flat: type[Result] | None = None
+    """The value is a result: its keys, as this class declares them, stand in place of this one."""
+    before: str = ""
+    """The field in front of which its key stands; empty: where the field stands, of a property
+    behind all fields."""
+    label: str = ""
+    """What people call it, in :meth:`Result.facts`; empty: it is no fact."""
+    text: Callable[[Any], str] | None = None
+    """Makes the text of the fact from the whole result; an empty text leaves the fact out."""
+
+
+def _once(function: F) -> F:
+    """:func:`functools.cache`, for which mypy takes no class for hashable."""
+    return cast("F", functools.cache(function))
+
+
+def key(name: str = "", **how: Any) -> dict[str, Any]:
+    """The ``metadata`` of a field of a :class:`Result`: the arguments of :class:`Key`."""
+    return {KEY: Key(name, **how)}
+
+
+HIDDEN = key(hidden=True)
+"""``metadata`` of a field that JSON does not have."""
+
+
+def also(name: str = "", **how: Any) -> Callable[[F], F]:
+    """Decorate a property or method of a :class:`Result` whose value JSON has too, with the
+    arguments of :class:`Key`. It stands below ``@property``."""
+
+    def declared(function: F) -> F:
+        function.__dict__[KEY] = Key(name, **how)
+        return function
+
+    return declared
+
+
+class Result:
+    """Base of dataclasses whose fields are the keys of a document, or of a part of one."""
+
+    document: ClassVar[str] = ""
+    """The document of ``--json`` that it is (a key of :data:`DOCUMENTS`); empty: a part of one."""
+    table_columns: ClassVar[tuple[str, ...]] = ()
+    """Fields that are columns of a table of such results; empty: all."""
+
+    def to_json(self) -> dict[str, Any]:
+        """As ``--json`` prints it: its keys as plain values, in the order of the fields; of a
+        document behind ``schema``."""
+        return document(self.document, self) if self.document else self._keys()
+
+    def _keys(self, cls: type[Result] | None = None) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for name, how in keys_of(cls or type(self)):
+            value = getattr(self, name)
+            if callable(value):
+                value = value()
+            if value is None and (how.optional or how.flat is not None):
+                continue
+            if how.flat is not None:
+                found |= value._keys(how.flat)
+            else:
+                found[how.name or name] = plain(value if how.json is None or value is None else how.json(value))
+        return found
+
+    def facts(self) -> list[tuple[str, str]]:
+        """(label, text) of the fields that have a label, for people."""
+        shown = ((how.label, how.text) for _, how in _declared(type(self)) if how.label and how.text is not None)
+        return [(label, line) for label, text in shown if (line := text(self))]
+
+    def _repr_html_(self) -> str:
+        return html_table(("", ""), self.facts() or self._keys().items())
+
+
+def schema_id(name: str) -> str:
+    """``softib/check/1``."""
+    return f"softib/{name}/{VERSIONS.get(name, 1)}"
+
+
+def document(name: str, result: Result | None = None, /, **body: Any) -> dict[str, Any]:
+    """The document ``name`` (a key of :data:`DOCUMENTS`) of a result and of the keys in ``body``."""
+    return {"schema": schema_id(name), **({} if result is None else result._keys()), **plain(body)}
+
+
+def model_of(name: str) -> Any:
+    """The type of the document ``name``, for pydantic."""
+    found = []
+    for one in DOCUMENTS[name].split():
+        module, _, cls = one.partition(":")
+        model = getattr(importlib.import_module(f"softib.{module}"), cls)
+        found.append(json_type(model, schema=Literal[schema_id(name)]))
+    return functools.reduce(operator.or_, found)
+
+
+@_once
+def keys_of(cls: Any) -> tuple[tuple[str, Key], ...]:
+    """(field or property, how it is shown) of the keys that JSON has, in their order."""
+    return tuple((name, how) for name, how in _declared(cls) if not how.hidden)
+
+
+@_once
+def _declared(cls: Any) -> tuple[tuple[str, Key], ...]:
+    found: list[tuple[str, Key]] = []
+    of_fields = [(f.name, f.metadata.get(KEY, Key())) for f in _fields(cls)]
+    for name, how in (*of_fields, *((n, f.__dict__[KEY]) for n, f in _properties(cls).items())):
+        names = [other for other, _ in found]
+        found.insert(names.index(how.before) if how.before in names else len(found), (name, how))
+    return tuple(found)
+
+
+def _fields(cls: Any) -> tuple[Field[Any], ...]:
+    """None of a class whose keys are properties alone."""
+    return fields(cls) if is_dataclass(cls) else ()
+
+
+def _properties(cls: type) -> dict[str, Any]:
+    """Functions of the class that :func:`also` decorates, by their names."""
+    found = {}
+    for base in reversed(cls.__mro__):
+        for name, thing in vars(base).items():
+            function = getattr(thing, "fget", None) or getattr(thing, "func", None) or thing
+            if KEY in getattr(function, "__dict__", {}):
+                found[name] = inspect.unwrap(function)
+            else:
+                found.pop(name, None)
+    return found
+
+
+def plain(value: Any) -> Any:
+    """``value`` as JSON has it: NaN and infinity become null, NumPy's scalars and arrays Python's,
+    results their keys."""
+    if isinstance(value, Result):
+        return value.to_json()
+    if isinstance(value, dict):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(v) for v in value]
+    if hasattr(value, "tolist"):
+        return plain(value.tolist())
+    if isinstance(value, float) and not (value == value and abs(value) != float("inf")):
+        return None
+    if isinstance(value, set | frozenset):
+        return sorted(plain(v) for v in value)
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    return value
+
+
+def columns(results: Sequence[Result], cls: type[Result]) -> dict[str, list[Any]]:
+    """The results as columns of a table: those that ``cls`` names. Lists become texts with
+    commas."""
+    how = dict(keys_of(cls))
+    return {name: [_cell(one, name, how[name]) for one in results] for name in cls.table_columns or how}
+
+
+def _cell(one: Result, name: str, how: Key) -> Any:
+    value = getattr(one, name)
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value))
+    return plain(value if how.json is None or value is None else how.json(value))
+
+
+def html_table(head: Iterable[Any], rows: Iterable[Iterable[Any]]) -> str:
+    """A table of HTML, each cell escaped."""
+    cell = lambda tag, value: f"<{tag} style='text-align:left'>{html.escape(str(value))}</{tag}>"
+    body = "".join("<tr>" + "".join(cell("td", v) for v in row) + "</tr>" for row in rows)
+    return f"<table><tr>{''.join(cell('th', h) for h in head)}</tr>{body}</table>"
+
+
+def json_type(cls: type[Result], **first: Any) -> Any:
+    """A TypedDict of ``first`` and the keys of ``cls``, from which pydantic makes a JSON Schema:
+    every key is known, and has the text below its field."""
+    from pydantic import ConfigDict
+    from typing_extensions import TypedDict
+
+    typed_dict: Any = TypedDict
+    made = typed_dict(cls.__name__, {**first, **dict(_typed_keys(cls))})
+    made.__doc__, made.__module__ = cls.__doc__, cls.__module__
+    made.__pydantic_config__ = ConfigDict(extra="forbid")
+    return made
+
+
+def _typed_keys(cls: type[Result]) -> Iterator[tuple[str, Any]]:
+    from typing import Annotated, NotRequired
+
+    from pydantic import Field as Described
+
+    texts, functions = _texts(cls), _properties(cls)
+    declared = {f.name: f for f in _fields(cls)}
+    for name, how in keys_of(cls):
+        if how.flat is not None:
+            yield from ((k, NotRequired[t] if how.optional else t) for k, t in _typed_keys(how.flat))
+            continue
+        kind = how.type or _evaluated(cls, declared.get(name), functions.get(name))
+        typed = _of_json(_without_none(kind) if how.optional else kind)
+        text = texts.get(name) or (functions[name].__doc__ if name in functions else None)
+        if text:
+            typed = Annotated[typed, Described(description=inspect.cleandoc(text))]
+        yield how.name or name, NotRequired[typed] if how.optional else typed
+
+
+def _without_none(kind: Any) -> Any:
+    return functools.reduce(operator.or_, (part for part in kind.__args__ if part is not type(None)))
+
+
+def _evaluated(cls: type, field: Field[Any] | None, function: Any) -> Any:
+    """The annotation of a field or property as a type."""
+    if field is None:
+        annotation, module = function.__annotations__["return"], function.__module__
+    else:
+        owner = next(c for c in cls.__mro__ if field.name in inspect.get_annotations(c))
+        annotation, module = field.type, owner.__module__
+    return eval(annotation, _names(module)) if isinstance(annotation, str) else annotation
+
+
+@_once
+def _names(module: str) -> dict[str, Any]:
+    """Names of a module, those that it imports for type checkers alone among them."""
+    found = dict(vars(sys.modules[module]))
+    for node in ast.parse(inspect.getsource(sys.modules[module])).body:
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            exec(compile(ast.Module(node.body, []), module, "exec"), found)
+    return found
+
+
+def _of_json(kind: Any) -> Any:
+    """``kind`` with a TypedDict for each result in it."""
+    if isinstance(kind, type) and issubclass(kind, Result):
+        return _json_types(kind)
+    parts = getattr(kind, "__args__", ())
+    new = tuple(map(_of_json, parts))
+    if new == tuple(parts):
+        return kind
+    return kind.__origin__[new] if hasattr(kind, "__origin__") else functools.reduce(operator.or_, new)
+
+
+@_once
+def _json_types(cls: Any) -> Any:
+    return json_type(cls, **({"schema": Literal[schema_id(cls.document)]} if cls.document else {}))
+
+
+@_once
+def _texts(cls: Any) -> dict[str, str]:
+    """The string below each field, of the class and its bases."""
+    found: dict[str, str] = {}
+    for base in reversed(cls.__mro__):
+        if base is object or not issubclass(base, Result) or base is Result:
+            continue
+        (body,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
+        assert isinstance(body, ast.ClassDef)
+        for node, below in zip(body.body, body.body[1:], strict=False):
+            match node, below:
+                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                    found[name] = text
+    return found

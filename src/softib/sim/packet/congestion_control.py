@@ -1,0 +1,221 @@
+"""Congestion controls of RoCE: softib's own, and those of installed packages (entry points of the
+group ``softib.congestion_control``).
+
+A congestion control is named columns (one row a flow), options with defaults, and compiled kernels
+over them that take the place of the transport's hooks
+(:mod:`softib.sim.packet.kernels.congestion.hooks`). An entry point has its name, and its value is a
+:class:`CongestionControl`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
+from inspect import signature
+from typing import Any
+
+from softib.errors import InputError, UnknownName
+from softib.extensions import blamed_on, extensions
+from softib.jit import Kernel
+from softib.jit.rows import Rows, f8
+
+__all__ = ["GROUP", "CongestionControl", "Option", "congestion_control", "congestion_controls"]
+
+GROUP = "softib.congestion_control"
+
+
+@dataclass(frozen=True)
+class Option:
+    """What a user may set: ``--network roce,cc=swift,hop_us=2``. Values are numbers of the kind of
+    ``default``, from ``low`` to ``most``."""
+
+    name: str
+    default: float
+    unit: str
+    text: str
+    low: float = 0.0
+    most: float = float("inf")
+
+    def checked(self, value: Any) -> float:
+        """``value`` as a number of the option's kind. Raises :class:`InputError` for one out of
+        range."""
+        kind = type(self.default)
+        try:
+            number = kind(value)
+        except (TypeError, ValueError):
+            raise InputError(f"{self.name}={value}: use a number, for example {self.name}={self.default:g}") from None
+        if not self.low <= number <= self.most:
+            limit = f"from {self.low:g} to {self.most:g}" if self.most < float("inf") else f"at least {self.low:g}"
+            raise InputError(f"{self.name}={value}: use a number that is {limit}")
+        return number
+
+
+@dataclass(frozen=True, eq=False)
+class CongestionControl:
+    """A congestion control.
+
+    ``flow``: columns of a flow, ``state.cc[stream]`` in kernels; a stream is twice the queue pair, + 1
+    of its responses to READs. They are zero at the begin, or as ``first`` says: column → option.
+    ``options``: columns of ``net.cc``, float64 by name; where ``settings`` is given, its columns are
+    what ``derived`` makes of the options and the hosts' rate in Gb/s.
+
+    Kernels, each as the hook of its name describes: ``window``, ``acknowledged``, ``lost``;
+    ``paced_until(net, state, stream, start, end)``: when the stream may send again after a packet
+    that was on the wire from ``start`` to ``end`` (0: at once; asked again at acknowledgements);
+    ``notice(net, state, port, k)``: the marked packet ``k`` came to the receiver, which answers with
+    a CNP or not (it returns ``port``, or -1); ``noticed(net, state, port, stream, now)``: a CNP came
+    to the sender; ``path(net, state, k, switch, paths)``: which of the equal ``paths`` packet ``k``
+    takes.
+
+    ``reorders``: the receiver takes packets in any order. ``marks``: switches mark packets (ECN).
+    ``package``: the distribution that it comes from, "" for softib's own. ``machine_code``: the
+    congestion control with the same kernels, "" for itself.
+    """
+
+    name: str
+    text: str
+    flow: Rows
+    options: tuple[Option, ...] = ()
+    settings: Rows | None = None
+    derived: Callable[[Mapping[str, float], float], Mapping[str, float]] | None = None
+    first: Mapping[str, str] = field(default_factory=dict)
+    window: Kernel | None = None
+    acknowledged: Kernel | None = None
+    lost: Kernel | None = None
+    paced_until: Kernel | None = None
+    notice: Kernel | None = None
+    noticed: Kernel | None = None
+    path: Kernel | None = None
+    reorders: bool = False
+    marks: bool = False
+    package: str = ""
+    machine_code: str = ""
+
+    @property
+    def measures(self) -> bool:
+        """Does every packet ask for an acknowledgement that measures its round trip?"""
+        return self.reorders or any((self.window, self.acknowledged, self.lost))
+
+    @cached_property
+    def columns(self) -> Rows:
+        """The columns of ``net.cc``."""
+        columns = (f8(o.name, o.unit, o.text) for o in self.options)
+        return self.settings or Rows(f"Settings of {self.name}.", *columns, f8("unused", "flag", "Nothing."))
+
+    def checked(self, given: Mapping[str, Any]) -> dict[str, float]:
+        """All options with their values: those ``given``, and defaults. Raises :class:`InputError`."""
+        return {o.name: o.checked(given.get(o.name, o.default)) for o in self.options}
+
+    def net_row(self, given: Mapping[str, Any], gbps: float) -> Any:
+        """``Net.cc`` for hosts of ``gbps``."""
+        row, values = self.columns.zeros(1), self.checked(given)
+        with blamed_on(self.package, f"congestion control {self.name}"):
+            for name, value in (self.derived(values, gbps) if self.derived else values).items():
+                row[name] = value
+        return row
+
+    def flow_rows(self, streams: int, net: Any) -> Any:
+        """``State.cc`` of so many streams before the first event."""
+        rows = self.flow.zeros(streams)
+        for column, option in self.first.items():
+            rows[column] = net.cc[option]
+        return rows
+
+    def kernels(self) -> dict[Kernel, Kernel]:
+        """Kernel of the transport → the one that takes its place."""
+        from softib.sim.packet.kernels.congestion import cct, hooks, round_trips
+        from softib.sim.packet.kernels.transport import retransmission
+
+        nothing = {"paced_until": cct.no_pace, "notice": cct.no_notice, "noticed": cct.not_noticed}
+        replaced = {}
+        for name, place in _hooks().items():
+            kernel = getattr(self, name) or nothing.get(name)
+            if kernel is not None:
+                replaced[place] = kernel
+        if self.measures:
+            replaced |= {
+                hooks.within_window: round_trips.within_measured_window,
+                hooks.packet_sent: round_trips.stamp,
+                hooks.data_arrived: round_trips.note_arrival,
+                hooks.ack_leaves: round_trips.echo,
+                hooks.ack_arrived: round_trips.measure,
+            }
+        if self.reorders:
+            replaced |= {
+                hooks.is_overdue: round_trips.is_missing_long,
+                retransmission.go_back: round_trips.repeat_missing,
+            }
+        return replaced
+
+
+def _hooks() -> dict[str, Kernel]:
+    """Member of :class:`CongestionControl` → the kernel of the transport whose place it takes."""
+    from softib.sim.packet.kernels.congestion import cct, hooks
+    from softib.sim.packet.kernels.ethernet import ecmp
+
+    return {
+        "window": hooks.window,
+        "acknowledged": hooks.acknowledged,
+        "lost": hooks.lost,
+        "paced_until": cct.paced_until,
+        "notice": cct.forward_notice,
+        "noticed": cct.backward,
+        "path": ecmp.chosen_path,
+    }
+
+
+@cache
+def _built_in() -> Mapping[str, CongestionControl]:
+    """softib's own, by name."""
+    from softib.sim.packet.kernels.congestion.dcqcn import DCQCN
+    from softib.sim.packet.kernels.congestion.packet_spraying import SPRAY
+    from softib.sim.packet.kernels.congestion.swift import SWIFT
+
+    none = replace(DCQCN, name="none", text="senders know of no congestion", marks=False, machine_code="dcqcn")
+    return {control.name: control for control in (DCQCN, SWIFT, SPRAY, none)}
+
+
+@cache
+def congestion_controls() -> Mapping[str, CongestionControl]:
+    """Return all congestion controls of RoCE by name, softib's own first. Warns about entry points
+    that cannot be used."""
+    built_in = _built_in()
+    more = extensions(GROUP, built_in, _check)
+    return {**built_in, **{name: replace(one.value, package=one.package) for name, one in more.items()}}
+
+
+def congestion_control(name: str) -> CongestionControl:
+    """Return the congestion control ``name``. Raises :class:`UnknownName` with all names."""
+    known = _built_in()
+    if name not in known:
+        known = congestion_controls()
+    if name not in known:
+        raise UnknownName("congestion control", name, known)
+    return known[name]
+
+
+def _check(name: str, value: Any) -> None:
+    """Raise :class:`InputError` for a ``value`` that is not a congestion control called ``name``."""
+    from softib.sim.packet.options import ETHERNET_NAMES
+
+    if not isinstance(value, CongestionControl) or not isinstance(value.flow, Rows):
+        raise InputError("it is not a softib.sim.packet.congestion_control.CongestionControl with Rows as its flow")
+    if value.name != name:
+        raise InputError(f"its name is {value.name!r}; use the name of the entry point")
+    for hook, place in _hooks().items():
+        kernel = getattr(value, hook)
+        if kernel is None:
+            continue
+        if not isinstance(kernel, Kernel):
+            raise InputError(f"its {hook} is not a kernel; use softib.jit.inner")
+        if len(signature(kernel.python).parameters) != len(signature(place.python).parameters):
+            raise InputError(f"its {hook} takes other arguments; use {hook}{signature(place.python)}")
+    taken = sorted({option.name for option in value.options} & ETHERNET_NAMES)
+    if taken:
+        raise InputError(f"its option {taken[0]} is an option of Ethernet; use another name")
+    value.checked({})
+    known = {column.name for column in value.flow}, {column.name for column in value.columns}
+    for column, option in value.first.items():
+        if column not in known[0] or option not in known[1]:
+            raise InputError(f"its first values name {column}: {option}; use a column of flow and one of net.cc")

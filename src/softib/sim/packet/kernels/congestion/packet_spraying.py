@@ -1,0 +1,42 @@
+"""Packet spraying: each packet of a queue pair takes its own of the equal paths, and the receiver puts
+them in order (Dixit et al., "On the impact of packet spraying in data center networks", INFOCOM 2013).
+
+The number of a packet chooses its path, one digit at each switch on the way up, as a sender does that
+goes through a list of all paths (NDP, Handley et al., SIGCOMM 2017). Of as many packets in a row as a
+switch has paths each takes another one, and the order changes from one such round to the next. The
+receiver's bitmap holds what came ahead (:mod:`~softib.sim.packet.kernels.congestion.round_trips`).
+Windows are Swift's.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from softib.jit import inner
+from softib.sim.packet.constants import DATA, READ_RESPONSE
+from softib.sim.packet.kernels.congestion.swift import SWIFT
+from softib.sim.packet.kernels.engine.rng import mixed
+from softib.sim.packet.kernels.ethernet.ecmp import hashed_path, path_seed
+
+
+@inner
+def sprayed_path(net, state, k, switch, paths):
+    """Which of ``paths`` packet ``k`` takes at ``switch``; acknowledgements keep to the path of their
+    queue pair."""
+    what = state.packet[k].kind
+    if what != DATA and what != READ_RESPONSE:
+        return hashed_path(net, state, k, switch, paths)
+    number = np.int64(state.packet[k].psn)
+    for _ in range(1, state.packet[k].out):  # one digit of the number for each switch on the way up
+        number //= paths
+    rotation = mixed(path_seed(net, state, k, switch) + np.uint64(number // paths) * np.uint64(0xD1342543DE82EF95))
+    return (number + np.int64(rotation >> np.uint64(33))) % paths
+
+
+SPRAY = replace(
+    SWIFT,
+    name="spray",
+    text="each packet takes its own path, the receiver reorders; windows are Swift's (Dixit et al., INFOCOM 2013)",
+    path=sprayed_path,
+    reorders=True,
+)

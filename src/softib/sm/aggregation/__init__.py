@@ -1,0 +1,2 @@
+"""Aggregation in switches: trees over aggregation nodes, written in layouts that are softib's own
+(:mod:`softib.iba.vendor.sharp`)."""

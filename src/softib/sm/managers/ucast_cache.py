@@ -1,0 +1,125 @@
+"""The unicast cache: hosts that are away keep their place in the tables, as with OpenSM's
+``use_ucast_cache``, so a host that leaves or restarts changes no other's route.
+
+Engines spread LIDs over ports in turn, so one LID fewer moves others by the thousand. As long as
+nothing else is plugged into the port of the switch where the host was, and no other port has its
+LIDs, it is routed as if it were there; what is sent to it is dropped at that port, which is down.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from softib.routing.graph import SwitchGraph
+
+__all__ = ["EndLocations", "with_absent"]
+
+_COLUMNS = {
+    "guid": np.uint64,
+    "switch_guid": np.uint64,
+    "port": np.uint8,
+    "portnum": np.uint8,
+    "lid": np.uint16,
+    "lmc": np.uint8,
+    "compute": np.bool_,
+}
+
+
+@dataclass(frozen=True)
+class EndLocations:
+    """Locations of CA ports, a row each: PortGUID, NodeGUID and port of the switch, their own
+    portnum, LID and LMC, and whether they compute (:attr:`SwitchGraph.end_is_compute`)."""
+
+    guid: np.ndarray
+    switch_guid: np.ndarray
+    port: np.ndarray
+    portnum: np.ndarray
+    lid: np.ndarray
+    lmc: np.ndarray
+    compute: np.ndarray
+
+    @classmethod
+    def none(cls) -> EndLocations:
+        """No rows."""
+        return cls(**{name: np.zeros(0, dtype) for name, dtype in _COLUMNS.items()})
+
+    @classmethod
+    def of(cls, graph: SwitchGraph) -> EndLocations:
+        """The CA ports of ``graph``."""
+        ends = np.flatnonzero(~graph.end_is_switch)
+        return cls(
+            graph.end_guid[ends],
+            graph.switch_guid[graph.end_switch[ends]],
+            graph.end_port[ends],
+            graph.end_portnum[ends],
+            graph.end_lid[ends],
+            graph.end_lmc[ends],
+            graph.end_is_compute[ends],
+        )
+
+    def take(self, rows: np.ndarray) -> EndLocations:
+        """These rows."""
+        return EndLocations(**{name: getattr(self, name)[rows] for name in _COLUMNS})
+
+    def __add__(self, other: EndLocations) -> EndLocations:
+        return EndLocations(**{name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in _COLUMNS})
+
+
+def with_absent(graph: SwitchGraph, before: EndLocations) -> tuple[SwitchGraph, EndLocations]:
+    """``graph`` with the ends of ``before`` that are away and whose place is empty (``end_node``
+    -1), and the places to remember: all ends of it, and those that are away together with their
+    switch."""
+    present = EndLocations.of(graph)
+    away = before.take(~np.isin(before.guid, present.guid) & ~_taken(graph, before))
+    if not len(away.guid) or not graph.n_switches:
+        return graph, present + away
+    by_guid = np.argsort(graph.switch_guid, kind="stable")
+    at = np.minimum(np.searchsorted(graph.switch_guid[by_guid], away.switch_guid), graph.n_switches - 1)
+    switch = by_guid[at]
+    there = graph.switch_guid[switch] == away.switch_guid
+    full = np.concatenate([_key(graph.end_switch, graph.end_port), _key(graph.link_switch, graph.out_port)])
+    occupied = there & np.isin(_key(switch, away.port), full)
+    rows = np.flatnonzero(there & ~occupied)
+    _, first = np.unique(
+        _key(switch, away.port)[rows], return_index=True
+    )  # two that were there in turn: the earlier row
+    rows = rows[np.sort(first)]
+    remembered = present + away.take(rows) + away.take(~there)
+    return _inserted(graph, away.take(rows), switch[rows]), remembered
+
+
+def _key(switch: np.ndarray, port: np.ndarray) -> np.ndarray:
+    return switch.astype(np.int64) << 8 | port
+
+
+def _taken(graph: SwitchGraph, locations: EndLocations) -> np.ndarray:
+    """bool[n]: a LID of the place belongs to a port that is there."""
+    used = np.zeros((1 << 16) + 1, np.int64)
+    np.add.at(used, graph.end_lid.astype(np.int64), 1)
+    np.add.at(used, np.minimum(graph.end_lid.astype(np.int64) + (1 << graph.end_lmc.astype(np.int64)), 1 << 16), -1)
+    count = np.concatenate([[0], np.cumsum(np.cumsum(used) > 0)])
+    first = locations.lid.astype(np.int64)
+    return count[np.minimum(first + (1 << locations.lmc.astype(np.int64)), 1 << 16)] > count[first]
+
+
+def _inserted(graph: SwitchGraph, away: EndLocations, switch: np.ndarray) -> SwitchGraph:
+    lid = np.concatenate([graph.end_lid, away.lid])
+    order = np.argsort(lid, kind="stable")
+    n = len(away.guid)
+    joined = lambda held, theirs: np.concatenate([held, np.asarray(theirs, held.dtype)])[order]
+    top = int((away.lid.astype(np.int64) + (1 << away.lmc.astype(np.int64)) - 1).max(initial=0))
+    return replace(
+        graph,
+        end_lid=lid[order],
+        end_lmc=joined(graph.end_lmc, away.lmc),
+        end_switch=joined(graph.end_switch, switch),
+        end_port=joined(graph.end_port, away.port),
+        end_is_switch=joined(graph.end_is_switch, np.zeros(n, bool)),
+        end_guid=joined(graph.end_guid, away.guid),
+        end_node=joined(graph.end_node, np.full(n, -1)),
+        end_portnum=joined(graph.end_portnum, away.portnum),
+        end_is_compute=joined(graph.end_is_compute, away.compute),
+        max_lid=max(graph.max_lid, top),
+    )

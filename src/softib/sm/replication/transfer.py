@@ -1,0 +1,214 @@
+"""Transfer of records: their MADs (:mod:`softib.iba.vendor.replication` has the layout), the master
+that sends them, and the standby's copy.
+
+A standby that asks gets a full copy, then what changed; each MAD counts once and in order, whatever
+is lost or comes twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from softib.iba.constants import GSI_QP, RESPONSE_BIT, Method, MgmtClass
+from softib.iba.smp import METHOD_AT, MadHeader
+from softib.iba.vendor.replication import (
+    HEAD_AT,
+    RECORD_OCTETS,
+    RECORDS_AT,
+    RECORDS_ATTR,
+    REPLICA_CLASS_VERSION,
+    ReplicaFlag,
+    ReplicaHead,
+    ReplicaStatus,
+)
+from softib.mad.batch import MadBatch
+from softib.sm.replication.records import Copied, copied
+
+__all__ = ["Record", "Replica", "Sender", "head_of", "packed", "reply", "request", "unpacked"]
+
+Record = tuple[bytes, bytes | None]
+"""Key and value of a record; None: it was deleted."""
+DELETED = 255
+
+
+def packed(records: Iterable[Record]) -> Iterator[bytes]:
+    """Records one after the other, as many as fit into a MAD; a record is length of key, length of
+    value (255: deleted), key, value."""
+    part = bytearray()
+    for key, value in records:
+        body = value or b""
+        if len(part) + 2 + len(key) + len(body) > RECORD_OCTETS:
+            yield bytes(part)
+            part.clear()
+        part += bytes((len(key), DELETED if value is None else len(body))) + key + body
+    if part:
+        yield bytes(part)
+
+
+def unpacked(octets: bytes) -> Iterator[Record]:
+    """The records of a MAD; one that is cut off is left out."""
+    at = 0
+    while at + 2 <= len(octets):
+        n, m = octets[at], octets[at + 1]
+        removed = m == DELETED
+        end = at + 2 + n + (0 if removed else m)
+        if end > len(octets) or not n:
+            return
+        yield octets[at + 2 : at + 2 + n], None if removed else octets[at + 2 + n : end]
+        at = end
+
+
+def request(method: Method, attr: int, lid: int, head: np.ndarray, records: bytes = b"") -> MadBatch:
+    """One request to the manager at ``lid``. ``head``: ReplicaHead (uint8[32])."""
+    batch = MadBatch.zeros(1)
+    mad = batch.mad[0]
+    mad[: MadHeader.size] = MadHeader.pack(
+        base_version=1,
+        mgmt_class=int(MgmtClass.SM_REPLICA),
+        class_version=REPLICA_CLASS_VERSION,
+        method=int(method),
+        attr_id=attr,
+    )
+    mad[HEAD_AT:RECORDS_AT] = head
+    mad[RECORDS_AT : RECORDS_AT + len(records)] = np.frombuffer(records, np.uint8)
+    batch.dlid[:], batch.slid[:] = lid, 0
+    batch.dqp[:] = batch.sqp[:] = GSI_QP
+    return batch
+
+
+def head_of(mad: np.ndarray) -> dict[str, int]:
+    """Fields of the ReplicaHead of a MAD (uint8[256])."""
+    return {name: int(value) for name, value in ReplicaHead.unpack(mad[HEAD_AT:RECORDS_AT]).items()}
+
+
+def reply(query: MadBatch, head: np.ndarray) -> MadBatch:
+    """The answer to a batch of one."""
+    out = query.copy()
+    out.mad[0, METHOD_AT] = int(Method.GET_RESP) | RESPONSE_BIT
+    out.mad[0, HEAD_AT:RECORDS_AT], out.mad[0, RECORDS_AT:] = head, 0
+    out.dlid, out.slid, out.dqp, out.sqp = query.slid.copy(), query.dlid.copy(), query.sqp.copy(), query.dqp.copy()
+    return out
+
+
+@dataclass
+class _Standby:
+    lid: int
+    copy: int
+    sequence: int = 0
+    outstanding: int = 0
+
+
+class Sender:
+    """``local_guid`` and ``sm_key`` stand in every MAD. Standbys are by PortGUID."""
+
+    def __init__(self, sm_key: int):
+        self.sm_key = sm_key
+        self.standbys: dict[int, _Standby] = {}
+
+    def begin(self, local_guid: int, guid: int, lid: int, copy: int, records: Iterable[Record]) -> list[MadBatch]:
+        """A full copy for the standby ``guid`` at ``lid``; ``copy`` is larger than the number of
+        any before."""
+        self.standbys[guid] = one = _Standby(lid, copy)
+        parts = list(packed(records)) or [b""]
+        last = len(parts) - 1
+        flags = [ReplicaFlag.FIRST * (i == 0) | ReplicaFlag.LAST * (i == last) for i in range(len(parts))]
+        return [self._one(local_guid, one, octets, f) for octets, f in zip(parts, flags, strict=True)]
+
+    def changed(self, local_guid: int, records: list[Record]) -> list[tuple[int, MadBatch]]:
+        """(standby's PortGUID, MAD) for each standby and as many MADs as the records need."""
+        parts = list(packed(records))
+        return [(g, self._one(local_guid, one, octets, 0)) for g, one in self.standbys.items() for octets in parts]
+
+    def in_step(self, guid: int, copy: int, sequence: int) -> bool:
+        """Does this standby have, or is on its way to it, all that was sent?"""
+        one = self.standbys.get(guid)
+        return one is not None and (one.outstanding > 0 or (one.copy, one.sequence) == (copy, sequence))
+
+    def over(self, guid: int, copy: int, status: int) -> None:
+        """A MAD of ``copy`` was answered with ``status``, or not (-1): such a standby gets no
+        more until it asks."""
+        one = self.standbys.get(guid)
+        if one is None or one.copy != copy:
+            return
+        one.outstanding -= 1
+        if status != ReplicaStatus.TAKEN:
+            del self.standbys[guid]
+
+    def ready(self, guid: int) -> bool:
+        """Has this standby acknowledged everything, or is it none?"""
+        one = self.standbys.get(guid)
+        return one is None or not one.outstanding
+
+    def _one(self, local_guid: int, one: _Standby, octets: bytes, flags: int) -> MadBatch:
+        head = ReplicaHead.pack(
+            sm_key=self.sm_key, guid=local_guid, copy=one.copy, sequence=one.sequence, octets=len(octets), flags=flags
+        )
+        one.sequence += 1
+        one.outstanding += 1
+        return request(Method.SET, RECORDS_ATTR, one.lid, head, octets)
+
+
+AHEAD = 4096
+"""MADs that may wait for one that is missing."""
+
+
+class Replica:
+    """``guid``: the manager whose records these are; ``copy`` its number of the full copy,
+    ``sequence`` the next MAD of it.
+
+    While a new full copy comes the one before is kept; ``complete`` says that there is one.
+    """
+
+    def __init__(self) -> None:
+        self.guid = self.copy = self.sequence = 0
+        self.complete = False
+        self._of = 0  # whose records the complete ones are
+        self._records: dict[bytes, tuple[bytes, int]] = {}
+        self._incoming: dict[bytes, tuple[bytes, int]] = {}
+        self._waiting: dict[int, tuple[int, bytes, int]] = {}
+
+    def keep(self, guid: int, records: dict[bytes, tuple[bytes, int]]) -> None:
+        """Keep this manager's records as a master, in case its heir ``guid`` ends before it copied
+        them back."""
+        self.__init__()  # type: ignore[misc]
+        self._records, self._of, self.complete = records, guid, True
+
+    def take(self, head: dict[str, int], octets: bytes, now_ps: int) -> ReplicaStatus:
+        """One MAD with records."""
+        source = head["guid"], head["copy"]
+        if source != (self.guid, self.copy):
+            if source[0] == self.guid and source[1] < self.copy:
+                return ReplicaStatus.REFUSED  # of an older copy, late
+            self.guid, self.copy = source
+            self.sequence = 0
+            self._incoming, self._waiting = {}, {}
+        number = head["sequence"]
+        if number < self.sequence:
+            return ReplicaStatus.TAKEN  # a repetition
+        if number != self.sequence and len(self._waiting) >= AHEAD:
+            return ReplicaStatus.REFUSED
+        self._waiting[number] = head["flags"], octets, now_ps
+        while self.sequence in self._waiting:
+            self._apply(*self._waiting.pop(self.sequence))
+            self.sequence += 1
+        return ReplicaStatus.TAKEN
+
+    def _apply(self, flags: int, octets: bytes, came_ps: int) -> None:
+        for key, value in unpacked(octets):
+            self._incoming.pop(key, None)
+            if value is not None:
+                self._incoming[key] = value, came_ps
+        if flags & ReplicaFlag.LAST:
+            self._records, self._of, self.complete = self._incoming, self.guid, True
+
+    def of(self, guid: int) -> Copied | None:
+        """The records of this manager, None where no full copy of them came."""
+        return copied(self._records) if self.complete and self._of == guid else None
+
+    @property
+    def in_step(self) -> bool:
+        """Is the copy that comes the complete one?"""
+        return self.complete and self._records is self._incoming

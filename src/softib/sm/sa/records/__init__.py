@@ -1,1 +1,0 @@
-"""Records of subnet administration, one file each."""

@@ -1,0 +1,211 @@
+"""Subscriptions (InformInfo) and the reports that subscribers get (IBA 13.4.11, 14.2.5.1, 15.4.2).
+
+Subscriptions come as Set(InformInfo); every trap that reaches the manager, and the traps 64 to 67
+that it raises itself, go out as Report(Notice) to every client with a matching subscription. A
+report without an acknowledgement is repeated.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from softib.iba.constants import GSI_QP, LID_UCAST_MAX, MgmtClass
+from softib.iba.notice import Notice, TrapGid
+from softib.iba.sa import SA_DATA, InformInfo, InformInfoRecord, SaAttr, SaHeader, SaMethod, SaNotice, SaStatus
+from softib.mad.batch import MadBatch
+from softib.sm.journal import Journal, Kind, record_key
+from softib.sm.sa.message import Answer, Request
+from softib.sm.sa.subnet import Subnet
+
+__all__ = ["Subscriptions", "gid_notice", "inform_table", "report", "subscribe"]
+
+ALL, ALL_TYPES = 0xFFFF, 0xFFFFFF
+CLASS_MANAGER = 4
+SUBNET_MANAGEMENT = 3
+GID_TRAPS = range(64, 68)
+
+
+@dataclass(frozen=True)
+class Subscription:
+    """The destination of reports (LID, QP) and their subject (InformInfo, uint8[36]). ``gid`` is
+    the subscriber's."""
+
+    gid: tuple[int, int]
+    lid: int
+    qp: int
+    inform: bytes
+
+    @property
+    def key(self) -> bytes:
+        """Its name in the journal."""
+        where = self.lid.to_bytes(2, "big"), self.qp.to_bytes(4, "big")
+        return record_key(Kind.SUBSCRIPTION, *self.gid, *where, self.inform)
+
+
+class Subscriptions:
+    """Every subscription once, in the order in which they came."""
+
+    def __init__(self, journal: Journal | None = None) -> None:
+        self.journal = journal or Journal()
+        self._all: dict[Subscription, None] = {}
+
+    @property
+    def all(self) -> list[Subscription]:
+        """In the order in which they came."""
+        return list(self._all)
+
+    def clear(self) -> None:
+        """Forget them all."""
+        self._all.clear()
+
+    def add(self, new: Subscription) -> None:
+        """Subscribing twice is subscribing once."""
+        if new not in self._all:
+            self._all[new] = None
+            self.journal.note(new.key)
+
+    def has(self, one: Subscription) -> bool:
+        """Is it there?"""
+        return one in self._all
+
+    def remove(self, old: Subscription) -> bool:
+        """False where there was none."""
+        if old not in self._all:
+            return False
+        del self._all[old]
+        self.journal.note(old.key)
+        return True
+
+    def remove_ports(self, guids: set[int]) -> None:
+        """Subscribers that left the subnet."""
+        for left in [s for s in self.all if s.gid[1] in guids]:
+            self.remove(left)
+
+    def wanted_by(self, notice: np.ndarray, issuer: tuple[int, int]) -> list[Subscription]:
+        """Whose subscription matches a Notice (uint8[64]) of this issuer."""
+        n = {f.name: int(f.get(notice)) for f in Notice.named() if f.count == 1}
+        gid = issuer
+        if n["is_generic"] and n["trap_number"] in GID_TRAPS:
+            about = TrapGid.gid.get(Notice.data_details.get(notice))
+            gid = int(about[0]), int(about[1])
+        return [s for s in self.all if _matches(s, n, gid)]
+
+
+def _matches(s: Subscription, n: dict[str, int], gid: tuple[int, int]) -> bool:
+    w = InformInfo.unpack(s.inform)
+    if (
+        w["is_generic"] != n["is_generic"]
+        or w["type"] not in (ALL, n["type"])
+        or w["trap_number"] not in (ALL, n["trap_number"])
+    ):
+        return False
+    if w["producer_type"] not in (ALL_TYPES, n["producer_type"]):
+        return False
+    if any(w["gid"]):
+        return tuple(w["gid"]) == gid
+    begin, end = w["lid_range_begin"], w["lid_range_end"]
+    return begin in (0, ALL) or begin <= n["issuer_lid"] <= max(begin, end)
+
+
+def gid_notice(trap: int, gid: tuple[int, int], lid: int) -> np.ndarray:
+    """uint8[64]: 64 GID in service, 65 out of service, 66 group created, 67 deleted; ``lid`` is the
+    manager's."""
+    details = TrapGid.pack(gid=np.array(gid, np.uint64))
+    return Notice.pack(
+        is_generic=1,
+        type=SUBNET_MANAGEMENT,
+        producer_type=CLASS_MANAGER,
+        trap_number=trap,
+        issuer_lid=lid,
+        data_details=details,
+    )
+
+
+def report(notice: np.ndarray, issuer: tuple[int, int], to: list[Subscription]) -> MadBatch:
+    """Report MADs of one notice, a row for each of ``to``."""
+    batch = MadBatch.zeros(len(to))
+    batch.dlid[:] = [s.lid for s in to]
+    batch.slid[:] = 0
+    batch.dqp[:], batch.sqp[:] = [s.qp for s in to], GSI_QP
+    batch.mad[:, :SA_DATA] = SaHeader.pack(
+        base_version=1,
+        mgmt_class=int(MgmtClass.SUBN_ADM),
+        class_version=2,
+        method=int(SaMethod.REPORT),
+        attr_id=int(SaAttr.NOTICE),
+        attr_offset=SaNotice.size // 8,
+    )
+    batch.mad[:, SA_DATA : SA_DATA + SaNotice.size] = SaNotice.pack(
+        notice=notice, issuer_gid=np.array(issuer, np.uint64)
+    )
+    return batch
+
+
+SECURITY_TRAPS = range(256, 260)
+ALL_LIDS, MULTICAST = 0xFFFF, 0xFF
+INFORM_AT = InformInfoRecord.fields["gid"].byte
+
+
+def subscribe(subnet: Subnet, subscriptions: Subscriptions, r: Request, sees: np.ndarray | None = None) -> Answer:
+    """Set(InformInfo): the requester wants reports, or no longer; they go to the QP that asked.
+
+    Security traps only to the trusted (IBA 14.2.5.1, they tell keys). ``sees`` bool[ends]: whom the
+    requester sees (None: all); a GID or a range of LIDs with another port is refused, as
+    OpenSM refuses it.
+    """
+    inform = r.data[: InformInfo.size].copy()
+    wants, qpn = int(InformInfo.subscribe.get(inform)), int(InformInfo.qpn.get(inform))
+    if r.end < 0 or wants > 1:
+        return Answer(SaStatus.REQ_INVALID)
+    if not r.trusted and not _may_hear(subnet, inform, r.end, sees):
+        return Answer(SaStatus.REQ_INVALID)
+    if (
+        int(InformInfo.is_generic.get(inform))
+        and int(InformInfo.trap_number.get(inform)) in SECURITY_TRAPS
+        and not r.trusted
+    ):
+        return Answer(SaStatus.REQ_DENIED)
+    qp = r.qp if wants or not qpn else qpn
+    key = inform.copy()
+    InformInfo.subscribe.set(key, 1)
+    InformInfo.qpn.set(key, qp)
+    gid = (subnet.config.subnet_prefix, int(subnet.end_guid[r.end]))
+    one = Subscription(gid, r.lid, qp, key.tobytes())
+    if wants:
+        subscriptions.add(one)
+    elif not subscriptions.remove(one):
+        return Answer(SaStatus.REQ_INVALID)
+    return Answer(records=np.concatenate([inform, np.zeros(4, np.uint8)])[None])
+
+
+def _may_hear(subnet: Subnet, inform: np.ndarray, end: int, sees: np.ndarray | None) -> bool:
+    """Is the issuer that it names, or each in its range of LIDs, a port that the requester sees?
+    LID 0xffff means all: the reports are what is seen."""
+    gid = np.asarray(InformInfo.gid.get(inform), np.uint64)
+    if gid.any():
+        if int(gid[0]) >> 56 == MULTICAST:
+            return True  # of traps 66 and 67: the group
+        issuers = subnet.ends_of_gid(gid[None])
+        return sees is None or bool(sees[issuers[issuers >= 0]].all())  # an unassigned GID is reported when it comes
+    begin, last = int(InformInfo.lid_range_begin.get(inform)), int(InformInfo.lid_range_end.get(inform))
+    if begin in (0, ALL_LIDS):
+        return True
+    if max(begin, last) > LID_UCAST_MAX:
+        return False
+    issuers = np.unique(subnet.end_of_lid[begin : max(begin, last) + 1])
+    issuers = issuers[issuers >= 0]
+    return sees is None or bool(sees[issuers].all())
+
+
+def inform_table(subscriptions: Subscriptions) -> np.ndarray:
+    """uint8[subscriptions, 64]; ``enum`` counts the subscriptions of one subscriber from 0."""
+    out = InformInfoRecord.zeros(len(subscriptions.all))
+    seen: dict[tuple[int, int], int] = {}
+    for row, s in zip(out, subscriptions.all, strict=True):
+        InformInfoRecord.subscriber_gid.set(row, np.array(s.gid, np.uint64))
+        InformInfoRecord.enum.set(row, seen.get(s.gid, 0))
+        seen[s.gid] = seen.get(s.gid, 0) + 1
+        row[INFORM_AT : INFORM_AT + InformInfo.size] = np.frombuffer(s.inform, np.uint8)
+    return out
