@@ -80,8 +80,7 @@ def fabric(name: str, radix: int, sm: str, folder: Path) -> Iterator[list[int]]:
 
 def measure(name: str, what: str, pids: list[int], rounds: int) -> None:
     instance = find(name)
-    attached = ask(instance, "attach", node=None, port=None)
-    lid, sl = manager_of(instance)
+    attached, (lid, sl) = manager_of(instance)
     with SaTables(attached, lid, sl, 600.0) as sa:
         for record, fields in TABLES:
             wall, cpu = [], []

@@ -45,10 +45,10 @@ if TYPE_CHECKING:
     from softib.api.monitor.observing import Observed, TopView, observe
     from softib.api.node import Node
     from softib.api.operations import bring_up, check, diff, engines, predict, report, route, verify
-    from softib.api.planning.advice import Advice, advise
+    from softib.api.planning.advice import Advice, Facts, advise, kind_of
     from softib.api.planning.cables import CablePlan, plan_cables
     from softib.api.planning.cost import Cost, plan_cost
-    from softib.api.planning.design import Designs, plan_design
+    from softib.api.planning.design import Demand, Designs, plan_design
     from softib.api.planning.growth import Growth, plan_growth
     from softib.api.progress import on_compiling
     from softib.api.records import AttributeChange, Change, Explanation, Finding, Kind, Parameter, Problem
@@ -88,10 +88,10 @@ _LAZY = {
     "Exporter": "monitor.exporting",
     **dict.fromkeys(("Observed", "TopView", "observe"), "monitor.observing"),
     "on_compiling": "progress",
-    **dict.fromkeys(("Designs", "plan_design"), "planning.design"),
+    **dict.fromkeys(("Demand", "Designs", "plan_design"), "planning.design"),
     **dict.fromkeys(("CablePlan", "plan_cables"), "planning.cables"),
     **dict.fromkeys(("Cost", "plan_cost"), "planning.cost"),
-    **dict.fromkeys(("Advice", "advise"), "planning.advice"),
+    **dict.fromkeys(("Advice", "Facts", "advise", "kind_of"), "planning.advice"),
     **dict.fromkeys(("Growth", "plan_growth"), "planning.growth"),
     **dict.fromkeys(("compile_kernels", "doctor"), "machine"),
     **dict.fromkeys(("AttributeChange", "Change", "Explanation", "Finding", "Kind", "Parameter", "Problem"), "records"),
@@ -121,11 +121,13 @@ __all__ = [
     "Comparison",
     "ConfigCheck",
     "Cost",
+    "Demand",
     "Designs",
     "Drawing",
     "Explanation",
     "Exporter",
     "Fabric",
+    "Facts",
     "Finding",
     "Findings",
     "Growth",
@@ -180,6 +182,7 @@ __all__ = [
     "engines",
     "generate",
     "jobs_on",
+    "kind_of",
     "load",
     "observe",
     "on_compiling",

@@ -160,15 +160,25 @@ def read_text(path: str | os.PathLike[str], what: str, most: int = TEXT_LIMIT, e
     """A whole text file in UTF-8 without its byte-order mark. ``errors`` as for
     :meth:`bytes.decode`.
 
-    Raises :class:`UnreadableFile` as :func:`content` does, and where the file is cut or not UTF-8.
+    Raises :class:`UnreadableFile` as :func:`content` does, and where the file is cut, binary or not
+    UTF-8.
     """
-    got = content(path, most, what)
+    got = text_content(path, most, what)
     if got.flaw:
         raise UnreadableFile(f"{shown_name(path)}: {got.flaw}")
     try:
         return got.data.decode("utf-8-sig", errors)
     except UnicodeDecodeError as error:
         raise UnreadableFile(f"{shown_name(path)}: not UTF-8 text (byte {error.start}); give a {what}") from None
+
+
+def text_content(path: str | os.PathLike[str], most: int | None = None, what: str = "fabric file") -> Content:
+    """As :func:`content`, of a text. Raises :class:`UnreadableFile` also for a file with a NUL byte
+    among others; at its end a power failure may have left some."""
+    got = content(path, most, what)
+    if (at := got.data.rstrip(b"\0").find(b"\0")) >= 0:
+        raise UnreadableFile(f"{shown_name(path)}: binary data (byte {at} is NUL); give a {what}, which is text")
+    return got
 
 
 def json_document(path: str | os.PathLike[str], what: str, hint: str, most: int = 256 << 20) -> Any:

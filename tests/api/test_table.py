@@ -84,3 +84,19 @@ def test_a_table_is_not_a_window_into_the_fabric(tree):
     tree.ports.to_polars().with_columns(lid=0)
     values = tree.ports["lid"]
     assert tree.ports.rows() == before and len(values) == len(before)
+
+
+def test_what_polars_refuses_is_an_error_of_ours():
+    polars = pytest.importorskip("polars")
+    links = softib.generate("fat-tree", radix=4, levels=2).links
+    for refused in (lambda: links.filter(polars.col("nix") > 3), lambda: links.sort("nix"), lambda: links[["nix"]]):
+        with pytest.raises(softib.InputError, match="nix") as caught:
+            refused()
+        assert "\n" not in str(caught.value)
+
+
+def test_a_drawing_is_saved_as_what_it_is(tmp_path):
+    plot = softib.generate("fat-tree", radix=4, levels=2).plot()
+    with pytest.raises(softib.InputError, match=r"x\.svg"):
+        plot.save(tmp_path / "x.png")
+    assert list(tmp_path.iterdir()) == [] and plot.save(tmp_path / "x.svg").read_text().startswith("<svg")

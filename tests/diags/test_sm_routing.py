@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from softib.diags.check import check
+from softib.diags.context import SubnetTables
 from softib.diags.finding import Severity
 from softib.fabric.faults.inject import remove_cable
 from softib.fabric.model import Fabric
@@ -66,7 +67,7 @@ def test_lanes_by_direction_are_a_warning_and_those_of_lash_are_none() -> None:
         r = route(graph, engine, RouteOptions(data_vls=2))
         proof = verify(graph, r.lft, r.path_sl)
         assert [
-            (f.code, f.severity) for f in check(fabric, graph=graph, proof=proof, quality=balance(graph, r.lft))
+            (f.code, f.severity) for f in check(fabric, tables=[SubnetTables(proof, balance(graph, r.lft), graph)])
         ] == codes
 
 
@@ -91,7 +92,7 @@ def routed(fabric: Fabric, engine: str):
 
 
 def judged(fabric: Fabric, graph: SwitchGraph, lft: np.ndarray):
-    return check(fabric, graph=graph, proof=verify(graph, lft), quality=balance(graph, lft))
+    return check(fabric, tables=[SubnetTables(verify(graph, lft), balance(graph, lft), graph)])
 
 
 def test_a_ring_under_minhop_has_a_credit_loop_and_none_under_updn() -> None:

@@ -10,6 +10,7 @@ import pytest
 FOREIGN = {
     "cli/main.py format_commands": "Click",
     "cli/sm.py format_commands": "Click",
+    "fabric/formats/ibnetdiscover/writer.py write_ibsim": "the registry of formats, by its name",
     "jit/table_types.py TableColumns": "Numba",
     "jit/table_types.py generic_resolve": "Numba",
     "jit/table_types.py mangling_args": "Numba",

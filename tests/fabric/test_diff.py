@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from softib.fabric.builder import FabricBuilder
-from softib.fabric.diff import KINDS, diff
+from softib.fabric.diff import KINDS, Change, diff, lines_of
 from softib.fabric.formats import registry
 from softib.fabric.model import Fabric
 from softib.iba.constants import NodeType
@@ -192,3 +192,12 @@ def test_every_cable_that_differs_is_told_once(first: list[int], second: list[in
     assert kinds.count("cable-removed") + kinds.count("cable-moved") == len(cables[0] - cables[1])
     assert kinds.count("cable-added") + kinds.count("cable-moved") == len(cables[1] - cables[0])
     assert (kinds == []) == (cables[0] == cables[1])
+
+
+def test_cables_of_a_node_that_is_gone_are_a_number_in_its_line():
+    gone = [("leaf-2[1]", "host-1[1]"), ("spine-1[2]", "leaf-2[5]"), ("leaf-1[1]", "host-9[1]")]
+    changes = [Change("node-removed", ("leaf-2",), "leaf-2", "", "switch leaf-2 is gone")]
+    changes += [
+        Change("cable-removed", ends, " - ".join(ends), "", f"cable {' - '.join(ends)} is gone") for ends in gone
+    ]
+    assert lines_of(changes) == ["switch leaf-2 is gone, with 2 cables", "cable leaf-1[1] - host-9[1] is gone"]

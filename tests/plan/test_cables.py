@@ -56,7 +56,7 @@ def test_laws_of_racks_and_cables(demand):
         units = [u for e in layout.elevations if e.rack == rack for u in range(e.u, e.u + e.units)]
         assert len(units) == len(set(units)) and all(1 <= u <= floor.rack_units for u in units)
     assert (layout.kw <= floor.kw).all()
-    assert (cables.length_m >= cables.way_m - 1e-9).all()
+    assert (cables.length_m >= cables.path_m - 1e-9).all()
     for medium, metres, _ in cables.by_kind():
         assert metres <= catalogue_cable(medium, demand.generation).reach_m
     # Every cage of a switch holds one kind of plug.
@@ -80,7 +80,7 @@ def test_a_way_by_hand():
                    {"node": "host-0002", "rack": "A01", "u": 9}],
     })  # fmt: skip
     cables = cables_of(fabric, lay_out(fabric, floor), "NDR")
-    assert sorted(cables.way_m.round(5).tolist()) == [0.54445, 2.1]
+    assert sorted(cables.path_m.round(5).tolist()) == [0.54445, 2.1]
     (order,) = cables.orders  # one splitter serves both hosts: the longer leg
     assert (order.role, order.metres, order.count) == ("splitter", 2.5, 1)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -138,3 +139,19 @@ def test_what_is_no_workload_is_one_line(tree, given, says):
     with pytest.raises(softib.InputError, match=says) as raised:
         softib.simulate(tree, given)
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("traffic", "words"),
+    [
+        ({("host-0001", "host-0002"): 1e30}, "1e+30 bytes in sum"),
+        ({"wer": ["host-0001"], "wem": ["host-0002"], "bytes": [3]}, "columns wer, wem, bytes"),
+        ({"a": ["host-0001"], "b": ["x"]}, "columns a, b"),
+    ],
+)
+def test_traffic_that_is_none_is_one_line(traffic, words):
+    polars = pytest.importorskip("polars")
+    given = traffic if any(isinstance(k, tuple) for k in traffic) else polars.DataFrame(traffic)
+    with pytest.raises(softib.InputError, match=re.escape(words)) as caught:
+        softib.report(softib.generate("fat-tree", radix=4, levels=2), traffic=given)
+    assert "\n" not in str(caught.value)

@@ -33,6 +33,7 @@ __all__ = [
     "JudgedTables",
     "LostPair",
     "Made",
+    "OtherSubnet",
     "PathSpread",
     "Report",
     "Route",
@@ -154,6 +155,23 @@ class SwitchRoutes(Result):
         return f"{self.arrived:,} of {self.total:,} arrive"
 
 
+@dataclass(frozen=True)
+class OtherSubnet(Result):
+    """Tables of a subnet of a fabric in addition to the one that the rest of the document is about."""
+
+    subnet: str
+    """Which one: that a port manages, or of a port."""
+    host_ports: int
+    unreachable: int
+    ports_without_lid: int
+    deadlock_free: bool
+
+    def __str__(self) -> str:
+        lost = "every pair arrives" if not self.unreachable else counted(self.unreachable, "lost pair")
+        loop = "no credit loop" if self.deadlock_free else "a credit loop"
+        return f"{counted(self.host_ports, 'host port')}; {lost}, {loop}"
+
+
 @dataclass
 class RoutingPart(Result):
     """Forwarding tables, their proof and quality."""
@@ -195,6 +213,8 @@ class RoutingPart(Result):
     balance: PathSpread
     switch_routes: SwitchRoutes | None = field(default=None, metadata=key(optional=True))
     """Only of tables that were read from a file."""
+    other_subnets: list[OtherSubnet] | None = field(default=None, metadata=key(optional=True))
+    """Only of a fabric with several subnets that have tables of their own."""
 
     @property
     def engine_text(self) -> str:
@@ -204,7 +224,10 @@ class RoutingPart(Result):
     @property
     def good(self) -> bool:
         """Every host port has a LID, every pair arrives and no credit loop can form."""
-        return self.deadlock_free and self.unreachable == 0 and self.ports_without_lid == 0
+        return all(
+            judged.deadlock_free and judged.unreachable == 0 and judged.ports_without_lid == 0
+            for judged in (self, *(self.other_subnets or ()))
+        )
 
     def facts(self) -> list[tuple[str, str]]:
         """(label, text) for people, beside the proof."""
@@ -218,6 +241,7 @@ class RoutingPart(Result):
             "All-to-all paths on links": uneven,
             "Switch links that no path uses": unused,
             "Routes from a switch to an address": str(self.switch_routes or ""),
+            **{f"Subnet {other.subnet}": str(other) for other in self.other_subnets or ()},
         }
         return [(label, line) for label, line in found.items() if line]
 

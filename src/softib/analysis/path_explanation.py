@@ -10,7 +10,9 @@ import numpy as np
 
 from softib.errors import SoftibError
 from softib.fabric.model import Fabric
+from softib.fabric.node_finder import NodeFinder
 from softib.fabric.node_names import distinct_names
+from softib.fabric.subnets import subnet_of
 from softib.iba.constants import LFT_NO_ROUTE
 from softib.plural import counted
 from softib.result import Result
@@ -20,7 +22,7 @@ from softib.scenario.graph_view import graph_of
 if TYPE_CHECKING:
     from softib.analysis.routed import Routed
 
-__all__ = ["Alternative", "Explanation", "Hop", "explain", "explain_routed"]
+__all__ = ["Alternative", "Explanation", "Hop", "ends_of", "explain", "explain_routed"]
 
 MOST_HOPS = 64
 BASE, FULL = 0x7FFF, 0x8000
@@ -132,13 +134,26 @@ def _place(f: Fabric, names: list[str], port: int) -> str:
     return f"{names[int(f.port_node[port])]}[{int(f.port_num[port])}]"
 
 
+def ends_of(f: Fabric, a: str, b: str) -> tuple[int, int]:
+    """Port rows that the names ``a`` and ``b`` mean: of hosts without a port number the first
+    cabled ports that are on one subnet, if any are. Raises as
+    :meth:`~softib.fabric.node_finder.NodeFinder.end`."""
+    finder, subnet = NodeFinder(f), subnet_of(f)
+    first = finder.end(a), finder.end(b)
+    choices = [finder.ends(name) for name in (a, b)]
+    return next(((p, q) for p in choices[0] for q in choices[1] if subnet[p] == subnet[q]), first)
+
+
 def explain_routed(found: Routed, a: int, b: int) -> Explanation:
     """The path from port row ``a`` to port row ``b`` by tables that were judged, with the SL of the
     path record where softib's subnet administration, or that of a running fabric, states one."""
+    every = [found, *found.others]
+    found = next((o for o in every if o.fabric.lid[a]), found)
     f = found.fabric
     engine = found.part.tables
     sl, source, refused = _stated_sl(found, a, b)
     explained = explain(f, a, b, engine, sl, source)
+    explained.dlid = max(int(o.fabric.lid[b]) for o in every)
     if refused and not explained.ended:
         explained.ended = refused
     return explained

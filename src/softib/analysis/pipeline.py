@@ -195,11 +195,13 @@ def _check(report: Report, result: ReadResult, plan: Any, found: routed.Routed |
     """Findings about the fabric as it was read: a bring-up replaces what the source records (LIDs,
     states)."""
     from softib.diags.check import check_structure
+    from softib.diags.context import SubnetTables
     from softib.diags.structure.recognise import summary
 
     routing: dict[str, Any] = {}
     if found is not None:
-        routing = {"proof": found.proof, "quality": found.balance, "graph": found.graph, "remedy": remedy}
+        tables = [SubnetTables(one.proof, one.balance, one.graph) for one in (found, *found.others)]
+        routing = {"tables": tables, "remedy": remedy}
         if found.bring_up is None:  # the tables were read, not chosen by us
             routing["records"] = result.fabric.source.records | {"lfts"}
     if plan is not None:

@@ -104,11 +104,11 @@ def designs(demand: Demand, book: CostBook, *, seed: int = 0, steps: Steps = qui
     for shape in shapes:
         with steps(shape.label):
             found.append(design_of(shape, demand.name, book, twice.get(_family(shape)), seed))
-    asked = demand.oversubscription
+    wanted = demand.oversubscription
     return sorted(
         found,
         key=lambda d: (
-            d.candidate.parameters.get("oversubscription", 1) != asked,
+            d.candidate.parameters.get("oversubscription", 1) != wanted,
             sum(d.switches.values()),
             sum(d.cables.values()),
         ),

@@ -5,19 +5,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from softib.analysis.model import BringUpPart, RoutingPart, SwitchRoutes
-from softib.analysis.routing import judge, with_names
+from softib.analysis.model import BringUpPart, OtherSubnet, RoutingPart, SwitchRoutes
+from softib.analysis.routing import from_unmanaged, judge, with_names
+from softib.components import components
 from softib.errors import InputError, PeerError, SoftibError
 from softib.fabric.end_ports import common_lmc, valid_lids
 from softib.fabric.formats.base import Problem, ReadResult
 from softib.fabric.model import Fabric
 from softib.fabric.node_finder import master_of
 from softib.fabric.power_cycle import power_on
+from softib.fabric.subnets import managed_subnets, master_port, one_subnet, subnets_by_lids
 from softib.iba.constants import LFT_NO_ROUTE
 from softib.iba.smp import PortInfo, SwitchInfo
 from softib.plural import counted, plural
@@ -36,6 +39,8 @@ __all__ = ["Routed", "check_choice", "from_engine", "from_file", "routed"]
 DUMPS = "a dump of tables tells none"
 RUNNING = "running"
 """Format of a source that is a running fabric."""
+PER_SUBNET = ("path_sls", "pair_sls")
+"""What of a running fabric is asked for at a port, as its reader's result has it."""
 Steps = Callable[[str], AbstractContextManager[None]]
 
 
@@ -47,7 +52,8 @@ class Routed:
     and ``manager_node`` are those of our manager, where it wrote the tables; ``subnet``: the
     manager and the agents then. ``ask_sls``: ask the subnet administration of a running fabric for
     the SLs from LIDs to LIDs (int16 by pair, -1: it has no path), where ``path_sl`` does not say;
-    raises a :class:`~softib.errors.SoftibError` where that does not answer."""
+    raises a :class:`~softib.errors.SoftibError` where that does not answer. ``others``: the other
+    subnets of a fabric that has several."""
 
     fabric: Fabric
     graph: SwitchGraph
@@ -63,6 +69,7 @@ class Routed:
     config: SmConfig | None = None
     manager_node: str | int | None = None
     ask_sls: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None
+    others: list[Routed] = field(default_factory=list)
 
 
 ONE_VL = "all paths taken on one VL, which has no credit loop; then paths on several VLs have none"
@@ -100,21 +107,61 @@ def routed(
 
 
 def as_programmed(result: ReadResult, steps: Steps) -> Routed:
-    """Judge the tables in the switches of a running fabric, up to the LinearFDBTop of each.
+    """Judge the tables in the switches of a running fabric, up to the LinearFDBTop of each: of each
+    subnet that has a manager of its own, the default port's first.
 
     Where all traffic on one VL could deadlock, the paths' SLs are asked of the subnet
     administration (``path_sls`` of the source) and followed through the SL2VL tables in the
     switches; where they cannot be had, the proof says that it takes all paths on one SL. Raises
     :class:`PeerError` where no manager was there yet.
     """
-    from softib.routing.proof.credit_loops import has_credit_loop
-    from softib.scenario.graph_view import graph_of, vls_of
-
     fabric = result.fabric
     if not SwitchInfo.linear_fdb_top.get(fabric.switch_info).any() and (fabric.sizes.switches or not fabric.lid.any()):
         raise PeerError(
             "no switch has forwarding tables: no subnet manager was there yet (an engine given routes a copy of it)"
         )
+    subnets = managed_subnets(fabric)
+    if len(subnets) < 2:
+        return _subnet_as_programmed(result, steps)
+    every = []
+    for ends in subnets:
+        per_port = {name: partial(result.extra[name], port=int(ends[0])) for name in PER_SUBNET if name in result.extra}
+        alone = replace(result, fabric=one_subnet(fabric, ends), extra={**result.extra, **per_port})
+        every.append(_subnet_as_programmed(alone, steps))
+    names = [f"managed by {fabric.port_name(master_port(fabric, ends))}" for ends in subnets]
+    return _first_of(fabric, subnets, names, every)
+
+
+def _first_of(fabric: Fabric, subnets: list[np.ndarray], names: list[str], every: list[Routed]) -> Routed:
+    """The first of ``every``, with a note which of the ``subnets`` it is, and what the tables of the
+    others are worth."""
+    compute = fabric.is_host[fabric.port_node]
+    for ends, of in zip(subnets, every, strict=True):
+        of.part.ports_without_lid -= int(compute[np.setdiff1d(fabric.end_ports(), ends)].sum())
+    sizes = [counted(int(compute[ends].sum()), "host port") for ends in subnets]
+    others = ", another ".join(f"{name} ({size})" for name, size in zip(names[1:], sizes[1:], strict=True))
+    first = every[0].part
+    first.notes.insert(
+        0, f"{len(names)} subnets: these are the tables of the one {names[0]} ({sizes[0]}); another is {others}"
+    )
+    first.other_subnets = [
+        OtherSubnet(
+            name,
+            int(compute[ends].sum()),
+            of.part.unreachable,
+            of.part.ports_without_lid,
+            of.part.deadlock_free,
+        )
+        for name, ends, of in zip(names[1:], subnets[1:], every[1:], strict=True)
+    ]
+    return replace(every[0], others=every[1:])
+
+
+def _subnet_as_programmed(result: ReadResult, steps: Steps) -> Routed:
+    from softib.routing.proof.credit_loops import has_credit_loop
+    from softib.scenario.graph_view import graph_of, vls_of
+
+    fabric = result.fabric
     with steps("proof"):
         graph = graph_of(fabric)
         lft = fabric.lft[:, : graph.lft_size].copy()
@@ -205,13 +252,25 @@ def from_file(result: ReadResult, path: str, steps: Steps) -> Routed:
     neither file tells any.
     """
     from softib.fabric.formats.lft.dump import read_lfts
-    from softib.scenario.graph_view import graph_of
 
     fabric, unknown = _with_lids_of(result.fabric, path)
     with steps("reading tables"):
         lft, problems = read_lfts(path, fabric)
     fabric, notes = _without_unrouted_parts(fabric, lft)
     problems = [*unknown, *problems]
+    if not (subnets := subnets_by_lids(fabric)):
+        return _subnet_of_file(fabric, path, lft, notes, problems, steps)
+    fabric = _with_tables(fabric, lft, lft.shape[1] - 1)
+    alone = [one_subnet(fabric, ends) for ends in subnets]
+    every = [_subnet_of_file(one, path, one.lft[:, : lft.shape[1]], list(notes), problems, steps) for one in alone]
+    return _first_of(fabric, subnets, [f"of {fabric.port_name(int(ends[0]))}" for ends in subnets], every)
+
+
+def _subnet_of_file(
+    fabric: Fabric, path: str, lft: np.ndarray, notes: list[str], problems: list[Problem], steps: Steps
+) -> Routed:
+    from softib.scenario.graph_view import graph_of
+
     with steps("proof"):
         graph = graph_of(fabric)
         fabric = _with_tables(fabric, lft, graph.lft_size - 1)
@@ -219,7 +278,7 @@ def from_file(result: ReadResult, path: str, steps: Steps) -> Routed:
         part, proof, even = judge(fabric, graph, lft, "file", f"read from {path}", notes=notes, assumed=DUMPS)
     # From every switch to every address of another end port.
     routes = (proof.switch_switch, proof.switch_ca)
-    arrived, total = sum(p.arrived for p in routes), sum(p.total for p in routes)
+    arrived, total = sum(p.arrived for p in routes), sum(p.total for p in routes) - from_unmanaged(graph)
     part.switch_routes = SwitchRoutes(total, arrived)
     return Routed(fabric, graph, lft, part, proof, even, problems=problems)
 
@@ -255,7 +314,6 @@ def _with_lids_of(fabric: Fabric, path: str) -> tuple[Fabric, list[Problem]]:
 def _without_unrouted_parts(fabric: Fabric, lft: np.ndarray) -> tuple[Fabric, list[str]]:
     """``fabric``, or a copy in which parts without a single table entry have no LID: no manager of
     these tables saw them."""
-    from softib.routing.graph import components
 
     ends = fabric.cable_port[(fabric.cable_port >= 0).all(axis=1)]
     part = components(fabric.sizes.nodes, fabric.port_node[ends[:, 0]], fabric.port_node[ends[:, 1]])

@@ -8,13 +8,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from softib.analysis.model import AllPairs, LostPair, PathSpread, RoutingPart, Step, TierLoad
+from softib.components import components
 from softib.fabric.model import Fabric
 from softib.routing.graph import SwitchGraph
 from softib.routing.proof.credit_loops import Channel
 from softib.routing.proof.verify import Failure, Proof, verify
 from softib.routing.quality import Balance, balance
 
-__all__ = ["Labels", "judge", "with_names"]
+__all__ = ["Labels", "from_unmanaged", "judge", "with_names"]
 
 _GUID = re.compile(r"\b(?:0x)?([0-9a-fA-F]{16})\b")
 
@@ -50,7 +51,7 @@ def judge(
         engine,
         proof.ca_ca.loop + proof.ca_switch.loop,
         _ports_without_lid(fabric, graph),
-        proof.switch_unreachable,
+        proof.switch_unreachable - from_unmanaged(graph),
         origin,
         with_names(notes, fabric),
         AllPairs(proof.ca_ca, proof.ca_switch, proof.switch_switch, proof.switch_ca),
@@ -68,10 +69,20 @@ def judge(
 
 
 def _ports_without_lid(fabric: Fabric, graph: SwitchGraph) -> int:
-    """Cabled ports of hosts that the tables know no address of."""
+    """Cabled ports of hosts that the tables know no address of; of two that a cable joins directly,
+    those without one."""
     ports = np.flatnonzero(fabric.linked & fabric.is_host[fabric.port_node])
     known = fabric.port(graph.end_node.astype(np.int64), graph.end_portnum.astype(np.int64))
-    return int((~np.isin(ports, known)).sum())
+    direct = ~fabric.is_switch[fabric.port_node[fabric.port_peer[ports]]] & (fabric.lid[ports] > 0)
+    return int((~np.isin(ports, known) & ~direct).sum())
+
+
+def from_unmanaged(graph: SwitchGraph) -> int:
+    """Pairs of a switch in a part without any address and an address: no manager knows the switch,
+    and nothing is expected to arrive."""
+    part = components(graph.n_switches, graph.link_switch, graph.peer)
+    addressed = np.isin(part, part[graph.end_switch])
+    return int((~addressed).sum()) * int((1 << graph.end_lmc.astype(np.int64)).sum())
 
 
 def _spread(fabric: Fabric, graph: SwitchGraph, found: Balance) -> PathSpread:

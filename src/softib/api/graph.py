@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from softib.analysis import columns
+from softib.errors import InputError
 from softib.fabric.model import Fabric
 from softib.fabric.node_names import distinct_names
 from softib.whole_files import write_text
@@ -60,9 +61,14 @@ class Drawing:
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write it to ``path``, and say where. Raises :class:`InputError` where that is not
-        possible."""
-        write_text(path, self._svg)
-        return Path(path)
+        possible, and for the suffix of another format than SVG."""
+        to = Path(path)
+        if to.suffix.lower() not in ("", ".svg"):
+            raise InputError(
+                f"{to}: a drawing is SVG; save {to.with_suffix('.svg')}, and convert that (rsvg-convert, Inkscape)"
+            )
+        write_text(to, self._svg)
+        return to
 
 
 def drawing(report: Report) -> Drawing:

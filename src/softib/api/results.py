@@ -59,6 +59,13 @@ class Changes(Rows[Change], Result):
         """Records of both sources that could not be read."""
         return (*self.before.problems, *self.after.problems)
 
+    def lines(self) -> list[str]:
+        """As ``softib diff`` prints them: the cables of a node that is gone or new are a number in
+        its line."""
+        from softib.fabric.diff import lines_of
+
+        return lines_of(self.rows)
+
     def of_kind(self, kind: str) -> Changes:
         """Those of one kind, such as ``cable-moved``. Raises :class:`UnknownName`."""
         from softib.errors import UnknownName

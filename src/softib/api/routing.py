@@ -126,7 +126,8 @@ class Routing(Suggests):
     def path(self, a: str, b: str) -> Explanation:
         """The path of packets from node or port ``a`` to ``b``, hop by hop: egress ports, SL and
         VLs, what else was possible, what would change it. A port is ``leaf-3[40]``, ``leaf-3:40``
-        or ``leaf-3/40``; a host's name alone means its first cabled port. Raises
+        or ``leaf-3/40``; a host's name alone means its first cabled port that is on the other's
+        subnet. Raises
         :class:`UnknownName`.
 
         >>> import softib
@@ -134,11 +135,9 @@ class Routing(Suggests):
         >>> [hop.node.split()[0] for hop in found.hops]
         ['host-0001', 'leaf-1', 'spine-2', 'leaf-4']
         """
-        from softib.analysis.path_explanation import explain_routed
-        from softib.fabric.node_finder import NodeFinder
+        from softib.analysis.path_explanation import ends_of, explain_routed
 
-        finder = NodeFinder(self._found.fabric)
-        return explain_routed(self._found, finder.end(a), finder.end(b))
+        return explain_routed(self._found, *ends_of(self._found.fabric, a, b))
 
     def table(self) -> Table:
         """The tables as rows: switch, LID, egress port, and the host or switch that owns the LID."""

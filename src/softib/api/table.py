@@ -10,7 +10,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, overload
 
 from softib.api.arguments import Suggests, checked_methods, totals
-from softib.errors import MissingLibrary, UnknownName
+from softib.errors import InputError, MissingLibrary, UnknownName
+from softib.foreign_text import shown
 from softib.plural import counted
 from softib.result import Result, columns, html_table
 
@@ -26,6 +27,7 @@ SHOWN = 10
 """Rows that the representation of a table shows."""
 WIDEST, LINE = 32, 120
 """Characters of a cell, and of a line, of it."""
+WIDEST_ERROR = 300
 
 
 class Table:
@@ -125,7 +127,7 @@ class Table:
                 return _native(values) if isinstance(values, np.ndarray) else np.array(values, object)
         if isinstance(key, slice):
             return Table({name: values[key] for name, values in self._columns.items()})
-        return self._polars[key]
+        return _of_frames(self._polars.__getitem__)(key)
 
     def __len__(self) -> int:
         return self.height
@@ -241,12 +243,16 @@ def library(name: str, extra: str) -> Any:
 
 
 def _of_frames(method: Any) -> Any:
-    """A method of polars that takes tables for its frames (``join``, ``vstack``, ``equals``)."""
+    """A method of polars that takes tables for its frames (``join``, ``vstack``, ``equals``). Its
+    errors are :class:`InputError`."""
     frame = lambda value: value.to_polars() if isinstance(value, Table) else value
 
     @functools.wraps(method)
     def called(*args: Any, **named: Any) -> Any:
-        return method(*map(frame, args), **{key: frame(value) for key, value in named.items()})
+        try:
+            return method(*map(frame, args), **{key: frame(value) for key, value in named.items()})
+        except library("polars", "tables").exceptions.PolarsError as error:
+            raise InputError(f"Table.{method.__name__}: {shown(str(error), WIDEST_ERROR)}") from None
 
     return called
 

@@ -13,6 +13,7 @@ from softib.source import warn
 
 if TYPE_CHECKING:
     from softib.fabric.formats.base import ReadResult
+    from softib.monitor.opening import Opened
     from softib.web.collector import Collector
     from softib.web.past import Past
     from softib.web.past_server import PastServer
@@ -118,7 +119,14 @@ def _served(source: str | os.PathLike[str] | Fabric, every: float, notice: Notic
         return Served(name, lambda: _copy(result), explain=_explain_at_rest(source), stated=_stated(source.source))
     name = os.fspath(source)
     if is_live(name) and (os.path.isdir(name) or not os.path.exists(name)):
-        collector = Collector(name, lambda: open_source(name))
+
+        def opened() -> Opened:
+            one = open_source(name)
+            if one.other_subnets:
+                notice(one.other_subnets)
+            return one
+
+        collector = Collector(name, opened)
         explain = _explain(name, _sl_of(name), collector)
         return Served(
             name,

@@ -52,7 +52,16 @@ NETWORKS = click.Choice(("ethernet", "infiniband"))
     help="A cost book (YAML) in place of softib's own.",
 )
 @json_option
-def command(workload: str | None, as_json: bool, storage: str | None, existing: str | None, **options: Any) -> int:
+def command(
+    workload: str | None,
+    hosts: int | None,
+    gpus: int | None,
+    gpus_per_host: int,
+    kind: str | None,
+    prices: str | None,
+    as_json: bool,
+    **facts: Any,
+) -> int:
     """Advise on the network for WORKLOAD (as softib simulate takes it) or for the facts that the options state.
 
     The rules that decide come first; then time and money of each network, and the price at which the
@@ -60,7 +69,14 @@ def command(workload: str | None, as_json: bool, storage: str | None, existing: 
     """
     import softib
 
-    found = softib.advise(workload, storage=storage or "", existing=existing or "", **options)
+    if (hosts is None) == (gpus is None):
+        raise click.UsageError("give --hosts or --gpus, one of the two")
+    nodes = hosts if hosts is not None else -(-int(gpus or 0) // gpus_per_host)
+    named: Any = kind or (softib.kind_of(workload) if workload is not None else "mpi")
+    stated = {key: value for key, value in facts.items() if value is not None}
+    found = softib.advise(
+        softib.Facts(nodes, gpus or 0, named, **stated), workload, gpus_per_host=gpus_per_host, prices=prices
+    )
     if as_json:
         print_json(found.to_json())
     else:

@@ -28,8 +28,8 @@ def command(a: str, b: str, as_json: bool, load: Load) -> int:
         print_json(changes.to_json())
         return 1 if changes else 0
     print_problems([*before.problems, *after.problems])
-    for change in changes:
-        click.echo(shown(str(change)))
+    for line in changes.lines():
+        click.echo(shown(line))
     kinds = Counter(c.kind for c in changes)
     click.echo(", ".join(f"{n} {kind}" for kind, n in kinds.items()) if kinds else "no difference")
     return 1 if changes else 0

@@ -83,7 +83,15 @@ def _floor(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--save", metavar="DIR", type=click.Path(), help="Write the fabric.yaml of each design into DIR.")
 @json_option
 @_prices
-def design(save: str | None, as_json: bool, **demand: Any) -> int:
+def design(
+    hosts: int | None,
+    gpus: int | None,
+    gpus_per_host: int,
+    adapters: int | None,
+    save: str | None,
+    as_json: bool,
+    **options: Any,
+) -> int:
     """Compare the designs that hold --hosts or --gpus: switches, cables, bisection, price, failures, growth.
 
     Each design is a fabric.yaml (--save), built and brought up by the subnet manager, whole and
@@ -91,7 +99,14 @@ def design(save: str | None, as_json: bool, **demand: Any) -> int:
     """
     import softib
 
-    found = softib.plan_design(steps=Steps(), **demand)
+    if (hosts is None) == (gpus is None):
+        raise click.UsageError("give --hosts or --gpus, one of the two")
+    links = {key: options.pop(key) for key in ("generation", "radix", "oversubscription", "name")}
+    if gpus is not None:
+        demand = softib.Demand.of_gpus(gpus, gpus_per_host, adapters, **links)
+    else:
+        demand = softib.Demand(hosts or 0, adapters or 1, **links)
+    found = softib.plan_design(demand, steps=Steps(), **options)
     if save is not None:
         for path in found.save(save):
             print_notice(f"written: {path}")

@@ -37,7 +37,7 @@ LINE_S = 0.5
 @click.option(
     "--name",
     metavar="N",
-    help="Name of the running fabric (default: SOURCE's file name without suffix, whatever name: in it says).",
+    help="Name of the running fabric (default: name: of a fabric.yaml, else SOURCE's file name without suffix).",
 )
 @click.option(
     "--sm",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -11,7 +12,7 @@ from softib.diags.cables.links import inactive_links, slow_links
 from softib.diags.cables.modules import fec_modes, module_readings
 from softib.diags.cabling_plan.compare import compare
 from softib.diags.cabling_plan.plan_on_fabric import PlanComparison
-from softib.diags.context import Context
+from softib.diags.context import Context, SubnetTables
 from softib.diags.finding import CODES, Code, Finding, Severity, code, finding
 from softib.diags.hosts.swapped_host_checks import hosts_out_of_order, leaves_out_of_order, rail_mismatches
 from softib.diags.identity import (
@@ -23,6 +24,7 @@ from softib.diags.identity import (
     unlinked_hca_ports,
 )
 from softib.diags.managers.routing_checks import (
+    OF_TABLES,
     credit_loops,
     uneven_load,
     unfit_for_ftree,
@@ -159,9 +161,7 @@ def check(
     fabric: Fabric,
     *,
     problems: Sequence[Any] = (),
-    proof: Any = None,
-    quality: Any = None,
-    graph: Any = None,
+    tables: Sequence[SubnetTables] = (),
     remedy: Any = None,
     plan: CablingPlan | PlanComparison | None = None,
     sms: Sequence[dict[str, Any]] | None = None,
@@ -171,18 +171,19 @@ def check(
     """All findings about ``fabric``, each fault once, the most severe first, else in the order of
     the checks.
 
-    ``problems`` of the reader; ``proof`` (``routing.verify.Proof``), ``quality``
-    (``routing.quality.Balance``) and the ``graph`` that their rows belong to (None: rows are the
-    fabric's switches); ``remedy``: what the tree needs for ftree (``report.remedy.FtreeUnfit``);
+    ``problems`` of the reader; ``tables``: those of each subnet that has tables of its own;
+    ``remedy``: what the tree needs for ftree (``report.remedy.FtreeUnfit``), of the first of them;
     ``plan``: compare every cable (or what :func:`~softib.diags.cabling_plan.compare.compare`
     found); ``sms``: subnet managers of a live fabric (else ``fabric.source.sms``); ``records``
     overrides what the source recorded (after bring-up: add ``lids``, ``states``); ``structure``
     from :func:`~softib.diags.structure.recognise.recognise`, if at hand.
     """
-    context = _context(
-        fabric, records, structure, problems=problems, proof=proof, quality=quality, graph=graph, sms=sms, remedy=remedy
-    )
+    first, *others = tables or (SubnetTables(),)
+    context = _context(fabric, records, structure, problems=problems, sms=sms, remedy=remedy, **vars(first))
     found = [f for function in CHECKS for f in function(context)]
+    for other in others:
+        same = replace(context, remedy=None, **vars(other))
+        found += [f for function in OF_TABLES for f in function(same)]
     found += _foreign_findings(context)
     compared = compare(fabric, plan) if isinstance(plan, CablingPlan) else plan
     return one_each(found, compared)

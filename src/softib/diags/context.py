@@ -13,7 +13,18 @@ from softib.diags.structure.recognise import Structure, recognise_view
 from softib.diags.structure.swaps import Suspects, find_suspects
 from softib.diags.view import FabricView
 
-__all__ = ["Context"]
+__all__ = ["Context", "SubnetTables"]
+
+
+@dataclass(frozen=True)
+class SubnetTables:
+    """Forwarding tables of a subnet as they were judged: their ``proof`` (``routing.verify.Proof``) and
+    ``quality`` (``routing.quality.Balance``), and the ``graph`` that the rows of both belong to
+    (None: rows are the fabric's switches)."""
+
+    proof: Any = None
+    quality: Any = None
+    graph: Any = None
 
 
 @dataclass

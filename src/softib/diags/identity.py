@@ -11,6 +11,7 @@ import numpy as np
 from softib.diags.context import Context
 from softib.diags.finding import MANY, Each, Finding, Location, Severity, code, each_or_one, few, finding
 from softib.diags.view import FabricView
+from softib.fabric.subnets import subnet_of
 from softib.iba.constants import LID_PERMISSIVE, LID_UCAST_MAX
 from softib.plural import counted, plural
 
@@ -191,7 +192,7 @@ def duplicate_descriptions(c: Context) -> Iterator[Finding]:
 
 
 def lid_faults(c: Context) -> Iterator[Finding]:
-    """LIDs owned twice, LID 0, LIDs that are not unicast LIDs."""
+    """LIDs owned twice on one subnet, LID 0, LIDs that are not unicast LIDs."""
     view, f = c.view, c.view.fabric
     if "lids" not in view.records:
         return
@@ -225,12 +226,13 @@ def _overlaps(view: FabricView, ends: np.ndarray) -> Iterator[Finding]:
     f = view.fabric
     low = f.lid[ends].astype(np.int64)
     lmc = f.lmc[ends].astype(np.int64) if "lmcs" in view.records else np.zeros(len(ends), np.int64)
-    order = np.argsort(low, kind="stable")
-    ends, low, high = ends[order], low[order], (low + (1 << lmc) - 1)[order]
+    apart = subnet_of(f)[ends].astype(np.int64) << 17  # beyond the highest LID of a subnet
+    order = np.argsort(apart + low, kind="stable")
+    ends, low, high, apart = ends[order], low[order], (low + (1 << lmc) - 1)[order], apart[order]
     if not len(ends):
         return
-    reach = np.maximum.accumulate(high)  # the highest LID that anyone before owns
-    cut = np.flatnonzero(low[1:] > reach[:-1]) + 1
+    reach = np.maximum.accumulate(apart + high)  # the highest LID that anyone before owns
+    cut = np.flatnonzero((apart + low)[1:] > reach[:-1]) + 1
     for rows in np.split(np.arange(len(ends)), cut):
         if len(rows) > 1:
             yield _owned_by_several(view, ends[rows], low[rows], high[rows])

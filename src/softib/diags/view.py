@@ -14,6 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
+from softib.components import components
 from softib.diags.finding import Location
 from softib.fabric.model import Fabric
 from softib.fabric.node_names import distinct_names
@@ -21,7 +22,6 @@ from softib.fabric.power_up import active_speed_codes
 from softib.iba.devices import is_aggregation_node
 from softib.iba.rates import LANES_BY_BIT, SPEED_BY_CODE, data_gbps
 from softib.iba.smp import PortInfo
-from softib.routing.graph import components
 
 __all__ = [
     "MIN_HOSTS",

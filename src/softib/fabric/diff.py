@@ -14,7 +14,7 @@ at both ends is a cable removed and one added.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,9 +25,10 @@ from softib.fabric.power_up import active_speed_codes
 from softib.iba.constants import NodeType
 from softib.iba.rates import LANES_BY_BIT, SPEED_BY_CODE
 from softib.iba.smp import PortInfo
+from softib.plural import counted
 from softib.result import Result
 
-__all__ = ["KINDS", "Change", "diff", "named_alike"]
+__all__ = ["KINDS", "Change", "diff", "lines_of", "named_alike"]
 
 KINDS = (
     "node-added",
@@ -69,6 +70,25 @@ def diff(a: Fabric, b: Fabric) -> list[Change]:
     to_b = _matched_nodes(a, b)
     changes = [*_nodes(a, b, to_b), *_cables(a, b, to_b), *_lids(a, b, to_b)]
     return sorted(changes, key=lambda c: KINDS.index(c.kind))
+
+
+def lines_of(changes: Sequence[Change]) -> list[str]:
+    """A line a change; the cables of a node that is gone or new are a number in its line."""
+    with_node = {"cable-removed": "node-removed", "cable-added": "node-added"}
+    cables: dict[tuple[str, str], int] = {(c.kind, c.where[0]): 0 for c in changes if c.kind in with_node.values()}
+    owner = [
+        next((key for end in c.where if (key := (with_node.get(c.kind, ""), end.rpartition("[")[0])) in cables), None)
+        for c in changes
+    ]
+    for node in owner:
+        if node is not None:
+            cables[node] += 1
+    out: list[str] = []
+    for change, node in zip(changes, owner, strict=True):
+        if node is None:
+            n = cables.get((change.kind, change.where[0]), 0)
+            out.append(f"{change.message}, with {counted(n, 'cable')}" if n else change.message)
+    return out
 
 
 def _matched_nodes(a: Fabric, b: Fabric) -> np.ndarray:

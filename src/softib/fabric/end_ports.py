@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from softib.fabric.model import Fabric
+from softib.fabric.subnets import subnet_of
 from softib.iba.constants import PortState
 from softib.iba.lids import may_stand
 from softib.iba.smp import SwitchInfo
@@ -15,10 +16,13 @@ __all__ = ["common_lmc", "end_ports", "port_gbps", "unmanaged_ends", "valid_lids
 
 def valid_lids(fabric: Fabric) -> tuple[np.ndarray, np.ndarray]:
     """``(ports, which)``: the rows of all end ports, and bool[ports] of those whose LIDs are
-    unicast, aligned to their LMC and nobody else's (of several owners of one LID the first keeps
-    it)."""
+    unicast, aligned to their LMC and nobody else's on their subnet (of several owners of one LID the
+    first keeps it)."""
     ports = fabric.end_ports()
-    return ports, may_stand(fabric.lid[ports], fabric.lmc[ports])
+    good = may_stand(fabric.lid[ports], fabric.lmc[ports])
+    if not good.all():
+        good = may_stand(fabric.lid[ports], fabric.lmc[ports], subnet_of(fabric)[ports])
+    return ports, good
 
 
 def common_lmc(fabric: Fabric) -> int:

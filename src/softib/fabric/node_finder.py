@@ -222,6 +222,18 @@ class NodeFinder:
             raise InputError(f"{self.fabric.node_name(node)} has no port {split[1]}; it has ports 0 to {last}")
         return self.port_on(node)
 
+    def ends(self, place: str) -> list[int]:
+        """Every port row that :meth:`end` may mean: the cabled ports of all adapters of a host that
+        is named without a port, the first one first."""
+        first = self.end(place)
+        node = int(self.fabric.port_node[first])
+        split = split_port(place)
+        named = split is not None and place not in self._names() and place not in self._hosts
+        if named or not place or self.fabric.is_switch[node]:
+            return [first]
+        ports = [p for row in self.rows(place) for p in self.fabric.ports_of(row) if self.fabric.linked[p]]
+        return list(dict.fromkeys([first, *ports]))
+
     def port_on(self, node: int, portnum: int | None = None) -> int:
         """As :func:`softib.fabric.node_finder.port_on`."""
         return port_on(self.fabric, node, portnum)

@@ -11,16 +11,18 @@ from softib.ragged import spread
 __all__ = ["blocks_of", "may_stand"]
 
 
-def may_stand(lid: np.ndarray, lmc: np.ndarray) -> np.ndarray:
+def may_stand(lid: np.ndarray, lmc: np.ndarray, subnet: np.ndarray | None = None) -> np.ndarray:
     """bool[ports]: the port may keep its block of 2^LMC LIDs from base ``lid`` on. Of several
-    owners of one LID the first keeps it; a block stays only whole, so an owner that lost one of its
-    LIDs has none."""
+    owners of one LID in a ``subnet`` (int64[ports]; None: all ports are on one) the first keeps it;
+    a block stays only whole, so an owner that lost one of its LIDs has none."""
     lid, size = lid.astype(np.int64), 1 << lmc.astype(np.int64)
     good: np.ndarray = (lid > 0) & (lid % size == 0) & (lid + size - 1 <= LID_UCAST_MAX)
     rows = np.flatnonzero(good)
     row, offset = spread(size[rows])
     owner = rows[row]
-    _, first = np.unique(lid[owner] + offset, return_index=True)
+    number = lid[owner] + offset
+    number = number if subnet is None else subnet[owner].astype(np.int64) << 16 | number
+    _, first = np.unique(number, return_index=True)
     is_first = np.zeros(len(owner), bool)
     is_first[first] = True
     good[owner[~is_first]] = False

@@ -31,10 +31,10 @@ KEPT = ("lock", "log", "guid2lid", "guid2mkey", "neighbors")
 M_Keys."""
 
 
-def name_of(source: str) -> str:
-    """The name that the fabric of the file ``source`` gets: the file's without suffix, as far as a
-    name may have it."""
-    return re.sub(r"[^A-Za-z0-9._-]", "-", Path(source).name.split(".")[0])[:40].lstrip("._-") or "fabric"
+def name_of(label: str) -> str:
+    """``label`` (what a fabric.yaml states as its name, or a file's name), as far as the name of a
+    running fabric may have it."""
+    return re.sub(r"[^A-Za-z0-9._-]", "-", label)[:40].lstrip("._-") or "fabric"
 
 
 def root() -> Path:

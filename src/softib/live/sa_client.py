@@ -17,6 +17,7 @@ import numpy as np
 
 from softib.errors import PeerError, SoftibError
 from softib.fabric.node_finder import default_port
+from softib.fabric.subnets import subnet_of
 from softib.iba.constants import MAD_SIZE, CapMask, MgmtClass
 from softib.iba.sa import SA_DATA, PathRecord, SaHeader, SaMethod, mask_of
 from softib.iba.smp import PortInfo
@@ -180,10 +181,15 @@ are asked in a minute or two."""
 PATIENCE_S = 180.0
 
 
-def path_sls(instance: Instance, graph: SwitchGraph, progress: Callable[[str], None] = lambda text: None) -> np.ndarray:
+def path_sls(
+    instance: Instance,
+    graph: SwitchGraph,
+    progress: Callable[[str], None] = lambda text: None,
+    port: int | None = None,
+) -> np.ndarray:
     """uint8[ends, ends]: the SL from each CA port (row) to each end port (column) of ``graph``,
     :data:`NO_PATH` where the SA reports none. One query a source (GetTable by SLID), several at
-    once.
+    once, on the subnet of port row ``port`` (None: of the default port).
 
     Raises :class:`PeerError` in one line: more than :data:`MOST_PAIRS` pairs, no manager, or one
     that does not answer within :data:`PATIENCE_S`; and where one pair has paths of several SLs
@@ -195,8 +201,7 @@ def path_sls(instance: Instance, graph: SwitchGraph, progress: Callable[[str], N
         raise PeerError(
             f"{counted(pairs, 'path')} {plural(pairs, 'is', 'are')} too many to ask for (at most {MOST_PAIRS:,})"
         )
-    attached = attach(instance)
-    lid, sl = manager_of(instance)
+    attached, (lid, sl) = manager_of(instance, port)
     end_of = np.full(1 << 16, -1, np.int32)
     for offset in range(1 << int(graph.end_lmc.max(initial=0))):
         rows = np.flatnonzero(offset < (1 << graph.end_lmc.astype(np.int64)))
@@ -219,34 +224,42 @@ def path_sls(instance: Instance, graph: SwitchGraph, progress: Callable[[str], N
     return sls
 
 
-def manager_of(instance: Instance) -> tuple[int, int]:
-    """LID and SL of the master, as the default host's PortInfo says. Raises :class:`PeerError`
-    where none has been there, or where it has left: no port with that LID says IsSM any more, so a
-    question would wait for its timeout."""
+def manager_of(instance: Instance, port: int | None = None) -> tuple[dict[str, Any], tuple[int, int]]:
+    """The daemon's answer to a program on the subnet of port row ``port`` (None: of the default
+    port), on the default port where that is there, and LID and SL of the master, as PortInfo says.
+
+    Raises :class:`PeerError` where none has been there, or where it has left: no port with that LID
+    says IsSM any more, so a question would wait for its timeout."""
     from softib.live.shared_fabric import SharedFabric
 
     fabric = SharedFabric.snapshot(instance.shared_fabric)
     try:
-        info = fabric.port_info[default_port(fabric)]
+        default = default_port(fabric)
     except SoftibError as error:
         raise PeerError(str(error)) from None
+    subnet = subnet_of(fabric)
+    here = default if port is None or subnet[port] == subnet[default] else port
+    info = fabric.port_info[here]
     lid = int(PortInfo.master_sm_lid.get(info))
     if not lid:
         raise PeerError("no subnet manager has been there yet")
     is_sm = (PortInfo.cap_mask.get(fabric.port_info) & CapMask.IS_SM) > 0
-    if not (is_sm & (fabric.lid == lid)).any():
+    if not (is_sm & (fabric.lid == lid) & (subnet == subnet[here])).any():
         raise PeerError(f"the subnet manager at LID {lid} has left")
-    return lid, int(PortInfo.master_sm_sl.get(info))
+    master = lid, int(PortInfo.master_sm_sl.get(info))
+    if here == default:
+        return attach(instance), master
+    guid, portnum = int(fabric.node_guid[fabric.port_node[here]]), int(fabric.port_num[here])
+    return attach(instance, f"{guid:#018x}", portnum or None), master
 
 
 ONE_PATH_S = 10.0
 
 
-def path_sl(instance: Instance, slid: int, dlid: int) -> int:
-    """SL of the path between two LIDs. Raises :class:`PeerError` where no administration answers,
-    or it knows no path."""
-    attached = attach(instance)
-    lid, sl = manager_of(instance)
+def path_sl(instance: Instance, slid: int, dlid: int, port: int | None = None) -> int:
+    """SL of the path between two LIDs, asked on the subnet of port row ``port`` (None: of the
+    default port). Raises :class:`PeerError` where no administration answers, or it knows no path."""
+    attached, (lid, sl) = manager_of(instance, port)
     with SaTables(attached, lid, sl, ONE_PATH_S) as sa:
         for _, records in sa.tables(PathRecord, [{"slid": slid, "dlid": dlid}]):
             if len(records):
@@ -263,10 +276,11 @@ MOST_RECORDS = 40_000_000
 30,000 to 100,000 a second: there :data:`PATIENCE_S` ends it."""
 
 
-def pair_sls(instance: Instance, slid: np.ndarray, dlid: np.ndarray) -> np.ndarray:
+def pair_sls(instance: Instance, slid: np.ndarray, dlid: np.ndarray, port: int | None = None) -> np.ndarray:
     """SL (int16) of the path from each LID of ``slid`` to that of ``dlid``, :data:`NO_RECORD` where
-    the administration has none. One query a source (SubnAdmGetTable by SLID) where that is less
-    work than one a pair (SubnAdmGet).
+    the administration has none, asked on the subnet of port row ``port`` (None: of the default
+    port). One query a source (SubnAdmGetTable by SLID) where that is less work than one a pair
+    (SubnAdmGet).
 
     Raises :class:`PeerError`, one line: no manager, none that answers within :data:`PATIENCE_S`,
     more than :data:`MOST_RECORDS`, and where it has no path at all.
@@ -281,7 +295,7 @@ def pair_sls(instance: Instance, slid: np.ndarray, dlid: np.ndarray) -> np.ndarr
             f"too many to ask for"
         )
     sls = np.full(len(slid), NO_RECORD, np.int16)
-    attached, (lid, sl) = attach(instance), manager_of(instance)
+    attached, (lid, sl) = manager_of(instance, port)
     with SaTables(attached, lid, sl, PATIENCE_S) as sa:
         for pairs, answer in _by_source(sa, sources, row) if by_source else _by_pair(sa, slid, dlid):
             sl_of = np.full(1 << 16, NO_RECORD, np.int16)

@@ -15,6 +15,7 @@ from softib.errors import PeerError
 from softib.fabric.formats.base import ReadResult
 from softib.fabric.model import Fabric, Source
 from softib.fabric.plugging import delete_cables
+from softib.fabric.subnets import master_port, subnet_of
 from softib.iba.constants import CapMask, PhysState
 from softib.iba.smp import PortInfo
 from softib.live.control import ask
@@ -76,20 +77,18 @@ def _down(f: Fabric) -> np.ndarray:
 
 
 def _managers(f: Fabric) -> list[dict[str, object]]:
-    """Ports that say IsSM. The master is the one whose LID the others hold as that of their
-    manager."""
-    ends = f.end_ports()
-    info = f.port_info[ends]
-    masters = np.bincount(PortInfo.master_sm_lid.get(info), minlength=1)
-    masters[0] = 0
-    lid = int(masters.argmax()) if masters.any() else -1
+    """Ports that say IsSM. The master of a subnet is the one whose LID its ports hold as that of
+    their manager."""
+    ends, subnet = f.end_ports(), subnet_of(f)
+    says = ends[(PortInfo.cap_mask.get(f.port_info[ends]) & CapMask.IS_SM) > 0]
+    masters = {master_port(f, ends[subnet[ends] == number]) for number in np.unique(subnet[says]).tolist()}
     return [
         {
             "node": int(f.port_node[p]),
             "portnum": int(f.port_num[p]),
             "priority": None,
             "guid": int(f.port_guid[p]),
-            "state": "master" if int(f.lid[p]) == lid else "standby",
+            "state": "master" if p in masters else "standby",
         }
-        for p in ends[(PortInfo.cap_mask.get(info) & CapMask.IS_SM) > 0].tolist()
+        for p in says.tolist()
     ]

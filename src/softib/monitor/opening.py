@@ -23,13 +23,15 @@ PREFIX = "umad:"
 @dataclass
 class Opened:
     """An open wire into a subnet; ``status`` asks the daemon of a running fabric how it is (None:
-    there is no daemon). ``memory``: where its exporter keeps what it saw (None: nowhere)."""
+    there is no daemon). ``memory``: where its exporter keeps what it saw (None: nowhere).
+    ``other_subnets``: which subnets of the fabric the wire does not lead to ("": none)."""
 
     wire: MadWire
     name: str
     status: Callable[[], dict[str, Any]] | None
     close: Callable[[], None]
     memory: Path | None = None
+    other_subnets: str = ""
 
 
 def memory_of(source: str) -> Path:
@@ -73,10 +75,12 @@ def open_source(source: str) -> Opened:
     instance = _instance(source)
     assert instance is not None
     from softib.live.control import ask
-    from softib.live.umad_client.fabric_port import FabricPort
+    from softib.live.umad_client.fabric_port import FabricPort, other_subnets
 
     fabric_port = FabricPort(instance, None, classes)
-    return Opened(fabric_port, source, lambda: ask(instance, "status"), fabric_port.close, memory)
+    return Opened(
+        fabric_port, source, lambda: ask(instance, "status"), fabric_port.close, memory, other_subnets(instance)
+    )
 
 
 def _instance(source: str) -> Instance | None:

@@ -1,6 +1,6 @@
 """The cables of a placed fabric: length, medium, labels, bundles, and what is ordered.
 
-A cable is the shortest orderable length that covers its way, in the cheapest medium that reaches and
+A cable is the shortest orderable length that covers its path, in the cheapest medium that reaches and
 that both of its cages can take (:mod:`softib.plan.plugs`).
 """
 
@@ -28,13 +28,13 @@ from 200 m on assumed."""
 
 @dataclass(frozen=True)
 class Cables:
-    """``way_m``: metres along the trays; ``length_m``: the ordered length; ``kind``: index into
+    """``path_m``: metres along the trays; ``length_m``: the ordered length; ``kind``: index into
     :func:`media_of`; ``tray_load`` int64[racks]: cables above each rack. Columns as in ``links``."""
 
     fabric: Fabric
     layout: Layout
     links: Links
-    way_m: np.ndarray
+    path_m: np.ndarray
     length_m: np.ndarray
     kind: np.ndarray
     tray_load: np.ndarray
@@ -102,28 +102,28 @@ class Cables:
 def cables_of(fabric: Fabric, layout: Layout, generation: str) -> Cables:
     """Length and medium of every cable of ``fabric`` on ``layout``.
 
-    Raises :class:`InputError` for a way that no cable of ``generation`` reaches.
+    Raises :class:`InputError` for a path that no cable of ``generation`` reaches.
     """
     links = links_of(fabric, generation)
-    way = layout.length_m(links.node[:, 0], links.node[:, 1])
+    path = layout.length_m(links.node[:, 0], links.node[:, 1])
     media = media_of(generation)
     lengths = [_lengths(c.medium, c.reach_m) for c in media]
     longest = np.array([steps[-1] for steps in lengths])
-    if len(way) and way.max() > longest.max():
-        row = int(way.argmax())
+    if len(path) and path.max() > longest.max():
+        row = int(path.argmax())
         ends = " to ".join(fabric.node_name(int(n)) for n in links.node[row])
         raise InputError(
-            f"{ends}: {way[row]:.1f} m of way, and no cable of {generation} is longer than {longest.max():g} m; "
+            f"{ends}: {path[row]:.1f} m of path, and no cable of {generation} is longer than {longest.max():g} m; "
             "move racks together, or use a slower generation"
         )
     reaches = np.maximum.accumulate(longest)
-    kind = share_cages(links, np.searchsorted(reaches, way - 1e-9))
-    length = np.zeros(len(way))
+    kind = share_cages(links, np.searchsorted(reaches, path - 1e-9))
+    length = np.zeros(len(path))
     for k, steps in enumerate(lengths):
         rows = kind == k
-        length[rows] = np.array(steps)[np.searchsorted(steps, way[rows] - 1e-9)]
+        length[rows] = np.array(steps)[np.searchsorted(steps, path[rows] - 1e-9)]
     loads = layout.tray_loads(links.node[:, 0], links.node[:, 1])
-    return Cables(fabric, layout, links, way, length, kind, loads)
+    return Cables(fabric, layout, links, path, length, kind, loads)
 
 
 def _lengths(medium: str, reach_m: float) -> list[float]:

@@ -26,7 +26,7 @@ COUNT = re.compile(
 )
 NUMBER = re.compile(r"^\s*(\d[\d .,']*)\s*(x|pcs|ea|st)?\s*$", re.IGNORECASE)
 METRES = re.compile(r"(?<![\w.])(\d+(?:[.,]\d+)?)\s?m(?:eters?|etres?)?\b", re.IGNORECASE)
-WORDS: tuple[tuple[str, str], ...] = (
+PATTERNS: tuple[tuple[str, str], ...] = (
     (r"split|breakout|y-cable|1:2", "splitter"),
     (r"twin|2x\s?400|800\s?g|2x\s?800|1\.6\s?t", "cage"),
     (r"transceiver|optic(?!al cable)|sr4|dr4|fr4", "host"),
@@ -125,7 +125,7 @@ def _line(number: int, text: str, count: int) -> Line:
         return Line(number, text, count, "adapter", "", None)
     if re.search(r"\bSWITCH\b", upper) and not re.search(r"CABLE|TRANSCEIVER|FIB(RE|ER)|SWITCH-TO|TO SWITCH", upper):
         return Line(number, text, count, "switch", "", None)
-    role = next((role for words, role in WORDS if re.search(words, text, re.IGNORECASE)), "")
+    role = next((role for pattern, role in PATTERNS if re.search(pattern, text, re.IGNORECASE)), "")
     medium = next((m for m in ("DAC", "ACC", "AOC", "MMF", "SMF") if re.search(rf"\b{m}\b", upper)), "")
     if not medium and re.search(r"MULTI-?\s?MODE|SR4|SR8|OM[345]", upper):
         medium = "MMF"

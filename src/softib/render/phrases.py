@@ -150,6 +150,8 @@ def tiles(report: Report) -> list[Tile]:
         note = TABLES_OF.get(r.engine) or f"routed by {r.tables}"
         if absent:
             note = f"of the ports that have a LID; {absent:,} cabled host ports have none; {note}"
+        if r.other_subnets:
+            note = f"on one of {len(r.other_subnets) + 1} subnets; {note}"
         if r.switch_unreachable:
             note = f"and {r.switch_unreachable:,} from switches; {note}"
         out.append(Tile("Pairs without a path", f"{lost:,}", note, "bad" if lost or absent else "good"))

@@ -141,10 +141,10 @@ def print_cables(c: dict[str, Any], console: Console) -> None:
     console.print(text(f"plugs: {_watts(c['watts'], c['watts_unknown'])}"))
     _bill(c["bill"], console)
     console.print()
-    _places(c["places"], c["bill"]["currency"], console)
+    _locations(c["locations"], c["bill"]["currency"], console)
 
 
-def _places(places: Sequence[dict[str, Any]], currency: str, console: Console) -> None:
+def _locations(locations: Sequence[dict[str, Any]], currency: str, console: Console) -> None:
     """What standing elsewhere costs, and what the best place saves over the worst."""
     _table(
         console,
@@ -153,10 +153,10 @@ def _places(places: Sequence[dict[str, Any]], currency: str, console: Console) -
             (p["switches"], UNKNOWN, UNKNOWN, p["why_not"])
             if p["why_not"]
             else (p["switches"], f"{p['metres']:,.0f}", f"{p['optical_links']:,}", _money(p))
-            for p in places
+            for p in locations
         ),
     )
-    possible = [p for p in places if not p["why_not"]]
+    possible = [p for p in locations if not p["why_not"]]
     if len(possible) < 2:
         return
     middle = lambda p: (p["low"] + p["high"]) / 2
@@ -256,8 +256,8 @@ def print_quote(check: dict[str, Any], console: Console) -> None:
 
 def print_advice(a: dict[str, Any], console: Console) -> None:
     """Print :meth:`softib.Advice.to_json`."""
-    words = {"ethernet": "Ethernet is enough", "infiniband": "use InfiniBand", "either": "either; cost decides"}
-    console.print(text(words[a["verdict"]], "bold"))
+    headline = {"ethernet": "Ethernet is enough", "infiniband": "use InfiniBand", "either": "either; cost decides"}
+    console.print(text(headline[a["verdict"]], "bold"))
     for reason in a["reasons"]:
         mark = "decides" if reason["decides"] else reason["verdict"]
         console.print(text(f"  [{mark}] {reason['reason']}"))

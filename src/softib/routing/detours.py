@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from softib.components import components
 from softib.iba.constants import LFT_NO_ROUTE
 from softib.routing.detour_kernels import add_dependencies_along, copy_paths, fill_gaps
-from softib.routing.graph import SwitchGraph, components
+from softib.routing.graph import SwitchGraph
 from softib.routing.proof.credit_loops import (
     allowed_dependencies,
     channels,

@@ -255,6 +255,10 @@ def route(graph: SwitchGraph, name: str, options: RouteOptions | None = None) ->
     names = chain(name)
     options = options or RouteOptions()
     options = options if options.data_vls else replace(options, data_vls=USUAL_DATA_VLS)
+    if not graph.n_switches:
+        return Routing(
+            names[0], np.zeros((0, graph.lft_size), np.uint8), notes=["no switches, so there is nothing to route"]
+        )
     notes: list[str] = []
     if options.root_groups:
         from softib.routing.chains.chains import with_root_groups

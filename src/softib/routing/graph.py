@@ -14,30 +14,7 @@ import numpy as np
 from softib.errors import LimitError
 from softib.iba.constants import LID_UCAST_MAX, NodeType
 
-__all__ = ["PortColumns", "SwitchGraph", "components"]
-
-
-def components(n: int, a: Any, b: Any) -> np.ndarray:
-    """Smallest member of the connected component of each of ``n`` vertices, edges
-    ``a[i]``–``b[i]``.
-
-    Hooking and pointer jumping (Shiloach and Vishkin, J. Algorithms 3, 1982): near-linear, columns
-    only.
-    """
-    root = np.arange(n)
-    while len(a):
-        ra, rb = root[a], root[b]
-        differ = ra != rb
-        if not differ.any():
-            break
-        low, high = np.minimum(ra, rb)[differ], np.maximum(ra, rb)[differ]
-        np.minimum.at(root, high, low)
-        while True:
-            jumped = root[root]
-            if (jumped == root).all():
-                break
-            root = jumped
-    return root
+__all__ = ["PortColumns", "SwitchGraph"]
 
 
 @dataclass(frozen=True)

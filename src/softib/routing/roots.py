@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from softib.components import components
 from softib.routing.bfs_kernels import distance_to_cas, rank_from, spines
-from softib.routing.graph import SwitchGraph, components
+from softib.routing.graph import SwitchGraph
 from softib.routing.tables import Distances, cas_per_switch, compute_per_switch
 
 __all__ = [

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from softib.agents.plane import AgentPlane
+from softib.components import components
 from softib.fabric.end_ports import end_ports
 from softib.fabric.model import Fabric
 from softib.routing.engine import DEFAULT_ENGINE
-from softib.routing.graph import components
 from softib.scenario.bring_up import bring_up
 from softib.scenario.clock import RunClock
 from softib.scenario.faults_in_time import FaultRecord, FaultSchedule, TimedFault

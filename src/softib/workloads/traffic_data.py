@@ -111,7 +111,8 @@ def _frame(given: Any) -> TrafficData:
         first = column(names[0])
         if first and all(isinstance(v, str) for v in first):
             sources, names = first, names[1:]
-    if not sources or not names:
+    sizes = [next((v for v in column(to) if not _empty(v)), 0) for to in names]
+    if not sources or not names or not all(map(_is_size, sizes)):
         raise InputError(f"{NAME}: columns {', '.join(map(str, given.columns)) or 'of no name'}; {FORMS}")
     return _data(
         (f"{NAME}[{source!r}][{to!r}]", source, to, size)
@@ -160,6 +161,14 @@ def _data(entries: Iterable[tuple[Any, ...]]) -> TrafficData:
     if not found:
         raise InputError(f"{NAME}: no flow; {FORMS}")
     return TrafficData(tuple(found))
+
+
+def _is_size(value: Any) -> bool:
+    try:
+        _bytes(value, NAME)
+    except InputError:
+        return False
+    return True
 
 
 def _name(value: Any, place: str) -> str | int:

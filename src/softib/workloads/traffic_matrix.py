@@ -4,6 +4,7 @@ forms."""
 from __future__ import annotations
 
 import csv
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -82,8 +83,10 @@ def read_rows(path: str | Path) -> Rows:
             continue
         try:
             found.append((number, next(csv.reader([one], delimiter=comma))))
-        except (csv.Error, StopIteration) as error:
-            raise InputError(f"{path}:{number}: {error}; write source,destination,bytes") from None
+        except (csv.Error, StopIteration):
+            raise InputError(
+                f"{path}:{number}: {len(one):,} characters that are no row of CSV; write source,destination,bytes"
+            ) from None
     if not found:
         raise InputError(f"{path}: no row; write source,destination,bytes in each line")
     return found
@@ -165,6 +168,9 @@ def _dense(path: object, rows: Rows, hosts: HostRows) -> TrafficMatrix:
     return flows.matrix(str(path))
 
 
+MOST_BYTES = 1 << 60
+
+
 class Flows:
     """Columns that grow."""
 
@@ -185,7 +191,10 @@ class Flows:
             self.size.append(size / len(src))
 
     def matrix(self, path: str) -> TrafficMatrix:
-        """Return the columns."""
+        """Return the columns. Raises :class:`InputError` for more than :data:`MOST_BYTES` in sum."""
         demand = np.array(self.src, np.int64), np.array(self.dst, np.int64), np.array(self.size)
+        total = math.fsum(self.size)
+        if total > MOST_BYTES:
+            raise InputError(f"{path}: {total:.4g} bytes in sum; a traffic matrix has at most {MOST_BYTES:,} (1 EiB)")
         moved = demand[0] != demand[1]
         return TrafficMatrix(path, demand, self.entries, float(demand[2][moved].sum()))

@@ -11,7 +11,7 @@ FLOOR = {"rows": 2, "racks": 12, "kw": 44}
 
 @pytest.fixture(scope="module")
 def designs():
-    return softib.plan_design(hosts=100, generation="EDR")
+    return softib.plan_design(softib.Demand(100, generation="EDR"))
 
 
 def test_figures_of_a_full_tree_and_of_one_with_half_the_uplinks(designs):

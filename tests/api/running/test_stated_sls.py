@@ -10,7 +10,6 @@ from softib.errors import InputError
 from softib.fabric.end_ports import end_ports
 from softib.iba.sa import PathRecord
 from softib.live import instances
-from softib.live.control import ask
 from softib.live.sa_client import NO_RECORD, SaTables, manager_of, pair_sls
 from softib.live.shared_fabric import SharedFabric
 from tests.scratch import scratch
@@ -51,7 +50,7 @@ def test_some_pairs_and_all_of_them_say_the_same(fabric, monkeypatch):
 def test_a_table_of_one_record_has_one(fabric):
     """What is behind PayloadLength in a segment is no record (IBA 13.6.2.3)."""
     instance = instances.find("stated")
-    attached, (lid, sl) = ask(instance, "attach", node=None, port=None), manager_of(instance)
+    attached, (lid, sl) = manager_of(instance)
     with SaTables(attached, lid, sl) as sa:
         answers = dict(sa.tables(PathRecord, [{"slid": lid, "dlid": lid}]))
     assert len(answers[0]) == 1

@@ -205,12 +205,13 @@ def test_port_told_twice_and_ports_beyond_the_node(read) -> None:
     told = dict(reasons(result))
     assert (
         "line 2" in told[3]
-        and "given 9" in told[4]
+        and "no port 9 of 'a', which has 2 ports by line 1" in told[4]
         and "1 to 254" in told[5]
         and "1 to 254" in told[6]
-        and len(told) == 4
+        and "no port 9 of 'a'" in told[10]
+        and len(told) == 5
     )
-    assert result.fabric.node_nports.tolist() == [9, 2, 1] and result.counts["links"] == 2
+    assert result.fabric.node_nports.tolist() == [2, 2, 1] and result.counts["links"] == 2
 
 
 @pytest.mark.parametrize(("rate", "want"), [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -158,6 +159,22 @@ def _waits_in_a_circle(f, loop: list[tuple[str, int]]) -> bool:
         if not ((lft[0] == port) & (lft[1] == then)).any():
             return False
     return True
+
+
+def test_two_hosts_that_a_cable_joins_have_lids_and_no_tables(softib, stock):
+    """Back to back there is nothing to route, so nothing is said about tables; stock smpquery reads both LIDs."""
+    (softib.folder / "pair.topo").write_text('Hca 1 "h1"\n[1] "h2"[1]\n\nHca 1 "h2"\n[1] "h1"[1]\n')
+    softib("up", "pair.topo", "--sm", "external", "--detach")
+    said = own(softib, "sm", "run", "--once", "umad0")
+    assert "tables by" not in said and "make no tree" not in said and "2 CAs, 1 cable" in said
+    for route, lid in (("0", 1), ("0,1", 2)):
+        done = subprocess.run(softib.words("run", "--", stock("smpquery"), "-D", "portinfo", route), env=softib.env, cwd=softib.folder,
+                              capture_output=True, text=True, timeout=60)  # fmt: skip
+        assert re.search(rf"^Lid:\.*{lid}$", done.stdout, re.M), done
+    done = subprocess.run(
+        softib.words("route", "pair"), env=softib.env, cwd=softib.folder, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0 and "no LID" not in done.stdout
 
 
 def test_a_first_run_on_a_small_subnet_compiles_three_kernels(softib):

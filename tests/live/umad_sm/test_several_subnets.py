@@ -124,3 +124,86 @@ def test_a_port_named_twice_is_one_line(softib):
     )
     planned = json.loads(own(softib, "sm", "run", "--dry-run", "--json", "umad0", "umad1").split("\nsoftib:")[0])
     assert [p["changes"] for p in planned["ports"]] == [[], []]
+
+
+TWO = """\
+Switch 8 "leaf-a"
+[1] "host-1"[1]
+[2] "host-2"[1]
+[3] "host-3"[1]
+
+Switch 8 "leaf-b"
+[1] "host-1"[2]
+[2] "host-2"[2]
+[3] "host-4"[1]
+
+Hca 2 "host-1"
+[1] "leaf-a"[1]
+[2] "leaf-b"[1]
+
+Hca 2 "host-2"
+[1] "leaf-a"[2]
+[2] "leaf-b"[2]
+
+Hca 1 "host-3"
+[1] "leaf-a"[3]
+
+Hca 1 "host-4"
+[1] "leaf-b"[3]
+"""
+
+
+def _printed(softib, *words: str, code: int | None = 0) -> dict:
+    done = subprocess.run(
+        softib.words(*words), env=softib.env, cwd=softib.folder, capture_output=True, text=True, timeout=120
+    )
+    assert code in (None, done.returncode), (words, done.stdout[-800:], done.stderr[-800:])
+    return json.loads(done.stdout) if "--json" in words else {"stdout": done.stdout, "stderr": done.stderr}
+
+
+def test_every_verb_judges_each_subnet_or_names_it(softib, stock):
+    """Two managers give the same LIDs to the ports of their own subnets, which is right (IBA 4.1.3). Stock ibtracert, asked from each port, knows
+    the ways within them."""
+    (softib.folder / "two.topo").write_text(TWO)
+    softib("up", "two.topo", "--sm", "external", "--detach")
+    words = softib.words(
+        "run", "--", sys.executable, "-m", "softib.cli.main", "sm", "run", "umad0", "umad1", "--log-file", "log"
+    )
+    process = subprocess.Popen(words, env=softib.env, cwd=softib.folder, stderr=subprocess.DEVNULL)
+    softib.started.append(process)
+    assert wait_for(lambda: _swept(softib, "umad0") and _swept(softib, "umad1"))
+    f = fabric_of(softib)
+    lids = {f.port_name(int(p)): int(f.lid[p]) for p in f.end_ports()}
+    assert len(set(lids.values())) < len(lids), "else there is nothing to confuse"
+
+    found = _printed(softib, "check", "two", "--json", code=1)["findings"]
+    assert [one["code"] for one in found] == ["subnets-apart"]
+    routed = _printed(softib, "route", "two", "--json")
+    assert routed["unreachable"] == routed["switch_unreachable"] == routed["ports_without_lid"] == 0
+    assert [(o["host_ports"], o["unreachable"]) for o in routed["other_subnets"]] == [(3, 0)]
+    said = _printed(softib, "simulate", "two", "shift:64KB")["stdout"]
+    assert "3 messages completed" in said and "2 subnets" in said and "host-1[2]" in said
+    said = _printed(softib, "exporter", "two", "--once")
+    assert "leaf-b" not in said["stdout"] and "not that of host-1[2]" in said["stderr"]
+
+    for a, b, port, switch in (
+        ("host-1", "host-3", 1, "leaf-a"),
+        ("host-1", "host-4", 2, "leaf-b"),
+        ("host-2", "host-1", 1, "leaf-a"),
+    ):
+        path = _printed(softib, "path", "two", a, b, "--json")
+        assert (path["a"], path["b"]) == (f"{a}[{port}]", f"{b}[{1 if b != 'host-1' else port}]")
+        assert (path["slid"], path["dlid"]) == (lids[path["a"]], lids[path["b"]])
+        traced = subprocess.run(softib.words("run", "--", stock("ibtracert"), "-P", str(port), str(path["slid"]), str(path["dlid"])),
+                                env=softib.env, cwd=softib.folder, capture_output=True, text=True, timeout=60).stdout  # fmt: skip
+        assert f'"{switch}"' in traced and f'"{b}"' in traced
+        assert [hop["node"] for hop in path["hops"]] == [a, switch] and "stated by" in path["sl_source"]
+    assert "two subnets" in _printed(softib, "path", "two", "host-3", "host-4", code=1)["stdout"]
+
+    softib("fault", "link-down", "leaf-b[3]")  # its manager takes host-4 out; that of leaf-a has nothing to do with it
+    softib("convert", "two", "at-rest.ibnetdiscover")
+    softib("convert", "two", "at-rest.lfts")
+    found = _printed(softib, "check", "at-rest.ibnetdiscover", "--lfts", "at-rest.lfts", "--json", code=None)[
+        "findings"
+    ]
+    assert not [one for one in found if one["code"] in ("duplicate-lid", "unreachable-pairs")]

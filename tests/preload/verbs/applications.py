@@ -59,7 +59,7 @@ class Applications:
         self.env = {**os.environ, "XDG_RUNTIME_DIR": str(self.folder), "PYTHONPATH": str(SOURCE)}
         self.ports = PORTS
         (self.folder / file).write_text(text)
-        self("up", file, "--detach", *options)
+        self("up", file, "--name", Path(file).stem, "--detach", *options)
 
     def arguments(self, *args: str) -> list[str]:
         return [sys.executable, "-m", "softib.cli.main", *args]

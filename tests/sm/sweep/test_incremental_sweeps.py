@@ -203,6 +203,11 @@ def test_cables_exchanged_while_tables_are_written():
     run_seed(184, "three-level", "updn")
 
 
+def test_a_switch_that_restarts_after_it_was_read_gets_its_lid():
+    """It lost power between the Get of SwitchInfo and the Set that clears PortStateChange, which gave it the LinearFDBTop of before."""
+    run_seed(4, "torus", "minhop")
+
+
 def test_traps_that_keep_coming_do_not_put_off_the_look_at_everybody():
     """One host's cable falls or comes back every five seconds. A switch far from it lost power for a moment, and nobody says so: its own trap was lost."""
     room = Room(generate("fat-tree", radix=8, levels=2), engine="updn")

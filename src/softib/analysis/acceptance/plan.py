@@ -12,6 +12,7 @@ import numpy as np
 
 from softib.analysis.acceptance.expected_pairs import Expectation
 from softib.analysis.endpoints import MAX_RAILS
+from softib.components import components
 from softib.diags.acceptance.measurements import Failure, Measurements, PairTest
 from softib.diags.acceptance.schedule import Ends, Round, measuring_parts, rounds_of, sub_rounds
 from softib.diags.structure.recognise import Structure, recognise
@@ -21,7 +22,7 @@ from softib.fabric.model import Fabric
 from softib.fabric.node_names import natural_key
 from softib.live.acceptance.campaign import Batch, Exchange
 from softib.live.acceptance.launchers import HostPort
-from softib.routing.graph import SwitchGraph, components
+from softib.routing.graph import SwitchGraph
 
 __all__ = [
     "AcceptancePlan",

@@ -196,7 +196,7 @@ def _notes_of_tables(found: Routed) -> tuple[str, ...]:
     """Why another engine than the requested one made the tables, and how many ports they do not
     know."""
     part = found.part
-    fallback = part.notes if part.tables != part.engine else ()
+    fallback = part.notes if found.others or part.tables != part.engine else ()
     absent = part.ports_without_lid
     return (*fallback, *([f"{absent:,} cabled host ports have no LID and take no part"] if absent else []))
 

@@ -54,6 +54,8 @@ class Exporter(Suggests):
             raise InputError(f"names={names!r}: give one of {', '.join(SCHEMES)}")
         kept = None if history is None else History(history, keep_days)
         opened = open_source(source)
+        if opened.other_subnets:
+            notice(opened.other_subnets)
         try:
             self._service: ExporterService = ExporterService(
                 opened,

@@ -258,6 +258,7 @@ def _rounds(source: str, rounds: int, every: float, on_round: Callable[[dict[str
             on_round(lines[-1])
             if i + 1 < rounds:
                 time.sleep(max(0.0, began + every - time.monotonic()))
-        return Observed(watch.observations, watch.poller.problems, lines, tuple(watch.manager.rounds))
+        problems = [*([opened.other_subnets] if opened.other_subnets else []), *watch.poller.problems]
+        return Observed(watch.observations, problems, lines, tuple(watch.manager.rounds))
     finally:
         opened.close()

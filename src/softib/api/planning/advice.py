@@ -6,19 +6,20 @@ import dataclasses
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from softib.api.arguments import Suggests
 from softib.api.fabric import Fabric
 from softib.api.planning.design import PriceRange
 from softib.errors import InputError, SoftibError, UnknownName
+from softib.plan.advice import Facts
 from softib.result import Result, key
 
 if TYPE_CHECKING:
     from softib.api.simulation.comparison import Comparison
-    from softib.plan.advice import Facts, Kind, Opinion, Verdict
+    from softib.plan.advice import Opinion, Verdict
 
-__all__ = ["KINDS", "Advice", "Recommendation", "advise"]
+__all__ = ["KINDS", "Advice", "Facts", "Recommendation", "advise", "kind_of"]
 
 KINDS = ("training", "mpi", "storage", "service", "independent")
 MOST_PORTS = 64
@@ -117,57 +118,36 @@ def _network(row: Any) -> NetworkTime:
 
 
 def advise(
+    facts: Facts,
     workload: Any = None,
     *,
-    hosts: int | None = None,
-    gpus: int | None = None,
-    gpus_per_host: int = 8,
-    kind: str | None = None,
     networks: Sequence[str] = NETWORKS,
-    storage: str = "",
-    existing: str = "",
-    staff: bool = True,
-    tenants: int = 1,
-    calls_a_second: float | None = None,
-    step_ms: float | None = None,
+    gpus_per_host: int = 8,
     prices: str | os.PathLike[str] | None = None,
 ) -> Advice:
-    """Advise on the network for ``workload`` (as :func:`softib.simulate` takes it; None: rules
-    alone) on ``hosts`` nodes, or on ``gpus`` GPUs in nodes of ``gpus_per_host``.
+    """Advise on the network for a job of ``facts``, and for ``workload`` (as :func:`softib.simulate`
+    takes it; None: rules alone), which is run over ``networks``.
 
-    ``kind``: training, mpi, storage, service or independent (default: by the workload's pattern).
-    ``storage``, ``existing``: ``ethernet`` or ``infiniband``. ``calls_a_second`` of MPI collectives
-    and ``step_ms`` between exchanges of gradients come from the simulated run where they are not
-    given. Raises :class:`InputError`.
+    The time of a step and the share of communication come from the run where ``facts`` do not state
+    them. Raises :class:`InputError`.
 
     >>> import softib
-    >>> softib.advise(hosts=8, kind="mpi").verdict
+    >>> softib.advise(softib.Facts(hosts=8)).verdict
     'ethernet'
-    >>> softib.advise(gpus=1024, kind="training").verdict
+    >>> softib.advise(softib.Facts(hosts=128, gpus=1024, kind="training")).verdict
     'infiniband'
     """
-    from softib.plan.advice import Facts, opinions, verdict_of
+    from softib.plan.advice import opinions, verdict_of
 
-    if (hosts is None) == (gpus is None):
-        raise InputError("say how large the job is: hosts or gpus, one of the two")
-    if kind is not None and kind not in KINDS:
-        raise UnknownName("kind of workload", kind, KINDS)
-    for name, value in (("storage", storage), ("existing", existing)):
-        if value not in ("", "ethernet", "infiniband"):
-            raise UnknownName(f"network of {name}", value, ("ethernet", "infiniband"))
-    nodes = hosts if hosts is not None else -(-int(gpus or 0) // gpus_per_host)
-    if nodes < 1:
-        raise InputError(f"a job has at least one node, not {nodes}")
-    named = cast("Kind", _kind(kind, workload))
-    facts = Facts(nodes, gpus or 0, named, None, calls_a_second, step_ms, storage, existing, staff, tenants)
+    _check(facts)
     comparison, per_money = None, None
     notes: list[str] = []
     breaks: list[BreakEven] = []
-    if workload is not None and nodes > 1:
+    if workload is not None and facts.hosts > 1:
         comparison, more, notes = _compared(facts, workload, networks, gpus_per_host, prices)
         facts = dataclasses.replace(
             facts,
-            communication=more.get("communication"),
+            communication=more.get("communication", facts.communication),
             step_ms=facts.step_ms if facts.step_ms is not None else more.get("step_ms"),
         )
         per_money, breaks = _money(comparison)
@@ -176,12 +156,18 @@ def advise(
     return Advice(facts, reasons, verdict_of(given, per_money), comparison, breaks, tuple(notes))
 
 
-def _kind(kind: str | None, workload: Any) -> str:
-    """The kind that was named, or that the first job's pattern implies."""
-    if kind is not None:
-        return kind
-    if workload is None:
-        return "mpi"
+def _check(facts: Facts) -> None:
+    if facts.kind not in KINDS:
+        raise UnknownName("kind of workload", facts.kind, KINDS)
+    for name, value in (("storage", facts.storage), ("existing", facts.existing)):
+        if value not in ("", "ethernet", "infiniband"):
+            raise UnknownName(f"network of {name}", value, ("ethernet", "infiniband"))
+    if facts.hosts < 1:
+        raise InputError(f"a job has at least one node, not {facts.hosts}")
+
+
+def kind_of(workload: Any) -> str:
+    """The kind of job that the pattern of a workload's first job implies."""
     from softib.workloads.workload import read
 
     pattern = str(read(workload).jobs[0].pattern)  # type: ignore[attr-defined]

@@ -125,7 +125,7 @@ class CableList(Result):
     """Of the plugs whose figure is published."""
     watts_unknown: list[DeviceCount]
     bill: BillOfMaterials
-    places: list[SwitchPlace]
+    locations: list[SwitchPlace]
 
 
 @dataclass(frozen=True)
@@ -153,11 +153,11 @@ class QuoteCheck(Result):
 class CablePlan(Suggests):
     """Every cable of a fabric on a floor plan, and its bill of materials (``bill``).
 
-    ``places``: what the switches standing elsewhere on the floor would cost, by position.
+    ``locations``: what the switches standing elsewhere on the floor would cost, by position.
     """
 
-    def __init__(self, cables: Cables, bill: Bill, source: str, places: list[SwitchPlace]):
-        self._cables, self.bill, self._source, self.places = cables, bill, source, places
+    def __init__(self, cables: Cables, bill: Bill, source: str, locations: list[SwitchPlace]):
+        self._cables, self.bill, self._source, self.locations = cables, bill, source, locations
 
     @property
     def racks(self) -> int:
@@ -165,7 +165,7 @@ class CablePlan(Suggests):
         return len({e.rack for e in self._cables.layout.elevations})
 
     def table(self) -> Table:
-        """One row a link: both ends with rack and unit, ``way_m`` along the trays, ``length_m``
+        """One row a link: both ends with rack and unit, ``path_m`` along the trays, ``length_m``
         ordered, ``medium``, ``label_a`` and ``label_z``."""
         c, f = self._cables, self._cables.fabric
         floor, layout = c.layout.floor, c.layout
@@ -184,7 +184,7 @@ class CablePlan(Suggests):
         return Table(
             {
                 **columns,
-                "way_m": c.way_m.round(2),
+                "path_m": c.path_m.round(2),
                 "length_m": c.length_m,
                 "medium": [media[k].medium for k in c.kind.tolist()],
                 "label_a": [c.label(i, 0) for i in range(len(c))],
@@ -249,7 +249,7 @@ class CablePlan(Suggests):
             watts,
             [DeviceCount(name, n) for name, n in sorted(unknown.items())],
             bill_of_materials(self.bill),
-            self.places,
+            self.locations,
         ).to_json()
 
     def print(self) -> None:
@@ -297,9 +297,9 @@ def generation_of(fabric: Fabric) -> str:
     from softib.fabric.end_ports import port_gbps
     from softib.iba.rates import SPEED_BY_NAME
 
-    asked = result_of(fabric).fabric.source.generator.get("params", {}).get("generation")
-    if asked:
-        return str(asked)
+    stated = result_of(fabric).fabric.source.generator.get("params", {}).get("generation")
+    if stated:
+        return str(stated)
     gbps = float(port_gbps(result_of(fabric).fabric).max(initial=0.0))
     named = [name for name, speed in SPEED_BY_NAME.items() if abs(speed.lane_gbps * 4 - gbps) < 1]
     if not named:
@@ -333,17 +333,17 @@ def plan_cables(
     plan, book = read_floor(floor), read_book(prices)
     speed = generation or generation_of(fabric)
     cables, bill = _on_floor(fabric, plan, speed, book)
-    places: list[SwitchPlace] = []
+    locations: list[SwitchPlace] = []
     for where in ("start", "middle", "end"):
         try:
             other, its_bill = _on_floor(fabric, plan.model_copy(update={"switches": where}), speed, book)
         except SoftibError as error:
-            places.append(SwitchPlace(where, why_not=str(error)))
+            locations.append(SwitchPlace(where, why_not=str(error)))
             continue
         metres = float(other.length_m.sum())
         optical = sum(n for medium, _, n in other.by_kind() if medium in ("AOC", "MMF", "SMF"))
-        places.append(SwitchPlace(where, metres, optical, its_bill.low, its_bill.high, len(its_bill.open)))
-    return CablePlan(cables, bill, fabric.source, places)
+        locations.append(SwitchPlace(where, metres, optical, its_bill.low, its_bill.high, len(its_bill.open)))
+    return CablePlan(cables, bill, fabric.source, locations)
 
 
 def _on_floor(fabric: Fabric, floor: Floor, generation: str, book: CostBook) -> tuple[Cables, Bill]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,16 +13,16 @@ from softib.api.fabric import Fabric
 from softib.api.progress import Steps, unwatched
 from softib.api.table import Table
 from softib.errors import InputError, UnknownName
+from softib.plan.designs import Demand
 from softib.plural import counted
 from softib.result import Result, columns
 from softib.whole_files import write_text
 
 if TYPE_CHECKING:
     from softib.analysis.planning import Design
-    from softib.plan.designs import Demand
     from softib.plan.price_book import CostBook
 
-__all__ = ["DesignComparison", "DesignRow", "Designs", "DeviceCount", "PriceRange", "plan_design"]
+__all__ = ["Demand", "DesignComparison", "DesignRow", "Designs", "DeviceCount", "PriceRange", "plan_design"]
 
 MANAGEMENT_PORTS = 48
 """Ports of a switch for baseboard controllers and management ports (1 Gb/s Ethernet)."""
@@ -257,59 +258,36 @@ def _row(design: Design) -> DesignRow:
 
 
 def plan_design(
+    demand: Demand,
     *,
-    hosts: int | None = None,
-    gpus: int | None = None,
-    gpus_per_host: int = 8,
-    adapters: int | None = None,
-    generation: str = "NDR",
-    oversubscription: float = 1.0,
-    radix: int | None = None,
     storage_ports: int = 0,
     storage_hosts: int = 0,
     prices: str | os.PathLike[str] | None = None,
-    name: str = "design",
     seed: int = 0,
     steps: Steps = unwatched,
 ) -> Designs:
-    """Designs for ``hosts``, or for ``gpus`` in hosts of ``gpus_per_host``, each with ``adapters``
-    ports (default: one, or one a GPU) at ``generation``.
+    """Designs for ``demand``.
 
-    ``oversubscription``: host ports to uplinks of a leaf; ``radix``: ports of a switch (default: the
-    catalogue's). ``storage_ports`` of every host and one port of each of ``storage_hosts`` make a
-    storage fabric of its own. ``prices``: a cost book. Each design is built, brought up by the subnet
-    manager, and brought up again without one leaf, one spine and one cable. ``steps`` is entered with
-    the name of each. Raises :class:`InputError` for a demand that no design meets.
+    ``storage_ports`` of every host and one port of each of ``storage_hosts`` make a storage fabric of
+    its own. ``prices``: a cost book. Each design is built, brought up by the subnet manager, and
+    brought up again without one leaf, one spine and one cable. ``steps`` is entered with the name of
+    each. Raises :class:`InputError` for a demand that no design meets.
 
     >>> import softib
-    >>> designs = softib.plan_design(gpus=256)
+    >>> designs = softib.plan_design(softib.Demand.of_gpus(256))
     >>> designs.rows()[0].design, designs.rows()[0].switches
     ('rail-optimized, 2 tiers', 12)
     """
     from softib.analysis.planning import designs
-    from softib.fabric.topologies.params import default_radix
-    from softib.plan.designs import Demand
     from softib.plan.price_book import read_book
 
-    if (hosts is None) == (gpus is None):
-        raise InputError("say how much is wanted: hosts or gpus, one of the two")
-    default_radix(generation)
-    more: dict[str, Any] = {
-        "generation": generation,
-        "oversubscription": oversubscription,
-        "radix": radix,
-        "name": name,
-    }
-    if gpus is not None:
-        demand = Demand.of_gpus(gpus, gpus_per_host, adapters, **more)
-    else:
-        assert hosts is not None
-        demand = Demand(hosts, 1 if adapters is None else adapters, **more)
     book = read_book(prices)
     found, refused = designs(demand, book, seed=seed, steps=steps)
     storage = []
     if storage_ports or storage_hosts:
         ports = demand.hosts * storage_ports + storage_hosts
-        beside = Demand(ports, 1, **{**more, "oversubscription": 1.0, "name": f"{name}-storage"})
-        storage = designs(beside, book, seed=seed, steps=steps)[0]
+        ancillary = dataclasses.replace(
+            demand, hosts=ports, adapters=1, gpus=0, oversubscription=1.0, name=f"{demand.name}-storage"
+        )
+        storage = designs(ancillary, book, seed=seed, steps=steps)[0]
     return Designs(demand, found, refused, book, storage)

@@ -59,12 +59,13 @@ def up(
     that its log says, ``progress`` the state while this waits. Raises :class:`InputError` with the
     line of ``softib up`` where that refuses.
     """
+    from softib.fabric.topologies.spec import stated_name
     from softib.live.instances import free, name_of
 
     given = {"sm": sm, **({"engine": engine} if engine else {}), "pace": pace, **options}
     with tempfile.TemporaryDirectory(prefix="softib-") as folder:
         path = _file_of(source, Path(folder))
-        label = source.name if isinstance(source, Fabric) else path
+        label = source.name if isinstance(source, Fabric) else stated_name(path)
         instance = free(name_of(label) if name is None else name)
         new = not instance.folder.exists()
         instance.folder.mkdir(mode=0o700, exist_ok=True)
@@ -195,10 +196,11 @@ class Server:
     """
 
     def __init__(self, source: str, name: str | None = None):
+        from softib.fabric.topologies.spec import stated_name
         from softib.live.instances import free, name_of
 
         self._began = time.monotonic()
-        self._instance = free(name_of(source) if name is None else name)
+        self._instance = free(name_of(stated_name(source)) if name is None else name)
         self._daemon: Daemon | None = None
 
     def start(

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from softib.components import components
 from softib.diags.cable_rules.bit_errors import stated_ratios, symbol_errors
 from softib.diags.cable_rules.case import Case, Suspicion
 from softib.diags.cable_rules.common_cause import common_causes
@@ -24,7 +25,6 @@ from softib.diags.cable_rules.thresholds import load_thresholds
 from softib.diags.finding import Finding, Severity
 from softib.diags.observations import ForwardingTables, Observations
 from softib.plural import counted
-from softib.routing.graph import components
 
 __all__ = ["JobsOn", "judge", "with_isolation", "with_jobs"]
 

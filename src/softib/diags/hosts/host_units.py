@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from softib.components import components
 from softib.diags.rules import mode
 from softib.diags.structure.rails import system_of
 from softib.diags.view import FabricView
-from softib.routing.graph import components
 
 __all__ = ["TurnedRail", "Vacancy", "turned_rails", "vacancies"]
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from softib.components import components
 from softib.diags.context import Context
 from softib.diags.finding import Finding, Location, Severity, code, finding
 from softib.plural import counted, plural
-from softib.routing.graph import components
 from softib.routing.proof.reach import cas_of
 
 UNREACHABLE_PAIRS = code(
@@ -244,3 +244,7 @@ def unfit_for_ftree(c: Context) -> Iterator[Finding]:
             "io_guids": [f"{g:#018x}" for g in r.options.io_guids],
         },
     )
+
+
+OF_TABLES = (unreachable_ends, unreachable_from_switches, credit_loops, uneven_load)
+"""What is asked of each subnet's tables, where a fabric has several."""

@@ -12,6 +12,7 @@ from typing import Any
 from softib.diags.context import Context
 from softib.diags.finding import Finding, Location, Severity, code, finding
 from softib.fabric.node_finder import state_of
+from softib.fabric.subnets import subnet_of
 from softib.plural import counted
 
 SL_DROPPED = code(
@@ -81,14 +82,38 @@ def subnet_managers(c: Context) -> Iterator[Finding]:
     sms = list(view.fabric.source.sms if c.sms is None else c.sms)
     if c.sms is None and not sms and "sm" not in view.records:
         return
-    masters = [s for s in sms if state_of(s) == "master"]
-    standby = [s for s in sms if state_of(s) == "standby"]
-    if not masters:
+    if not any(state_of(s) == "master" for s in sms):
         listed = f" ({len(sms)} listed, none of them master)" if sms else ""
         yield finding(
             SM_NONE, [p for s in sms if (p := _location(c, s))], f"the fabric has no master subnet manager{listed}"
         )
         return
+    for of_one in _by_subnet(c, sms):
+        yield from _of_subnet(c, of_one)
+
+
+def _by_subnet(c: Context, sms: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """The managers of each subnet that has a master; all of them where one has."""
+    f = c.view.fabric
+    subnet = subnet_of(f)
+
+    def of(sm: dict[str, Any]) -> int:
+        node = sm.get("node")
+        if not isinstance(node, int) or not 0 <= node < f.sizes.nodes or not len(ports := f.ports_of(node, port0=True)):
+            return -1
+        row = int(f.node_base[node]) + int(sm.get("portnum") or 0)
+        return int(subnet[row if row in ports else ports[0]])
+
+    numbers = [of(s) for s in sms]
+    managed = dict.fromkeys(n for n, s in zip(numbers, sms, strict=True) if state_of(s) == "master")
+    if len(managed) < 2 or -1 in managed:
+        return [sms]
+    return [[s for n, s in zip(numbers, sms, strict=True) if n == number] for number in managed]
+
+
+def _of_subnet(c: Context, sms: list[dict[str, Any]]) -> Iterator[Finding]:
+    masters = [s for s in sms if state_of(s) == "master"]
+    standby = [s for s in sms if state_of(s) == "standby"]
     if len(masters) > 1:
         yield finding(
             SM_SEVERAL_MASTERS,

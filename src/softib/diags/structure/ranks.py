@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from softib.components import components
 from softib.diags.labels import Labels
 from softib.diags.view import FabricView
-from softib.routing.graph import components
 
 __all__ = ["TREES", "UNTIERED", "count_tiers", "ranks", "tier_name", "tier_text"]
 

@@ -64,6 +64,10 @@ def alike(problems: Iterable[Problem]) -> list[list[Problem]]:
     return list(groups.values())
 
 
+REPEATED = "repeats the record of"
+"""In the reason of a record that repeats another one: it was understood."""
+
+
 class Problems(list[Problem]):
     """The problems of one file, in the order found."""
 

@@ -17,7 +17,7 @@ import numpy as np
 from softib.errors import UnreadableFile
 from softib.fabric.formats.base import Problem, Problems
 from softib.fabric.model import Fabric
-from softib.input_files import content, shown_name
+from softib.input_files import shown_name, text_content
 
 __all__ = ["NameMap", "apply", "parse", "read"]
 
@@ -61,7 +61,7 @@ def parse(text: str, file: str) -> NameMap:
 
 def read(path: str | Path) -> NameMap:
     """Read a map; raises :class:`UnreadableFile` where no entry can be read."""
-    got = content(path)
+    got = text_content(path, what="node-name-map")
     text = got.data.decode("utf-8-sig", "replace")
     result = parse(text, shown_name(path))
     if got.flaw:

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from softib.fabric.formats.base import Problems, octets, shown
+from softib.fabric.formats.base import REPEATED, Problems, octets, shown
 from softib.fabric.formats.records import Records
 from softib.iba.constants import MAX_SWITCH_PORTS
+from softib.plural import counted
 
 __all__ = ["Cables", "NodeIndex", "merge_repeated_nodes", "pair"]
 
@@ -64,7 +65,7 @@ def merge_repeated_nodes(r: Records, problems: Problems) -> NodeIndex:
                         )
                     kept.append(i)
                 else:
-                    problems.add(r.node_line[i], f"repeats the record of {shown(key)} in line {r.node_line[same]}")
+                    problems.add(r.node_line[i], f"{REPEATED} {shown(key)} in line {r.node_line[same]}")
                     dropped.add(i)
             shared[key] = kept
     index = NodeIndex(
@@ -192,7 +193,7 @@ def pair(r: Records, index: NodeIndex, c: dict[str, np.ndarray], problems: Probl
     a = node * _STEP + num
     b = np.where(reachable, peer_node * _STEP + peer_num, -1)
     _drop_repeats(r, a, b, usable, line, problems)
-    nports = _grow(r, c, a, b, usable, problems)
+    nports = _port_counts(r, c, a, b, usable, problems)
     first, second, listed, dangling = _match(r, a, b, usable, line, peer_node, problems)
     known = second >= 0
     loops = known & (first // _STEP == second // _STEP)
@@ -247,29 +248,31 @@ def _drop_repeats(
         )
 
 
-def _grow(
+def _port_counts(
     r: Records, c: dict[str, np.ndarray], a: np.ndarray, b: np.ndarray, usable: np.ndarray, problems: Problems
 ) -> np.ndarray:
-    """Port counts, raised where a record names a port beyond them (a problem at the record that
-    does)."""
-    nports = c["nports"].copy()
-    for ends in (a, b):
+    """Port counts; of nodes that state none the highest port that a record names. A record of a port
+    beyond a stated count is a problem: of the node's own it is left out (``usable``), of the peer
+    its far end (``b``)."""
+    stated = c["nports"]
+    nports = stated.copy()
+    for ends, local in ((a, True), (b, False)):
         rows = np.flatnonzero(usable & (ends >= 0))
         node, num = ends[rows] // _STEP, ends[rows] % _STEP
-        over = num > nports[node]
-        most = nports.copy()
-        np.maximum.at(most, node[over], num[over])
-        unreported = (c["nports"] > 0) & (most > nports)
-        for i in rows[over]:
+        unstated = stated[node] == 0
+        np.maximum.at(nports, node[unstated], num[unstated])
+        for i in rows[~unstated & (num > stated[node])].tolist():
             n = int(ends[i] // _STEP)
-            if unreported[n]:
-                unreported[n] = False
-                problems.add(
-                    int(c["port_line"][i]),
-                    f"port {int(ends[i] % _STEP)} of {_name(r, n)}, which has {int(nports[n])} "
-                    f"ports by line {r.node_line[n]}; it is given {int(most[n])}",
-                )
-        nports = most
+            lost = "the record" if local else "this end of the cable"
+            problems.add(
+                int(c["port_line"][i]),
+                f"no port {int(ends[i] % _STEP)} of {_name(r, n)}, which has {counted(int(stated[n]), 'port')} by line "
+                f"{r.node_line[n]}; {lost} is left out",
+            )
+            if local:
+                usable[i] = False
+            else:
+                b[i] = -1
     return nports
 
 

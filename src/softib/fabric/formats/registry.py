@@ -24,7 +24,7 @@ from typing import Any
 
 from softib.errors import InputError, UnknownFormat, UnknownName, UnreadableFile
 from softib.extensions import blamed_on, extensions
-from softib.fabric.formats.base import ReadResult, decoded
+from softib.fabric.formats.base import REPEATED, ReadResult, decoded
 from softib.fabric.formats.other_dumps import named_dump
 from softib.fabric.model import Fabric
 from softib.input_files import head, shown_name
@@ -268,8 +268,8 @@ def read(
 
 def _refuse_noise(path: Path, row: Format, result: ReadResult) -> None:
     """Raise :class:`UnknownFormat` where more of the file's lines failed than nodes and cables were
-    read: it is no such file."""
-    failed = len({p.line for p in result.problems if p.line})
+    read: it is no such file. Records that repeat are none that failed."""
+    failed = len({p.line for p in result.problems if p.line and REPEATED not in p.reason})
     read = result.fabric.sizes.nodes + result.fabric.sizes.cables
     if failed > read:
         first = min((p for p in result.problems if p.line), key=lambda p: p.line)

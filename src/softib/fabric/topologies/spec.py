@@ -11,6 +11,7 @@ faults:   [{cable: "leaf-3[40]", ber: 1.0e-9}]
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -57,6 +58,17 @@ def is_fabric_yaml(path: str | Path) -> bool:
     if uncompressed_name(path).suffix.lower() in YAML_SUFFIXES:
         return True
     return YAML_HEAD.search(head(path, 1 << 16)) is not None
+
+
+def stated_name(path: str | Path) -> str:
+    """``name:`` of the fabric.yaml at ``path``; the file's name without suffixes where it states
+    none, is no fabric.yaml, or cannot be read."""
+    from softib.plain_yaml import load_yaml
+
+    name = None
+    with contextlib.suppress(InputError):
+        name = load_yaml(Path(path))[0].get("name") if Path(path).is_file() and is_fabric_yaml(path) else None
+    return name if isinstance(name, str) and name else Path(path).name.split(".")[0]
 
 
 def load_fabric_yaml(

@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from softib.fabric.model import Fabric
+from softib.fabric.subnets import subnet_of
 from softib.iba.smp import PortInfo
 
 __all__ = ["ROUTE", "pkey_index_at", "routes_of"]
@@ -25,12 +26,16 @@ ANSWERS_HOPS = 0xFF
 Route = bytes
 
 
-def _port_at(f: Fabric, lid: int) -> int | None:
+def _port_at(f: Fabric, lid: int, here: int) -> int | None:
+    """The port that has ``lid`` on the subnet of port ``here``."""
     ends = f.end_ports()
     low = f.lid[ends].astype(np.int64)
     hit = ends[
         (low > 0) & (low <= lid) & (lid < low + (1 << np.asarray(PortInfo.lmc.get(f.port_info[ends]), np.int64)))
     ]
+    if len(hit) > 1:
+        subnet = subnet_of(f)
+        hit = hit[subnet[hit] == subnet[here]]
     return int(hit[0]) if len(hit) else None
 
 
@@ -60,7 +65,7 @@ def routes_of(f: Fabric, port: int, message: np.ndarray) -> tuple[Route | None, 
     if not message[QPN].any():
         return bytes(24), bytes(24)
     route = message[ROUTE].tobytes()
-    there = _port_at(f, int(message[28]) << 8 | int(message[29]))
+    there = _port_at(f, int(message[28]) << 8 | int(message[29]), port)
     index = None if there is None else _index_of(f, there, route[4:20])
     if index is None:
         return None, None

@@ -22,7 +22,7 @@ from softib.live.umad_client.kernels import NO_AGENT
 from softib.live.umad_client.port import ROWS, UmadPort, _wire
 from softib.mad.batch import MadBatch, mad_columns
 
-__all__ = ["FabricPort"]
+__all__ = ["FabricPort", "other_subnets"]
 
 LOCAL_WINDOW = 96
 """Requests on the wire at a time: their answers fit into the socket's buffer (212,992 octets hold
@@ -134,3 +134,19 @@ def request(server: str, **fields: Any) -> tuple[socket.socket, int]:
         sock.close()
         raise
     return sock, int(reply["value"])
+
+
+def other_subnets(instance: Instance) -> str:
+    """Which subnets of the running fabric a :class:`FabricPort` on the first host does not lead to,
+    a line for people ("": none)."""
+    from softib.fabric.subnets import managed_subnets, master_port
+    from softib.live.shared_fabric import SharedFabric
+
+    fabric = SharedFabric.snapshot(instance.shared_fabric)
+    masters = [fabric.port_name(master_port(fabric, ends)) for ends in managed_subnets(fabric)]
+    if len(masters) < 2:
+        return ""
+    return (
+        f"{instance.name} has {len(masters)} subnets with managers; this reads that of {masters[0]}, not that of "
+        f"{', '.join(masters[1:])}: name another as umad:DEVICE in 'softib run --fabric {instance.name} -- softib …'"
+    )

@@ -279,6 +279,9 @@ class UmadManager:
         sm, seen = self.sm, self._seen
         if sm.state != SmState.MASTER or sm.graph is None or sm.routing is None or sm.routing.lft is seen.lft:
             return
+        if not sm.graph.n_switches:
+            self.proof = None
+            return
         most = None if self.hooks.proves_all else PROVED
         began, before, links = clock_ps(), seen.lft, seen.links
         seen.lft, seen.links = sm.routing.lft, sm.report.links

@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from softib.components import components
 from softib.iba.constants import LFT_NO_ROUTE
 from softib.plural import plural
 from softib.routing.bfs_kernels import distance_to_cas
@@ -30,7 +31,7 @@ from softib.routing.detours import fill, refilled
 from softib.routing.engine import RouteOptions, Routing
 from softib.routing.engines.lanes import by_direction, lanes_of, routing_on
 from softib.routing.engines.nue_kernels import Tree, add_tree, route_part
-from softib.routing.graph import SwitchGraph, components
+from softib.routing.graph import SwitchGraph
 from softib.routing.proof.credit_loops import channels, dependencies_of, vl_state
 from softib.routing.roots import rank_switches
 from softib.routing.tables import cas_per_switch, min_hops

@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from softib.components import components
 from softib.ragged import spread
-from softib.routing.graph import SwitchGraph, components
+from softib.routing.graph import SwitchGraph
 from softib.routing.proof.verify_kernels import Links, Routes, arrivals
 
 __all__ = [

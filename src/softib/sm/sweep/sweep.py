@@ -12,6 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from softib.iba.constants import PortState
+from softib.iba.smp import PortInfo
 from softib.mad.smp_requests import RequestQueue
 from softib.routing.engine import Routing
 from softib.routing.graph import SwitchGraph
@@ -216,6 +217,8 @@ class Sweep:
         self.features.configured(self.wanted)
         ends = db.end_ports()
         self.features.queue_link_modes()
+        # Port 0 may have been read before its switch lost power.
+        PortInfo.lid.set(db.port_info, 0, db.node_base[link_mgr.restarted(db)])
         link_mgr.queue_config(db, self.queue, self.wanted, ends)
 
     def _reregister(self) -> np.ndarray:

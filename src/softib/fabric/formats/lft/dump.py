@@ -24,8 +24,9 @@ from softib.errors import UnreadableFile
 from softib.fabric.formats.base import Problem, Problems
 from softib.fabric.formats.lft.parse import Dump, Section, hcas_of, looks_like_omnet, parse_dump, read_hcas, read_omnet
 from softib.fabric.model import Fabric
+from softib.fabric.subnets import subnet_of
 from softib.iba.constants import LFT_NO_ROUTE, NodeType
-from softib.input_files import content
+from softib.input_files import text_content
 from softib.plural import counted, plural
 from softib.whole_files import write_file
 
@@ -39,7 +40,7 @@ def read_lfts(path: str | Path, fabric: Fabric) -> tuple[np.ndarray, list[Proble
     Raises :class:`UnreadableFile` where the file cannot be read or holds no table of a switch of
     ``fabric``.
     """
-    got = content(path)
+    got = text_content(path, what="dump of tables")
     data = got.data
     problems = Problems(str(path))
     if got.flaw:
@@ -84,7 +85,9 @@ def read_lids(path: str | Path, fabric: Fabric) -> tuple[np.ndarray, list[Proble
     switch, the first linked port of a CA. The flit simulator's rows state none: its ``.hcas``
     beside them does.
     """
-    data = content(path).data
+    data = text_content(path, what="dump of tables").data
+    if not data.strip(b"\0 \t\r\n"):
+        raise UnreadableFile(f"{path}: the file is empty; give a dump of tables")
     if looks_like_omnet(data):
         return read_hcas(hcas_of(Path(path)), fabric)
     text = data.decode("utf-8", "replace")
@@ -215,14 +218,18 @@ def write_lfts(fabric: Fabric, lft: np.ndarray, path: str | Path) -> None:
     Raises :class:`InputError` where the path cannot be written.
     """
     switch_lid = fabric.lid[fabric.node_base[fabric.switch_node]]
-    destination = _destinations(fabric, lft.shape[1])
+    subnet, ends = subnet_of(fabric), fabric.end_ports()
+    numbers = subnet[fabric.node_base[fabric.switch_node]].tolist()
+    destinations = {
+        number: _destinations(fabric, ends[subnet[ends] == number], lft.shape[1]) for number in set(numbers)
+    }
     lead = [f"0x{lid:04x} " for lid in range(lft.shape[1])]
     ports = [f"{p:03d}" for p in range(256)]
 
     def write(part: Path) -> None:
         with open(part, "w", encoding="utf-8", newline="\n") as out:
             for switch, node in enumerate(fabric.switch_node.tolist()):
-                used = np.flatnonzero(lft[switch] != LFT_NO_ROUTE)
+                used, destination = np.flatnonzero(lft[switch] != LFT_NO_ROUTE), destinations[numbers[switch]]
                 entries = zip(used.tolist(), lft[switch][used].tolist(), strict=True)
                 out.write(
                     f"Unicast lids [0x0-0x{int(used.max(initial=0)):x}] of switch Lid {int(switch_lid[switch])} "
@@ -243,12 +250,13 @@ def write_fabric_lfts(fabric: Fabric, path: str | Path) -> list[str]:
     return ["the source holds no forwarding tables, so the dump is empty; softib route --dump computes and writes some"]
 
 
-def _destinations(fabric: Fabric, n: int) -> list[str]:
-    """By LID: what stands behind the port, as infiniband-diags writes it."""
+def _destinations(fabric: Fabric, ends: np.ndarray, n: int) -> list[str]:
+    """By LID of the end ports ``ends`` of one subnet: the port's device, as infiniband-diags writes
+    it."""
     kind_names = {NodeType.CA: "Channel Adapter", NodeType.SWITCH: "Switch", NodeType.ROUTER: "Router"}
     out = [" : (path unknown)\n"] * n
     lids, lmc = fabric.lid, fabric.lmc
-    for port in fabric.end_ports().tolist():
+    for port in ends.tolist():
         lid, node = int(lids[port]), int(fabric.port_node[port])
         if lid:
             kind = kind_names.get(NodeType(int(fabric.node_type[node])), "Unknown node type")

@@ -1,0 +1,71 @@
+"""The subnets of a fabric: what cables and switches join. Adapters forward nothing, so a host may
+have a port on each of several, and each has LIDs and a subnet manager of its own (IBA 4.1.3)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from softib.components import components
+from softib.fabric.node_finder import default_port
+from softib.iba.constants import LFT_NO_ROUTE
+from softib.iba.smp import PortInfo
+
+if TYPE_CHECKING:
+    from softib.fabric.model import Fabric
+
+__all__ = ["managed_subnets", "master_port", "one_subnet", "subnet_of", "subnets_by_lids"]
+
+
+def subnet_of(fabric: Fabric) -> np.ndarray:
+    """int64[ports]: equal numbers for ports of one subnet, be their links up or down."""
+    f = fabric
+    device = np.where(f.is_switch[f.port_node], f.node_base[f.port_node], np.arange(f.sizes.ports))
+    cabled = np.flatnonzero(f.port_peer >= 0)
+    return components(f.sizes.ports, device[cabled], device[f.port_peer[cabled]])[device]
+
+
+def master_port(fabric: Fabric, ends: np.ndarray) -> int:
+    """Which of the end ports ``ends`` of one subnet has the LID that most of them hold as that of
+    their manager; -1 where none does."""
+    masters = np.bincount(PortInfo.master_sm_lid.get(fabric.port_info[ends]), minlength=1)
+    masters[0] = 0
+    owner = ends[fabric.lid[ends] == int(masters.argmax())] if masters.any() else ends[:0]
+    return int(owner[0]) if len(owner) else -1
+
+
+def managed_subnets(fabric: Fabric) -> list[np.ndarray]:
+    """The end ports of each subnet that a manager on it has programmed, the default port's first.
+
+    A part that lost its cables to the manager is no subnet of its own: no port of it has the
+    manager's LID."""
+    subnet, ends = subnet_of(fabric), fabric.end_ports()
+    order = np.argsort(subnet[ends], kind="stable")
+    _, first = np.unique(subnet[ends][order], return_index=True)
+    managed = [part for part in np.split(ends[order], first[1:]) if master_port(fabric, part) >= 0]
+    default = default_port(fabric) if managed else -1
+    return sorted(managed, key=lambda part: default not in part)
+
+
+def subnets_by_lids(fabric: Fabric) -> list[np.ndarray]:
+    """The end ports with LIDs of each subnet, where a LID is on several: parts of one subnet that
+    lost the cables between them share none. Empty where all LIDs are of one subnet."""
+    ends = fabric.end_ports()
+    ends = ends[fabric.lid[ends] > 0]
+    subnet = subnet_of(fabric)[ends]
+    pairs = np.unique(np.stack([fabric.lid[ends].astype(np.int64), subnet], 1), axis=0)
+    if len(pairs) == len(np.unique(pairs[:, 0])):
+        return []
+    order = np.argsort(subnet, kind="stable")
+    return np.split(ends[order], np.flatnonzero(np.diff(subnet[order])) + 1)
+
+
+def one_subnet(fabric: Fabric, ends: np.ndarray) -> Fabric:
+    """A copy in which no end ports but ``ends`` have LIDs, and no other switches tables."""
+    fabric = fabric.copy()
+    others = np.setdiff1d(fabric.end_ports(), ends)
+    PortInfo.lid.set(fabric.port_info, 0, others)
+    switches = fabric.switch_of_node[fabric.port_node[others]]
+    fabric.lft[switches[switches >= 0]] = LFT_NO_ROUTE
+    return fabric
