@@ -45,6 +45,11 @@ if TYPE_CHECKING:
     from softib.api.monitor.observing import Observed, TopView, observe
     from softib.api.node import Node
     from softib.api.operations import bring_up, check, diff, engines, predict, report, route, verify
+    from softib.api.planning.advice import Advice, Facts, advise, kind_of
+    from softib.api.planning.cables import CablePlan, plan_cables
+    from softib.api.planning.cost import Cost, plan_cost
+    from softib.api.planning.design import Demand, Designs, plan_design
+    from softib.api.planning.growth import Growth, plan_growth
     from softib.api.progress import on_compiling
     from softib.api.records import AttributeChange, Change, Explanation, Finding, Kind, Parameter, Problem
     from softib.api.results import Changes, Prediction, Report
@@ -83,6 +88,11 @@ _LAZY = {
     "Exporter": "monitor.exporting",
     **dict.fromkeys(("Observed", "TopView", "observe"), "monitor.observing"),
     "on_compiling": "progress",
+    **dict.fromkeys(("Demand", "Designs", "plan_design"), "planning.design"),
+    **dict.fromkeys(("CablePlan", "plan_cables"), "planning.cables"),
+    **dict.fromkeys(("Cost", "plan_cost"), "planning.cost"),
+    **dict.fromkeys(("Advice", "Facts", "advise", "kind_of"), "planning.advice"),
+    **dict.fromkeys(("Growth", "plan_growth"), "planning.growth"),
     **dict.fromkeys(("compile_kernels", "doctor"), "machine"),
     **dict.fromkeys(("AttributeChange", "Change", "Explanation", "Finding", "Kind", "Parameter", "Problem"), "records"),
     **dict.fromkeys(("Comparison", "compare"), "simulation.comparison"),
@@ -100,20 +110,27 @@ _LAZY = {
 
 __all__ = [
     "Acceptance",
+    "Advice",
     "Attachment",
     "AttributeChange",
     "Baseline",
+    "CablePlan",
     "CablingList",
     "Change",
     "Changes",
     "Comparison",
     "ConfigCheck",
+    "Cost",
+    "Demand",
+    "Designs",
     "Drawing",
     "Explanation",
     "Exporter",
     "Fabric",
+    "Facts",
     "Finding",
     "Findings",
+    "Growth",
     "InputError",
     "Jobs",
     "Kind",
@@ -151,6 +168,7 @@ __all__ = [
     "Workload",
     "__version__",
     "accept",
+    "advise",
     "baseline",
     "bring_up",
     "cabling_list",
@@ -164,9 +182,14 @@ __all__ = [
     "engines",
     "generate",
     "jobs_on",
+    "kind_of",
     "load",
     "observe",
     "on_compiling",
+    "plan_cables",
+    "plan_cost",
+    "plan_design",
+    "plan_growth",
     "predict",
     "replay",
     "report",

@@ -37,6 +37,7 @@ __all__ = [
 ]
 
 DOCUMENTS: dict[str, str] = {
+    "advise": "api.planning.advice:Recommendation",
     "accept": "api.acceptance.result:Acceptance",
     "baseline": "api.acceptance.baselines:BaselineComparison",
     "baseline-record": "cli.baseline:Recorded",
@@ -52,6 +53,11 @@ DOCUMENTS: dict[str, str] = {
     "forget": "cli.exporter:Forgotten",
     "generate": "cli.generate:Kinds",
     "listening": "cli.shared.output:Listening",
+    "plan-cables": "api.planning.cables:CableList",
+    "plan-cost": "api.planning.cost:CostSheet",
+    "plan-design": "api.planning.design:DesignComparison",
+    "plan-grow": "api.planning.growth:AddedHosts",
+    "plan-quote": "api.planning.cables:QuoteCheck",
     "path": "analysis.path_explanation:Explanation",
     "replay": "api.simulation.replay:Replay",
     "report": "analysis.model:Report",

@@ -28,7 +28,7 @@ JUDGED = (
 )
 """Arguments that softib judges in each function that has them."""
 
-GIVEN = {"gpus": [1], "observed": TREE}
+GIVEN = {"gpus": [1], "observed": TREE, "demand": softib.Demand(4), "facts": softib.Facts(4)}
 
 
 class Strange:

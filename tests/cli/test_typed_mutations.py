@@ -190,7 +190,6 @@ NAMES = [
 def readers(folder: Path) -> dict[str, tuple[Any, Callable[[Path], Any]]]:
     """Name → a valid content (text, or a document), and what reads a file of it."""
     from softib.analysis.acceptance import baseline as accepted_baseline
-    from softib.analysis.cost_book import read_book
     from softib.analysis.jobs.files import read_hosts, read_jobs
     from softib.api.sweep.grid import Journal as Rows
     from softib.api.sweep.grid import read_grid
@@ -201,6 +200,7 @@ def readers(folder: Path) -> dict[str, tuple[Any, Callable[[Path], Any]]]:
     from softib.monitor import prometheus
     from softib.monitor.prometheus_answers import series_of
     from softib.monitor.ufm_telemetry import read_telemetry
+    from softib.plan.price_book import read_book
     from softib.routing.chains import chain_policy
     from softib.routing.engines import torus_config
     from softib.sm.managers import partitions, qos_policy, router_mgr

@@ -35,7 +35,7 @@ OF_SOFTIB = {
     # What softib ships with itself, below its own folder.
     "diags/cable_rules/thresholds.py": (1, "thresholds.yaml"),
     "fabric/formats/cabling/headings.py": (1, "headings.yaml"),
-    "analysis/cost_book.py": (1, "prices.yaml"),
+    "plan/price_book.py": (1, "prices.yaml"),
     "workloads/parameters.py": (1, "parameters.yaml"),
     "workloads/trust.py": (1, "measured.yaml"),
     "workloads/mpi/decision.py": (1, "decision.yaml"),

@@ -18,8 +18,8 @@ from softib.result import Result, also, columns, html_table
 from softib.whole_files import write_text
 
 if TYPE_CHECKING:
-    from softib.analysis.cost_book import CostBook, Price
     from softib.api.graph import Drawing
+    from softib.plan.price_book import CostBook, Price
 
 __all__ = ["NETWORKS_COMPARED", "Comparison", "compare"]
 
@@ -200,8 +200,8 @@ class Comparison(Suggests, Result):
         return tuple(notes)
 
     def _price(self, name: str) -> Price:
-        from softib.analysis.cost_book import price_of, read_book
         from softib.api.fabric import result_of
+        from softib.plan.price_book import price_of, read_book
 
         if self._book is None:
             self._book = read_book()
@@ -328,9 +328,9 @@ def compare(
     >>> softib.compare(tree, "shift:1MB", networks=["HDR", "XDR"], layer="fluid").table()["network"].to_list()
     ['NDR', 'HDR', 'XDR']
     """
-    from softib.analysis.cost_book import read_book
     from softib.api.fabric import as_fabric, result_of
     from softib.fabric.generation import main_generation
+    from softib.plan.price_book import read_book
     from softib.sim.packet.options import network_of
     from softib.workloads.workload import read
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -164,14 +164,25 @@ class EthernetSwitch(Part):
 @dataclass(frozen=True)
 class Cable(Part):
     """A kind of cable: ``medium`` as :class:`softib.fabric.columns.CableMedium` names it, at a
-    ``generation``."""
+    ``generation``.
 
-    FIGURES: ClassVar = {"reach_m": "longest cable in metres", "power_w": "W at each end"}
+    ``orders``: the vendor's order numbers, up to the length, by what is ordered: ``cable`` (between
+    two switches, or a switch and a host where cages have one port), ``splitter`` (one cage of a
+    switch to two hosts), ``cage`` and ``host`` (the transceivers of both ends) and ``fibre``.
+    """
+
+    FIGURES: ClassVar = {
+        "reach_m": "longest cable in metres",
+        "power_w": "W of the plug in a cage of a switch, which may carry two links",
+        "host_power_w": "W of the plug in an adapter",
+    }
 
     medium: str
     generation: str
     reach_m: float
+    orders: Mapping[str, str] = field(default_factory=dict)
     power_w: float | None = None
+    host_power_w: float | None = None
 
 
 P = TypeVar("P", bound=Part)
@@ -185,7 +196,7 @@ def _rows(kind: type[P], file: str) -> tuple[P, ...]:
 
 
 def _row(kind: type[P], file: str, row: dict[str, Any]) -> P:
-    names = {field.name for field in fields(kind)} - {"sources"}
+    names = {f.name for f in fields(kind)} - {"sources"}
     values: dict[str, Any] = {}
     sources: dict[str, str] = {}
     for key, value in row.items():

@@ -3,11 +3,12 @@ source; an item without a price is named, never guessed."""
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -45,16 +46,54 @@ class CablePrice(Range):
     up_to_m: float = Field(gt=0)
 
 
+class OrderPrice(Range):
+    """Of one piece of :class:`softib.plan.plugs.Order`: ``role`` and ``medium`` as there, up to
+    ``up_to_m`` metres (None: of any length)."""
+
+    role: Literal["cable", "splitter", "cage", "host", "fibre"]
+    media: tuple[str, ...]
+    up_to_m: float | None = Field(default=None, gt=0)
+
+
+class Running(BaseModel):
+    """What a fabric costs while it runs. ``kwh``: a kilowatt-hour; ``pue``: power of the hall over
+    that of its devices; ``links_fail``, ``switches_fail``: share that fails in a month;
+    ``restock_months``: for how long spares last; ``years``: of the comparison."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    kwh: Range | None = None
+    pue: Range | None = None
+    links_fail: Range | None = None
+    switches_fail: Range | None = None
+    restock_months: float = Field(default=3, gt=0, le=120)
+    years: float = Field(default=5, gt=0, le=50)
+
+
 class CostBook(BaseModel):
-    """Prices by network: a generation, or ``ethernet-400`` for RoCE and TCP at 400 Gb/s."""
+    """Prices by network: a generation, or ``ethernet-400`` for RoCE and TCP at 400 Gb/s.
+    ``switches``: a whole switch, with the catalogue's number of ports; ``orders``: plugs and cables
+    piece by piece."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     currency: str = Field(min_length=1)
     date: str = Field(min_length=1)
     adapters: dict[str, Range] = Field(default_factory=dict)
+    switches: dict[str, Range] = Field(default_factory=dict)
     switch_ports: dict[str, Range] = Field(default_factory=dict)
     cables: dict[str, list[CablePrice]] = Field(default_factory=dict)
+    orders: dict[str, list[OrderPrice]] = Field(default_factory=dict)
+    running: Running = Field(default_factory=Running)
+
+    def order(self, generation: str, role: str, medium: str, metres: float) -> Range | None:
+        """The price of one piece, None where the book has none."""
+        fits = (
+            p
+            for p in self.orders.get(generation, ())
+            if p.role == role and medium in p.media and (p.up_to_m is None or metres <= p.up_to_m)
+        )
+        return min(fits, key=lambda p: p.up_to_m or math.inf, default=None)
 
 
 @dataclass(frozen=True)
@@ -79,7 +118,7 @@ def read_book(path: str | os.PathLike[str] | None = None) -> CostBook:
     where."""
     if path is None:
         where = "prices.yaml"
-        content = resources.files("softib.analysis").joinpath("prices.yaml").read_text(encoding="utf-8")
+        content = resources.files("softib.plan").joinpath("prices.yaml").read_text(encoding="utf-8")
     else:
         where = os.fspath(path)
         content = read_text(where, "file of prices")

@@ -1,0 +1,209 @@
+"""What a design can do: its counts, its bisection, and what is left when a part of it fails.
+
+Each figure is computed on the fabric that the design builds, brought up by the subnet manager over
+MADs as any other fabric is.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from softib.analysis.endpoints import endpoints_of
+from softib.analysis.pipeline import Steps, quietly
+from softib.analysis.prediction import network_of
+from softib.diags.structure.recognise import recognise
+from softib.fabric.faults.inject import dead_switch, remove_cable
+from softib.fabric.model import Fabric
+from softib.fabric.power_cycle import power_on
+from softib.fabric.topologies.cables import apply_cables
+from softib.iba.catalogue import ADAPTER_OF, CABLES, SWITCH_OF
+from softib.plan.designs import Candidate, Demand, build, candidates
+from softib.plan.growth import Growth, growth
+from softib.plan.plugs import links_of, media_of, share_cages, watts_of
+from softib.plan.price_book import CostBook, Price, price_of
+from softib.routing.tables import min_hops
+from softib.scenario.bring_up import bring_up
+from softib.sim import static
+from softib.sm.config import config_of
+
+__all__ = ["Design", "Failure", "Power", "design_of", "designs"]
+
+SAMPLES = 10
+"""Random matchings of an effective bisection of a design: its standard error is below 1 % from 500
+hosts on."""
+TIERS = ("host", "leaf", "spine", "core")
+HOST_M, FABRIC_M = 3.0, 20.0
+"""Lengths of cables to hosts and between switches where no floor plan says otherwise: inside a row
+and across it. Assumed; ``softib plan cables`` computes them."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """``part``: the device or cable that fails; ``lost``: host ports that no longer reach anything;
+    ``effective``: effective bisection of the other host ports, relative to their own links, after
+    the subnet manager has routed around it."""
+
+    part: str
+    lost: int
+    effective: float
+
+
+@dataclass(frozen=True)
+class Power:
+    """Watts of switches, adapters and cables (both ends) that the catalogue knows; ``unknown``:
+    devices without a published figure, with their number."""
+
+    watts: float
+    unknown: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True)
+class Design:
+    """A candidate with its figures.
+
+    ``switches`` and ``cables`` by tier; ``host_ports``; ``hops``: switches on the longest of the
+    shortest paths; ``bisection``: worst cut of the wiring relative to the hosts' links, None where
+    there is none; ``effective``: effective bisection, relative; ``failures`` by part; ``growth``:
+    what twice the hosts change, None where no design of the kind holds them; ``price`` of adapters,
+    switch ports and cables.
+    """
+
+    candidate: Candidate
+    fabric: Fabric
+    host_ports: int
+    switches: dict[str, int]
+    cables: dict[str, int]
+    hops: int
+    bisection: float | None
+    effective: float
+    failures: tuple[Failure, ...]
+    growth: Growth | None
+    power: Power
+    price: Price
+
+
+def designs(demand: Demand, book: CostBook, *, seed: int = 0, steps: Steps = quietly) -> tuple[list[Design], list[str]]:
+    """Every design that meets ``demand``, those of its own oversubscription and with the fewest
+    switches first, and one line for each kind that cannot. ``steps`` is entered with the label of
+    each design while its figures are computed.
+
+    Raises :class:`~softib.errors.InputError` where no design meets it.
+    """
+    shapes, refused = candidates(demand)
+    twice: dict[str, Candidate] = {}
+    try:
+        twice = {_family(c): c for c in candidates(replace(demand, hosts=2 * demand.hosts))[0]}
+    except Exception as error:
+        refused.append(f"twice the hosts: {error}")
+    found = []
+    for shape in shapes:
+        with steps(shape.label):
+            found.append(design_of(shape, demand.name, book, twice.get(_family(shape)), seed))
+    wanted = demand.oversubscription
+    return sorted(
+        found,
+        key=lambda d: (
+            d.candidate.parameters.get("oversubscription", 1) != wanted,
+            sum(d.switches.values()),
+            sum(d.cables.values()),
+        ),
+    ), refused
+
+
+def design_of(shape: Candidate, name: str, book: CostBook, twice: Candidate | None = None, seed: int = 0) -> Design:
+    """The figures of one candidate; ``twice``: the design for twice the hosts."""
+    fabric = build(shape, name)
+    made = fabric.source.generator
+    apply_cables(fabric, "auto", {t: HOST_M if t == "host-leaf" else FABRIC_M for t in made["tiers"]})
+    effective, hops, _ = _routed(fabric, seed)
+    level = made["node_level"]
+    cut = recognise(fabric).bisection
+    by_tier = np.bincount(made["cable_tier"], minlength=len(made["tiers"]))
+    return Design(
+        shape,
+        fabric,
+        int(np.count_nonzero(level == 0)),
+        {_tier(k): int(np.count_nonzero(level == k)) for k in range(1, made["levels"] + 1)},
+        {tier: int(n) for tier, n in zip(made["tiers"], by_tier, strict=True)},
+        hops,
+        None if cut.percent is None else cut.percent / 100,
+        effective,
+        tuple(_failures(fabric, seed)),
+        None if twice is None else growth(fabric, build(twice, name)),
+        _power(fabric, shape.parameters["generation"]),
+        price_of(book, fabric, shape.parameters["generation"]),
+    )
+
+
+def _family(shape: Candidate) -> str:
+    """Kind and oversubscription: what stays when a design grows."""
+    return f"{shape.kind} {shape.parameters.get('oversubscription', 1)}"
+
+
+def _tier(level: int) -> str:
+    return TIERS[level] if level < len(TIERS) else f"level {level}"
+
+
+def _routed(fabric: Fabric, seed: int) -> tuple[float, int, int]:
+    """(effective bisection, switches on the longest shortest path, host ports that take part)."""
+    copy = fabric.copy()
+    power_on(copy)
+    up = bring_up(copy, config=config_of({}))
+    ends = endpoints_of(copy, up.graph)
+    if len(ends.row) < 2:
+        return 0.0, 0, len(ends.row)
+    network = network_of(copy, up.graph, up.routing.lft, ends)
+    hops = min_hops(up.graph).hops
+    with_hosts = np.unique(network.host_switch)
+    between = hops[np.ix_(with_hosts, with_hosts)]
+    longest = int(between[between < 255].max(initial=0)) + 1
+    return static.effective_bisection(network, SAMPLES, seed).relative, longest, network.n_hosts
+
+
+def _failures(fabric: Fabric, seed: int) -> list[Failure]:
+    """A leaf, a switch of each higher tier and a cable between switches, each dead by itself."""
+    level = fabric.source.generator["node_level"]
+    parts: list[tuple[str, Callable[[Fabric], object]]] = []
+    for k in range(1, int(level.max()) + 1):
+        node = fabric.node_name(int(np.flatnonzero(level == k)[0]))
+        parts.append((f"{_tier(k)} {node}", partial(dead_switch, switch=node)))
+    inner = np.flatnonzero((level[fabric.port_node[fabric.cable_port]] > 0).all(axis=1))
+    if len(inner):
+        place = fabric.port_name(int(fabric.cable_port[inner[0], 0]))
+        parts.append((f"cable {place}", partial(remove_cable, cable=place)))
+    hosts = int(np.count_nonzero(level == 0))
+    return [_without(fabric, fail, part, hosts, seed) for part, fail in parts]
+
+
+def _without(fabric: Fabric, fail: Callable[[Fabric], object], part: str, hosts: int, seed: int) -> Failure:
+    copy = fabric.copy()
+    fail(copy)
+    if not (copy.port_peer >= 0).any():
+        return Failure(part, hosts, 0.0)
+    effective, _, alive = _routed(copy, seed)
+    return Failure(part, hosts - alive, effective)
+
+
+def _power(fabric: Fabric, generation: str) -> Power:
+    """Catalogue figures times numbers."""
+    hosts = int(np.count_nonzero(fabric.source.generator["node_level"] == 0))
+    links = links_of(fabric, generation)
+    watts, unknown = 0.0, Counter[str]()
+    if any(c.generation == generation for c in CABLES):
+        media = media_of(generation)
+        reach = np.maximum.accumulate([c.reach_m for c in media])
+        kind = np.minimum(np.searchsorted(reach, fabric.cable_length_m[links.row]), len(media) - 1)
+        watts, unknown = watts_of(links, share_cages(links, kind))
+    else:
+        unknown[f"cables of {generation}"] += len(links)
+    for part, number in ((SWITCH_OF[generation], fabric.sizes.switches), (ADAPTER_OF[generation], hosts)):
+        if part.power_w is None:
+            unknown[part.name] += number
+        else:
+            watts += part.power_w * number
+    return Power(watts, tuple(sorted(unknown.items())))

@@ -1,0 +1,1 @@
+"""Planning a fabric: designs, cables, cost, quotes, advice."""

@@ -1,0 +1,257 @@
+"""Which network a workload needs: rules, times and money."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from softib.api.arguments import Suggests
+from softib.api.fabric import Fabric
+from softib.api.planning.design import PriceRange
+from softib.errors import InputError, SoftibError, UnknownName
+from softib.plan.advice import Facts
+from softib.result import Result, key
+
+if TYPE_CHECKING:
+    from softib.api.simulation.comparison import Comparison
+    from softib.plan.advice import Opinion, Verdict
+
+__all__ = ["KINDS", "Advice", "Facts", "Recommendation", "advise", "kind_of"]
+
+KINDS = ("training", "mpi", "storage", "service", "independent")
+MOST_PORTS = 64
+"""Host ports of the fabric on which the networks are compared; a larger one is stood for by its first
+ports."""
+NETWORKS = ("NDR", "HDR", "roce", "tcp")
+ETHERNET = ("roce", "tcp")
+MOST_PACKETS = 300_000
+"""Packets of the workload up to which RoCE and TCP, which only the packet layer knows, are compared:
+about a minute a network on one core."""
+PACKET_BYTES = 4096
+
+
+@dataclass(frozen=True)
+class Reason(Result):
+    """A rule that applies."""
+
+    verdict: str
+    reason: str
+    decides: bool
+    """It outweighs all that do not."""
+
+
+@dataclass(frozen=True)
+class NetworkTime(Result):
+    """The workload on one network."""
+
+    network: str
+    completion_us: float | None
+    ratio: float | None
+    """To the first."""
+    price: PriceRange | None
+    per_price: float | None
+    """Performance for the price, relative to the first."""
+    why: str
+    """Why it was not run."""
+
+
+@dataclass(frozen=True)
+class BreakEven(Result):
+    """The fastest network of each side."""
+
+    infiniband: str
+    ethernet: str
+    time_ratio: float
+    """Time on Ethernet over that on InfiniBand: the ratio of prices at which both give the same."""
+    price_ratio: float | None = None
+    """Price of InfiniBand over that of Ethernet, by middle prices."""
+
+
+@dataclass(frozen=True)
+class Recommendation(Result):
+    """Which network a workload needs, and why."""
+
+    document = "advise"
+
+    verdict: str
+    """ethernet, either or infiniband."""
+    known: dict[str, Any] = field(metadata=key("facts"))
+    """What is known of the workload."""
+    reasons: list[Reason]
+    networks: list[NetworkTime]
+    break_even: list[BreakEven]
+    notes: list[str]
+
+
+class Advice(Suggests):
+    """``verdict``: ethernet, either or infiniband; ``reasons``: the rules that apply, those that
+    decide first; ``comparison``: the workload over the networks (None: it was not simulated)."""
+
+    def __init__(self, facts: Facts, reasons: tuple[Opinion, ...], verdict: str, comparison: Comparison | None,
+                 breaks: list[BreakEven], notes: tuple[str, ...]):  # fmt: skip
+        self.facts, self.reasons, self.verdict = facts, reasons, verdict
+        self.comparison, self.break_even, self.notes = comparison, breaks, notes
+
+    def to_json(self) -> dict[str, Any]:
+        """As ``softib advise --json`` prints it."""
+        rows = [] if self.comparison is None else self.comparison.rows()
+        reasons = [Reason(r.verdict, r.reason, r.decides) for r in self.reasons]
+        networks = [_network(row) for row in rows]
+        facts = dataclasses.asdict(self.facts)
+        return Recommendation(self.verdict, facts, reasons, networks, self.break_even, list(self.notes)).to_json()
+
+    def print(self) -> None:
+        """As ``softib advise`` prints it."""
+        from softib.render.planning import print_advice
+        from softib.render.terminal import console
+
+        print_advice(self.to_json(), console())
+
+
+def _network(row: Any) -> NetworkTime:
+    price = row["price"]
+    paid = None if price is None else PriceRange(price["low"], price["high"])
+    return NetworkTime(row["network"], row["completion_us"], row["ratio"], paid, row["per_price"], row["why"])
+
+
+def advise(
+    facts: Facts,
+    workload: Any = None,
+    *,
+    networks: Sequence[str] = NETWORKS,
+    gpus_per_host: int = 8,
+    prices: str | os.PathLike[str] | None = None,
+) -> Advice:
+    """Advise on the network for a job of ``facts``, and for ``workload`` (as :func:`softib.simulate`
+    takes it; None: rules alone), which is run over ``networks``.
+
+    The time of a step and the share of communication come from the run where ``facts`` do not state
+    them. Raises :class:`InputError`.
+
+    >>> import softib
+    >>> softib.advise(softib.Facts(hosts=8)).verdict
+    'ethernet'
+    >>> softib.advise(softib.Facts(hosts=128, gpus=1024, kind="training")).verdict
+    'infiniband'
+    """
+    from softib.plan.advice import opinions, verdict_of
+
+    _check(facts)
+    comparison, per_money = None, None
+    notes: list[str] = []
+    breaks: list[BreakEven] = []
+    if workload is not None and facts.hosts > 1:
+        comparison, more, notes = _compared(facts, workload, networks, gpus_per_host, prices)
+        facts = dataclasses.replace(
+            facts,
+            communication=more.get("communication", facts.communication),
+            step_ms=facts.step_ms if facts.step_ms is not None else more.get("step_ms"),
+        )
+        per_money, breaks = _money(comparison)
+    given = opinions(facts)
+    reasons = tuple(sorted(given, key=lambda o: not o.decides))
+    return Advice(facts, reasons, verdict_of(given, per_money), comparison, breaks, tuple(notes))
+
+
+def _check(facts: Facts) -> None:
+    if facts.kind not in KINDS:
+        raise UnknownName("kind of workload", facts.kind, KINDS)
+    for name, value in (("storage", facts.storage), ("existing", facts.existing)):
+        if value not in ("", "ethernet", "infiniband"):
+            raise UnknownName(f"network of {name}", value, ("ethernet", "infiniband"))
+    if facts.hosts < 1:
+        raise InputError(f"a job has at least one node, not {facts.hosts}")
+
+
+def kind_of(workload: Any) -> str:
+    """The kind of job that the pattern of a workload's first job implies."""
+    from softib.workloads.workload import read
+
+    pattern = str(read(workload).jobs[0].pattern)  # type: ignore[attr-defined]
+    if pattern == "training-step" or pattern.startswith("nccl"):
+        return "training"
+    return "storage" if "checkpoint" in pattern or "storage" in pattern else "mpi"
+
+
+def _compared(
+    facts: Facts, workload: Any, networks: Sequence[str], per_host: int, prices: str | os.PathLike[str] | None
+) -> tuple[Comparison, dict[str, float], list[str]]:
+    """The workload over the networks on a full-bisection fabric of the job's size, or of its first
+    ports; and what the run says of its communication."""
+    from softib.api.fabric import generate
+    from softib.api.simulation.comparison import compare
+
+    rails = per_host if facts.gpus else 1
+    ports = facts.hosts * rails
+    notes = []
+    nodes = facts.hosts
+    if ports > MOST_PORTS:
+        nodes = max(2, MOST_PORTS // rails)
+        notes.append(
+            f"compared on the first {nodes} of {facts.hosts} nodes; larger jobs wait for more of the slowest flows"
+        )
+    fabric: Fabric
+    if rails > 1:
+        fabric = generate("rail-optimized", nodes=nodes, rails=rails, ufm=False)
+    else:
+        fabric = generate("fat-tree", hosts=nodes, levels=1 if nodes <= 64 else 2)
+    from softib.api.simulation.simulate import simulate
+
+    packets = int(simulate(fabric, workload, layer="fluid").to_json()["bytes"]) // PACKET_BYTES
+    layer = "packet"
+    if packets > MOST_PACKETS:
+        layer = "fluid"
+        networks = [n for n in networks if n.partition(",")[0] not in ETHERNET]
+        notes.append(
+            f"{packets:,} packets are too many to compare RoCE and TCP with, which only the packet layer knows: "
+            "run softib compare on a shorter workload"
+        )
+    comparison = compare(fabric, workload, networks=tuple(networks), layer=layer, prices=prices)
+    if not comparison.base.good:
+        raise InputError("the workload does not complete on InfiniBand; softib simulate says why")
+    return comparison, _figures(comparison, facts, workload), notes
+
+
+def _figures(comparison: Comparison, facts: Facts, workload: Any) -> dict[str, float]:
+    """Time of a training step and its share of communication, as it is on InfiniBand."""
+    from softib.api.simulation.simulate import scaling
+
+    if facts.kind != "training":
+        return {}
+    base = comparison.base
+    figures = {"step_ms": base.simulated_us / 1000}
+    try:
+        (row,) = scaling(base.fabric, workload, [base.fabric.hosts])
+    except SoftibError:
+        return figures  # collectives alone, without computation between them
+    return {**figures, "communication": 1 - row["efficiency"]}
+
+
+def _money(comparison: Comparison) -> tuple[Verdict | None, list[BreakEven]]:
+    """Which side gives more work for the money, by middle prices, and from which difference in price
+    on the other would."""
+    rows = [r for r in comparison.rows() if r["completion_us"]]
+    sides: dict[Verdict, list[dict[str, Any]]] = {
+        "ethernet": [r for r in rows if r["network"].partition(",")[0] in ETHERNET],
+        "infiniband": [r for r in rows if r["network"].partition(",")[0] not in ETHERNET],
+    }
+    if not all(sides.values()):
+        return None, []
+    fastest = {side: min(of, key=lambda r: float(r["completion_us"])) for side, of in sides.items()}
+    eth, ib = fastest["ethernet"], fastest["infiniband"]
+    ratio = eth["completion_us"] / ib["completion_us"]
+    both = BreakEven(ib["network"], eth["network"], ratio)
+    priced = {side: [r for r in of if r["price"] is not None] for side, of in sides.items()}
+    if not all(priced.values()):
+        return None, [both]
+    worth = {
+        side: max(1 / (r["completion_us"] * (r["price"]["low"] + r["price"]["high"])) for r in of)
+        for side, of in priced.items()
+    }
+    middle = lambda r: (r["price"]["low"] + r["price"]["high"]) / 2
+    if ib["price"] is not None and eth["price"] is not None:
+        both = dataclasses.replace(both, price_ratio=middle(ib) / middle(eth))
+    return max(worth, key=lambda side: worth[side]), [both]

@@ -1,0 +1,172 @@
+"""What a fabric costs over years, and a GPU-hour on it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from softib.api.arguments import Suggests
+from softib.api.fabric import Fabric
+from softib.api.planning.cables import BillOfMaterials, bill_of_materials
+from softib.api.planning.design import DeviceCount, PriceRange
+from softib.errors import InputError
+from softib.result import Result
+
+if TYPE_CHECKING:
+    from softib.api.planning.cables import CablePlan
+    from softib.plan.price_book import CostBook
+
+__all__ = ["Cost", "CostSheet", "plan_cost"]
+
+HOURS_A_YEAR = 8766.0
+
+
+@dataclass(frozen=True)
+class ScalingRow(Result):
+    """A training step on a number of GPUs."""
+
+    gpus: int
+    step_us: float
+    efficiency: float
+    """Share of the GPUs' achieved rate that is left beside communication."""
+    relative: float
+    """Throughput of a GPU over that of the first row."""
+
+
+@dataclass(frozen=True)
+class CostSheet(Result):
+    """What a fabric costs over years."""
+
+    document = "plan-cost"
+
+    source: str
+    fabric: str
+    bill: BillOfMaterials
+    watts: float
+    watts_unknown: list[DeviceCount]
+    years: float
+    energy: PriceRange | None
+    """Power and cooling of the devices whose figure is published; None: the cost book has no tariff."""
+    total: PriceRange
+    gpus: int | None
+    gpu_hour: PriceRange | None
+    """The network's share of a useful GPU-hour."""
+    scaling: list[ScalingRow]
+
+
+class Cost(Suggests):
+    """The bill of a fabric with the cost of running it. ``rows``: by number of GPUs, where a
+    workload was given."""
+
+    def __init__(self, plan: CablePlan, book: CostBook, gpus: int | None, rows: list[ScalingRow]):
+        self._plan, self._book, self._gpus, self.rows = plan, book, gpus, rows
+        self.bill = plan.bill
+
+    @property
+    def watts(self) -> tuple[float, list[DeviceCount]]:
+        """(watts of devices and plugs whose figure is published, devices without one)."""
+        from collections import Counter
+
+        from softib.iba.catalogue import ADAPTER_OF, SWITCH_OF
+        from softib.plan.plugs import watts_of
+
+        c = self._plan._cables
+        watts, unknown = watts_of(c.links, c.kind)
+        unknown = Counter(unknown)
+        hosts = int(c.links.host.sum())
+        for part, number in (
+            (SWITCH_OF[c.links.generation], c.fabric.sizes.switches),
+            (ADAPTER_OF[c.links.generation], hosts),
+        ):
+            if part.power_w is None:
+                unknown[part.name] += number
+            else:
+                watts += part.power_w * number
+        return watts, [DeviceCount(name, n) for name, n in sorted(unknown.items())]
+
+    @property
+    def energy(self) -> PriceRange | None:
+        """Cost of power and cooling over the book's years, ``low`` and ``high``; None where the book
+        has no tariff."""
+        running = self._book.running
+        if running.kwh is None or running.pue is None:
+            return None
+        kwh = self.watts[0] / 1000 * HOURS_A_YEAR * running.years
+        return PriceRange(kwh * running.kwh.low * running.pue.low, kwh * running.kwh.high * running.pue.high)
+
+    @property
+    def total(self) -> PriceRange:
+        """Bill and energy over the book's years."""
+        energy = self.energy or PriceRange(0.0, 0.0)
+        return PriceRange(self.bill.low + energy.low, self.bill.high + energy.high)
+
+    def per_gpu_hour(self, efficiency: float = 1.0, gpus: int | None = None) -> PriceRange | None:
+        """Cost of the network for one useful GPU-hour: the total over the hours of all GPUs times
+        ``efficiency``; None without a number of GPUs."""
+        count = gpus or self._gpus
+        if not count or not efficiency:
+            return None
+        hours = count * HOURS_A_YEAR * self._book.running.years * efficiency
+        return PriceRange(self.total.low / hours, self.total.high / hours)
+
+    def to_json(self) -> dict[str, Any]:
+        """As ``softib plan cost --json`` prints it."""
+        watts, unknown = self.watts
+        last = self.rows[-1] if self.rows else None
+        return CostSheet(
+            self._plan._source,
+            self._plan._cables.fabric.name,
+            bill_of_materials(self.bill),
+            watts,
+            unknown,
+            self._book.running.years,
+            self.energy,
+            self.total,
+            self._gpus,
+            self.per_gpu_hour(last.efficiency if last else 1.0),
+            self.rows,
+        ).to_json()
+
+    def print(self) -> None:
+        """As ``softib plan cost`` prints it."""
+        from softib.render.planning import print_cost
+        from softib.render.terminal import console
+
+        print_cost(self.to_json(), console())
+
+
+def plan_cost(
+    source: Fabric | str | os.PathLike[str],
+    floor: str | os.PathLike[str] | Mapping[str, Any],
+    *,
+    generation: str | None = None,
+    gpus: int | None = None,
+    workload: Any = None,
+    scale: Sequence[int] = (),
+    prices: str | os.PathLike[str] | None = None,
+) -> Cost:
+    """The bill of ``source`` on ``floor`` with energy over the cost book's years; with ``gpus`` the
+    cost of the network for a GPU-hour.
+
+    ``workload``: a training step; its efficiency on ``gpus`` GPUs (and on each number of ``scale``)
+    makes it the cost of a useful GPU-hour. Raises :class:`InputError`.
+    """
+    from softib.api.fabric import as_fabric
+    from softib.api.planning.cables import plan_cables
+    from softib.api.simulation.simulate import scaling
+    from softib.plan.price_book import read_book
+
+    if workload is not None and gpus is None:
+        raise InputError("a workload gives the efficiency of GPUs; say how many with gpus")
+    fabric = as_fabric(source)
+    plan = plan_cables(fabric, floor, generation=generation, prices=prices)
+    cost = Cost(plan, read_book(prices), gpus, [])
+    if workload is not None and gpus is not None:
+        counts = sorted({*scale, gpus})
+        cost.rows = [
+            ScalingRow(row["gpus"], row["step_us"], row["efficiency"], row["relative"])
+            for row in scaling(fabric, workload, counts)
+        ]
+    return cost

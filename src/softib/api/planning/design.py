@@ -1,0 +1,293 @@
+"""Designs for a demand, side by side."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from softib.api.arguments import Suggests
+from softib.api.fabric import Fabric
+from softib.api.progress import Steps, unwatched
+from softib.api.table import Table
+from softib.errors import InputError, UnknownName
+from softib.plan.designs import Demand
+from softib.plural import counted
+from softib.result import Result, columns
+from softib.whole_files import write_text
+
+if TYPE_CHECKING:
+    from softib.analysis.planning import Design
+    from softib.plan.price_book import CostBook
+
+__all__ = ["Demand", "DesignComparison", "DesignRow", "Designs", "DeviceCount", "PriceRange", "plan_design"]
+
+MANAGEMENT_PORTS = 48
+"""Ports of a switch for baseboard controllers and management ports (1 Gb/s Ethernet)."""
+
+
+@dataclass(frozen=True)
+class DeviceCount(Result):
+    """Devices of one kind."""
+
+    device: str
+    count: int
+
+
+@dataclass(frozen=True)
+class PriceRange(Result):
+    """From the least to the greatest, in the currency of the cost book."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class FailureRow(Result):
+    """What is left when one part fails."""
+
+    part: str
+    lost_host_ports: int
+    """Host ports that reach nothing any more."""
+    effective_bisection: float
+    """Of the other host ports, relative to their own links."""
+
+
+@dataclass(frozen=True)
+class GrowthRow(Result):
+    """What twice the hosts change."""
+
+    switches: int
+    """New ones."""
+    idle_switches: int
+    """Those of today that are no longer used."""
+    cables_kept: int
+    cables_moved: int
+    cables_new: int
+    """To buy, when every cable that moves is used again."""
+
+
+@dataclass(frozen=True)
+class DesignRow(Result):
+    """A design and its figures."""
+
+    table_columns = (
+        "design", "kind", "room", "host_ports", "switches", "cables", "switch_hops", "bisection",
+        "effective_bisection", "watts", "note",
+    )  # fmt: skip
+
+    design: str
+    kind: str
+    """The generator's kind of topology."""
+    parameters: dict[str, Any]
+    """Of the generator."""
+    room: int
+    """Hosts that it can take."""
+    host_ports: int
+    switches: int
+    switches_by_tier: dict[str, int]
+    cables: int
+    cables_by_tier: dict[str, int]
+    switch_hops: int
+    """Switches on the longest of the shortest paths."""
+    bisection: float | None
+    """Worst cut of the wiring, relative to the hosts' links."""
+    effective_bisection: float
+    """What random pairs get of their links under the tables of the subnet manager."""
+    watts: float
+    """Of the devices and plugs whose figure is published."""
+    watts_unknown: list[DeviceCount]
+    """Devices without a published figure."""
+    price: PriceRange | None
+    price_missing: list[str]
+    """Items that the cost book does not price."""
+    failures: list[FailureRow]
+    twice_the_hosts: GrowthRow | None
+    """None: no design of this kind holds them."""
+    note: str
+
+
+@dataclass(frozen=True)
+class DesignComparison(Result):
+    """Designs for one demand, side by side."""
+
+    document = "plan-design"
+
+    name: str
+    hosts: int
+    adapters: int
+    """Of each host."""
+    gpus: int | None
+    generation: str
+    radix: int
+    """Ports of a switch."""
+    oversubscription: float
+    designs: list[DesignRow]
+    storage: list[DesignRow]
+    """Of the storage fabric beside it."""
+    management_switches: int
+    """Ethernet switches of 48 ports for management."""
+    refused: list[str]
+    """Kinds of design that cannot, with the reason."""
+    currency: str
+    prices_of: str
+
+
+class Designs(Suggests):
+    """The designs that meet a demand: those of its own oversubscription and with the fewest switches
+    first.
+
+    ``refused``: one line for each kind of design that cannot; ``storage``: designs of the storage
+    fabric beside it, empty where none was asked for; ``management_switches``: 48-port Ethernet
+    switches for the management ports of hosts and switches, by the first design.
+    """
+
+    def __init__(
+        self, demand: Demand, designs: list[Design], refused: list[str], book: CostBook, storage: list[Design]
+    ):
+        self._demand, self._designs, self._book, self._storage = demand, designs, book, storage
+        self.refused = tuple(refused)
+
+    @property
+    def labels(self) -> list[str]:
+        """Names of the designs, as :meth:`fabric` takes them."""
+        return [d.candidate.label for d in self._designs]
+
+    @property
+    def management_switches(self) -> int:
+        """Ethernet switches for management ports."""
+        devices = self._demand.hosts + sum(self._designs[0].switches.values())
+        return -(-devices // MANAGEMENT_PORTS)
+
+    def fabric(self, label: str | None = None) -> Fabric:
+        """The fabric of a design (default: the first), as :func:`softib.generate` makes it. Raises
+        :class:`UnknownName`."""
+        from softib.api.fabric import generate
+
+        design = self._design(label)
+        return generate(design.candidate.kind, name=self._demand.name, **design.candidate.parameters)
+
+    def save(self, folder: str | os.PathLike[str]) -> list[str]:
+        """Write the fabric.yaml of each design into ``folder`` (made where it is missing); returns
+        their paths. Raises :class:`InputError`."""
+        directory = Path(folder)
+        try:
+            directory.mkdir(exist_ok=True)
+        except OSError as error:
+            raise InputError(f"{directory}: {error.strerror}; give a folder whose parent exists") from None
+        paths = []
+        for label in self.labels:
+            stem = "-".join("".join(c if c.isalnum() else " " for c in label).split())
+            path = directory / f"{stem}.yaml"
+            write_text(path, self.fabric(label).to_yaml())
+            paths.append(str(path))
+        return paths
+
+    def rows(self) -> list[DesignRow]:
+        """One row a design."""
+        return [_row(d) for d in self._designs]
+
+    def table(self) -> Table:
+        """:meth:`rows` without what is nested."""
+        return Table(columns(self.rows(), DesignRow))
+
+    def to_json(self) -> dict[str, Any]:
+        """As ``softib plan design --json`` prints it."""
+        d = self._demand
+        return DesignComparison(
+            d.name,
+            d.hosts,
+            d.adapters,
+            d.gpus * d.hosts or None,
+            d.generation,
+            d.switch_ports,
+            d.oversubscription,
+            self.rows(),
+            [_row(s) for s in self._storage],
+            self.management_switches,
+            list(self.refused),
+            self._book.currency,
+            self._book.date,
+        ).to_json()
+
+    def print(self) -> None:
+        """As ``softib plan design`` prints it."""
+        from softib.render.planning import print_designs
+        from softib.render.terminal import console
+
+        print_designs(self.to_json(), console())
+
+    def _design(self, label: str | None) -> Design:
+        if label is None:
+            return self._designs[0]
+        if label not in self.labels:
+            raise UnknownName("design", label, self.labels)
+        return self._designs[self.labels.index(label)]
+
+    def __repr__(self) -> str:
+        return f"<Designs for {counted(self._demand.hosts, 'host')}: {', '.join(self.labels)}>"
+
+
+def _row(design: Design) -> DesignRow:
+    shape, price, power, growth = design.candidate, design.price, design.power, design.growth
+    return DesignRow(
+        shape.label,
+        shape.kind,
+        dict(shape.parameters),
+        shape.room,
+        design.host_ports,
+        sum(design.switches.values()),
+        dict(design.switches),
+        sum(design.cables.values()),
+        dict(design.cables),
+        design.hops,
+        design.bisection,
+        design.effective,
+        power.watts,
+        [DeviceCount(name, n) for name, n in power.unknown],
+        None if price.missing else PriceRange(price.low, price.high),
+        list(price.missing),
+        [FailureRow(f.part, f.lost, f.effective) for f in design.failures],
+        None
+        if growth is None
+        else GrowthRow(growth.new_switches, growth.idle_switches, growth.kept, growth.moved, growth.new),
+        shape.note,
+    )
+
+
+def plan_design(
+    demand: Demand,
+    *,
+    storage_ports: int = 0,
+    storage_hosts: int = 0,
+    prices: str | os.PathLike[str] | None = None,
+    seed: int = 0,
+    steps: Steps = unwatched,
+) -> Designs:
+    """Designs for ``demand``.
+
+    ``storage_ports`` of every host and one port of each of ``storage_hosts`` make a storage fabric of
+    its own. ``prices``: a cost book. Each design is built, brought up by the subnet manager, and
+    brought up again without one leaf, one spine and one cable. ``steps`` is entered with the name of
+    each. Raises :class:`InputError` for a demand that no design meets.
+
+    >>> import softib
+    >>> designs = softib.plan_design(softib.Demand.of_gpus(256))
+    >>> designs.rows()[0].design, designs.rows()[0].switches
+    ('rail-optimized, 2 tiers', 12)
+    """
+    from softib.analysis.planning import designs
+    from softib.plan.price_book import read_book
+
+    book = read_book(prices)
+    found, refused = designs(demand, book, seed=seed, steps=steps)
+    storage = []
+    if storage_ports or storage_hosts:
+        ports = demand.hosts * storage_ports + storage_hosts
+        ancillary = dataclasses.replace(
+            demand, hosts=ports, adapters=1, gpus=0, oversubscription=1.0, name=f"{demand.name}-storage"
+        )
+        storage = designs(ancillary, book, seed=seed, steps=steps)[0]
+    return Designs(demand, found, refused, book, storage)

@@ -1,0 +1,92 @@
+"""More hosts on a fabric that exists."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from softib.api.arguments import Suggests
+from softib.api.fabric import Fabric, as_fabric, result_of
+from softib.api.table import Table
+from softib.plural import counted
+from softib.result import Result, columns
+
+if TYPE_CHECKING:
+    from softib.analysis.added_hosts import Addition
+
+__all__ = ["AddedHosts", "Growth", "plan_growth"]
+
+
+@dataclass(frozen=True)
+class NewCable(Result):
+    """A cable to plug."""
+
+    node_a: str
+    port_a: int
+    node_z: str
+    port_z: int
+
+
+@dataclass(frozen=True)
+class AddedHosts(Result):
+    """What more hosts need."""
+
+    document = "plan-grow"
+
+    source: str
+    hosts: int
+    adapters: int
+    """Of each host."""
+    new_leaves: list[str]
+    new_upper_switches: int
+    moved_cables: int
+    oversubscription: float
+    """Of the most oversubscribed leaf afterwards."""
+    cables: list[NewCable]
+    notes: list[str]
+
+
+class Growth(Suggests):
+    """What more hosts need: new switches, new cables, cables that move."""
+
+    def __init__(self, source: str, addition: Addition):
+        self._source, self._addition = source, addition
+
+    def table(self) -> Table:
+        """One row a new cable: ``node_a``, ``port_a``, ``node_z``, ``port_z``."""
+        return Table(columns([NewCable(*cable) for cable in self._addition.cables], NewCable))
+
+    def to_json(self) -> dict[str, Any]:
+        """As ``softib plan grow --json`` prints it."""
+        a = self._addition
+        cables = [NewCable(*cable) for cable in a.cables]
+        return AddedHosts(
+            self._source, a.hosts, a.adapters, a.leaves, a.tops, a.moved, a.oversubscription, cables, a.notes
+        ).to_json()
+
+    def print(self) -> None:
+        """As ``softib plan grow`` prints it."""
+        from softib.render.planning import print_growth
+        from softib.render.terminal import console
+
+        print_growth(self.to_json(), console())
+
+    def __repr__(self) -> str:
+        return f"<Growth of {self._source!r} by {counted(self._addition.hosts, 'host')}>"
+
+
+def plan_growth(source: Fabric | str | os.PathLike[str], hosts: int, *, adapters: int | None = None) -> Growth:
+    """Where ``hosts`` more hosts go on ``source`` (a dump, a fabric.yaml, a running fabric), with
+    ``adapters`` ports each (default: as those that are there), and what is bought and moved.
+
+    Raises :class:`InputError` for a fabric that is no tree of one or two tiers.
+
+    >>> import softib
+    >>> softib.plan_growth(softib.generate("fat-tree", radix=8, levels=2, hosts=30), 2).table().rows()
+    [('leaf-8', 3, 'new-001', 1), ('leaf-8', 4, 'new-002', 1)]
+    """
+    from softib.analysis.added_hosts import add_hosts
+
+    fabric = as_fabric(source)
+    return Growth(fabric.source, add_hosts(result_of(fabric).fabric, hosts, adapters))

@@ -1,0 +1,231 @@
+"""``softib plan``: designs, cables, cost, and a vendor's quote."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from softib.cli.shared import completing
+from softib.cli.shared.options import Load, json_option, source_options
+from softib.cli.shared.output import Steps, check_writable, print_json, print_notice, print_problems
+
+if TYPE_CHECKING:
+    from softib import CablePlan
+
+
+@click.group()
+def command() -> None:
+    """Plan a fabric: designs for a demand, cables on a floor, their cost, a vendor's quote."""
+
+
+def _prices(function: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option(
+        "--prices",
+        metavar="FILE",
+        type=click.Path(),
+        shell_complete=completing.files,
+        help="A cost book (YAML) in place of softib's own.",
+    )(function)
+
+
+def _floor(function: Callable[..., Any]) -> Callable[..., Any]:
+    for option in (
+        click.option("--generation", metavar="G", help="Generation of the cables; default: that of the fastest link."),
+        click.option(
+            "--floor",
+            metavar="FILE",
+            required=True,
+            type=click.Path(),
+            shell_complete=completing.files,
+            help="The floor plan (YAML): rows, racks, and what a host takes (docs/plan.md).",
+        ),
+    ):
+        function = option(function)
+    return _prices(function)
+
+
+@command.command()
+@click.option("--hosts", type=click.IntRange(min=1), metavar="N", help="Hosts.")
+@click.option("--gpus", type=click.IntRange(min=1), metavar="N", help="GPUs, in place of hosts.")
+@click.option(
+    "--gpus-per-host", type=click.IntRange(min=1), default=8, show_default=True, metavar="N", help="GPUs of a host."
+)
+@click.option(
+    "--adapters", type=click.IntRange(1, 64), metavar="N", help="Adapters of a host; default: 1, or one a GPU."
+)
+@click.option("--generation", default="NDR", show_default=True, metavar="G", help="Generation of the links.")
+@click.option("--radix", type=click.IntRange(4, 254), metavar="N", help="Ports of a switch; default: the catalogue's.")
+@click.option(
+    "--oversubscription",
+    type=click.FloatRange(min=1),
+    default=1.0,
+    show_default=True,
+    metavar="R",
+    help="Host ports to uplinks of a leaf.",
+)
+@click.option(
+    "--storage-ports",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="N",
+    help="Ports of each host on a storage fabric.",
+)
+@click.option(
+    "--storage-hosts",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="N",
+    help="Storage servers with a port each on it.",
+)
+@click.option("--name", default="design", show_default=True, help="Name of the fabric.")
+@click.option("--save", metavar="DIR", type=click.Path(), help="Write the fabric.yaml of each design into DIR.")
+@json_option
+@_prices
+def design(
+    hosts: int | None,
+    gpus: int | None,
+    gpus_per_host: int,
+    adapters: int | None,
+    save: str | None,
+    as_json: bool,
+    **options: Any,
+) -> int:
+    """Compare the designs that hold --hosts or --gpus: switches, cables, bisection, price, failures, growth.
+
+    Each design is a fabric.yaml (--save), built and brought up by the subnet manager, whole and
+    without a leaf, a spine and a cable. check, simulate, up and plan cables take it as it is.
+    """
+    import softib
+
+    if (hosts is None) == (gpus is None):
+        raise click.UsageError("give --hosts or --gpus, one of the two")
+    links = {key: options.pop(key) for key in ("generation", "radix", "oversubscription", "name")}
+    if gpus is not None:
+        demand = softib.Demand.of_gpus(gpus, gpus_per_host, adapters, **links)
+    else:
+        demand = softib.Demand(hosts or 0, adapters or 1, **links)
+    found = softib.plan_design(demand, steps=Steps(), **options)
+    if save is not None:
+        for path in found.save(save):
+            print_notice(f"written: {path}")
+    if as_json:
+        print_json(found.to_json())
+    else:
+        found.print()
+    return 0
+
+
+@command.command()
+@click.argument("source", shell_complete=completing.sources)
+@click.option("--hosts", type=click.IntRange(min=1), required=True, metavar="N", help="Hosts more.")
+@click.option(
+    "--adapters", type=click.IntRange(1, 64), metavar="N", help="Adapters of each; default: as those of SOURCE."
+)
+@json_option
+@source_options
+def grow(source: str, hosts: int, adapters: int | None, as_json: bool, load: Load) -> int:
+    """Show where --hosts more hosts go on SOURCE, what is bought and which cables move."""
+    import softib
+
+    fabric = load(source, Steps())
+    print_problems(fabric.problems)
+    growth = softib.plan_growth(fabric, hosts, adapters=adapters)
+    if as_json:
+        print_json(growth.to_json())
+    else:
+        growth.print()
+    return 0
+
+
+@command.command()
+@click.argument("source", shell_complete=completing.sources)
+@click.option(
+    "--save",
+    "outputs",
+    metavar="FILE",
+    multiple=True,
+    type=click.Path(),
+    help="Write FILE by its suffix: .csv (point-to-point list), .ufm, .labels, .svg (elevations), .xlsx (bill).",
+)
+@json_option
+@_floor
+@source_options
+def cables(source: str, outputs: tuple[str, ...], as_json: bool, load: Load, **options: Any) -> int:
+    """Place SOURCE on a floor plan: lengths and media of all cables, bundles, the bill of materials.
+
+    The point-to-point list reads back as the plan of softib check --plan.
+    """
+    for path in outputs:
+        check_writable(path)
+    plan = _plan(source, load, options)
+    for path in outputs:
+        plan.save(path)
+        print_notice(f"written: {path}")
+    if as_json:
+        print_json(plan.to_json())
+    else:
+        plan.print()
+    return 0
+
+
+@command.command()
+@click.argument("source", shell_complete=completing.sources)
+@click.option(
+    "--gpus", type=click.IntRange(min=1), metavar="N", help="GPUs of the cluster: gives the cost of a GPU-hour."
+)
+@click.option("--workload", metavar="W", help="A training step, as softib simulate takes it: useful GPU-hours.")
+@click.option("--scale", metavar="N,N", default="", help="Numbers of GPUs of a scaling curve, besides --gpus.")
+@json_option
+@_floor
+@source_options
+def cost(
+    source: str, gpus: int | None, workload: str | None, scale: str, as_json: bool, load: Load, **options: Any
+) -> int:
+    """Show the bill of SOURCE on a floor plan, energy over five years, and the network's share of a GPU-hour."""
+    import softib
+
+    try:
+        counts = [int(part) for part in scale.split(",") if part.strip()]
+    except ValueError:
+        raise click.UsageError(f"--scale {scale}: give numbers of GPUs with commas, for example 64,256") from None
+    fabric = load(source, Steps())
+    found = softib.plan_cost(fabric, gpus=gpus, workload=workload, scale=counts, **options)
+    if as_json:
+        print_json(found.to_json())
+    else:
+        print_problems(fabric.problems)
+        found.print()
+    return 0
+
+
+@command.command("check-quote")
+@click.argument("source", shell_complete=completing.sources)
+@click.argument("quote", shell_complete=completing.files)
+@json_option
+@_floor
+@source_options
+def check_quote(source: str, quote: str, as_json: bool, load: Load, **options: Any) -> int:
+    """Compare QUOTE, a vendor's bill (CSV or XLSX), with what SOURCE needs on a floor plan.
+
+    Exit 1 where pieces are missing or not needed.
+    """
+    plan = _plan(source, load, options)
+    found = plan.check_quote(quote)
+    if as_json:
+        print_json(found.to_json())
+    else:
+        from softib.render.planning import print_quote
+        from softib.render.terminal import console
+
+        print_quote(found.to_json(), console())
+    return 1 if found.differences else 0
+
+
+def _plan(source: str, load: Load, options: dict[str, Any]) -> CablePlan:
+    import softib
+
+    fabric = load(source, Steps())
+    print_problems(fabric.problems)
+    return softib.plan_cables(fabric, **options)

@@ -1,0 +1,167 @@
+"""When InfiniBand pays, and when Ethernet is enough: rules with their reasons.
+
+The rules are those of practitioners (the numbers are theirs, see :data:`RULES`); what a simulation
+of the workload says about time and money stands beside them in :func:`softib.advise`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+__all__ = ["RULES", "SMALL_GPUS", "SMALL_HOSTS", "Facts", "Kind", "Opinion", "Verdict", "opinions", "verdict_of"]
+
+Verdict = Literal["ethernet", "either", "infiniband"]
+Kind = Literal["training", "mpi", "storage", "service", "independent"]
+
+SMALL_HOSTS = 16
+"""Nodes below which Ethernet is enough for jobs without GPUs."""
+SMALL_GPUS = 64
+"""GPUs below which cost decides."""
+MANY_GPUS = 1000
+"""GPUs from which InfiniBand is the rule."""
+SYNCHRONOUS_GPUS = 256
+"""GPUs that exchange gradients every few hundred milliseconds."""
+STEP_MS = 500.0
+"""A few hundred milliseconds."""
+CALLS_A_SECOND = 1000.0
+"""``MPI_Allreduce`` calls a second: thousands."""
+DOZENS = 24
+"""Nodes of such a job: dozens."""
+BUSY = 0.05
+"""Share of the time in communication below which a job is embarrassingly parallel."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of a workload. ``communication``: share of its time in communication on the
+    slowest network that was tried, 0 to 1; ``calls_a_second``: collective operations of a rank;
+    ``step_ms``: time between two exchanges of gradients; None: unknown. ``storage``: network of the
+    parallel file system, ``existing``: network that is there; empty: none. ``staff``: whether
+    somebody operates lossless Ethernet or InfiniBand already."""
+
+    hosts: int
+    gpus: int = 0
+    kind: Kind = "mpi"
+    communication: float | None = None
+    calls_a_second: float | None = None
+    step_ms: float | None = None
+    storage: str = ""
+    existing: str = ""
+    staff: bool = True
+    tenants: int = 1
+
+
+@dataclass(frozen=True)
+class Opinion:
+    """One rule that applies: for ``verdict`` by ``reason``. ``decides``: it outweighs all that do
+    not."""
+
+    verdict: Verdict
+    reason: str
+    decides: bool
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Where ``applies`` says so, ``reason`` (a format of ``f``, the facts) speaks for
+    ``verdict``."""
+
+    verdict: Verdict
+    applies: Callable[[Facts], bool]
+    reason: str
+    decides: bool = False
+
+
+def _idle(f: Facts) -> bool:
+    return f.communication is not None and f.communication < BUSY
+
+
+def _frequent(f: Facts) -> bool:
+    calls = f.calls_a_second
+    return f.kind == "mpi" and calls is not None and calls >= CALLS_A_SECOND and f.hosts >= DOZENS
+
+
+def _synchronous(f: Facts) -> bool:
+    often = f.step_ms is not None and f.step_ms <= STEP_MS
+    return f.kind == "training" and f.gpus >= SYNCHRONOUS_GPUS and often
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        "ethernet",
+        lambda f: f.hosts <= 1,
+        "one node: its GPUs and processes talk over NVLink and memory, not over the fabric",
+        decides=True,
+    ),
+    Rule("ethernet", lambda f: f.kind == "independent", "independent jobs do not talk to each other", decides=True),
+    Rule("ethernet", lambda f: f.kind == "service", "services wait for clients and their own code", decides=True),
+    Rule("ethernet", _idle, "only {f.communication:.1%} of the time is communication", decides=True),
+    Rule(
+        "infiniband",
+        lambda f: f.gpus >= MANY_GPUS,
+        "{f.gpus:,} GPUs: from about 1,000 on, the slowest of many flows sets the pace of every step",
+        decides=True,
+    ),
+    Rule("infiniband", _synchronous, "{f.gpus:,} GPUs exchange gradients every {f.step_ms:.0f} ms", decides=True),
+    Rule(
+        "infiniband",
+        _frequent,
+        "{f.calls_a_second:,.0f} collectives a second over {f.hosts} nodes: latency is the run time",
+        decides=True,
+    ),
+    Rule(
+        "infiniband",
+        lambda f: f.kind == "storage" and f.hosts > 1,
+        "a parallel file system with RDMA moves data without the servers' processors",
+    ),
+    Rule("either", lambda f: 0 < f.gpus < SMALL_GPUS and f.hosts > 1, "{f.gpus} GPUs: below 64, cost decides"),
+    Rule(
+        "ethernet",
+        lambda f: not f.gpus and 1 < f.hosts < SMALL_HOSTS,
+        "{f.hosts} nodes: below about 16, Ethernet is enough",
+    ),
+    Rule(
+        "infiniband",
+        lambda f: f.storage == "ethernet" and f.existing == "infiniband",
+        "storage on Ethernet beside compute on InfiniBand makes storage the bottleneck: put both on InfiniBand, or "
+        "accept slow I/O phases",
+    ),
+    Rule(
+        "either",
+        lambda f: not f.staff,
+        "RoCE needs a lossless Ethernet (PFC, ECN) to be tuned, InfiniBand a subnet manager to be run",
+    ),
+    Rule(
+        "either",
+        lambda f: f.tenants > 1,
+        "{f.tenants} tenants: InfiniBand isolates with P_Keys at the adapter, Ethernet with VXLAN at the switch; both "
+        "need automation",
+    ),
+    Rule(
+        "ethernet",
+        lambda f: f.existing == "ethernet" and f.hosts > 1,
+        "an Ethernet exists already: only the difference in price counts for it",
+    ),
+    Rule("either", lambda f: f.hosts > 1, "vendor risk: one vendor builds InfiniBand switches; several build Ethernet"),
+)
+"""In the order in which they are shown; numbers are those of engineers' guides to InfiniBand, 2024 to
+2026. What no rule decides, time and money decide."""
+
+
+def opinions(facts: Facts) -> tuple[Opinion, ...]:
+    """The rules that apply to ``facts``."""
+    return tuple(Opinion(r.verdict, r.reason.format(f=facts), r.decides) for r in RULES if r.applies(facts))
+
+
+def verdict_of(given: tuple[Opinion, ...], per_money: Verdict | None = None) -> Verdict:
+    """The first rule that decides, else what gives more work for the money (``per_money``), else
+    the first other rule, else either."""
+    for opinion in given:
+        if opinion.decides:
+            return opinion.verdict
+    if per_money is not None:
+        return per_money
+    sides: list[Verdict] = [o.verdict for o in given if o.verdict != "either"]
+    return sides[0] if sides else "either"

@@ -1,0 +1,168 @@
+"""The bill of materials of a fabric: what is ordered, how many spares, and what it costs.
+
+A price that the book does not have stays open: the item has no price, and every sum says how many
+items it leaves out.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from softib.errors import MissingLibrary
+from softib.iba.catalogue import ADAPTER_OF, SWITCH_OF
+from softib.plan.plugs import Order
+from softib.plan.price_book import CostBook, Range
+from softib.plural import counted
+
+__all__ = ["COLUMNS", "Bill", "Item", "bill_of", "spares", "workbook"]
+
+CONFIDENCE = 0.99
+"""Probability that the spares last until they are replaced."""
+ROLES = {
+    "cable": "{medium} cable, {metres:g} m",
+    "splitter": "{medium} splitter cable, one cage to two hosts, {metres:g} m",
+    "cage": "twin-port transceiver for a switch, {medium}",
+    "host": "transceiver for an adapter, {medium}",
+    "fibre": "fibre, {medium}, {metres:g} m",
+}
+COLUMNS = ("item", "part", "count", "spares", "price_low", "price_high", "total_low", "total_high", "source")
+
+
+@dataclass(frozen=True)
+class Item:
+    """A line: ``count`` needed and ``spares`` beside them; ``price`` of one (None: the book has
+    none). ``role``: switch, adapter or one of :class:`~softib.plan.plugs.Order`'s."""
+
+    role: str
+    medium: str
+    metres: float
+    text: str
+    part: str
+    count: int
+    spares: int
+    price: Range | None
+
+    @property
+    def pieces(self) -> int:
+        """Those that are ordered."""
+        return self.count + self.spares
+
+    def row(self) -> tuple[Any, ...]:
+        """The values of :data:`COLUMNS`; prices None where there is none."""
+        p = self.price
+        if p is None:
+            return (self.text, self.part, self.count, self.spares, None, None, None, None, "no price in the book")
+        return (
+            self.text, self.part, self.count, self.spares, p.low, p.high,
+            self.pieces * p.low, self.pieces * p.high, p.source,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Bill:
+    """All items, in ``currency`` at prices of ``date``."""
+
+    items: tuple[Item, ...]
+    currency: str
+    date: str
+
+    @property
+    def low(self) -> float:
+        """Least sum of the items that have a price."""
+        return sum(i.pieces * i.price.low for i in self.items if i.price is not None)
+
+    @property
+    def high(self) -> float:
+        """Greatest sum of the items that have a price."""
+        return sum(i.pieces * i.price.high for i in self.items if i.price is not None)
+
+    @property
+    def open(self) -> tuple[Item, ...]:
+        """Items without a price."""
+        return tuple(i for i in self.items if i.price is None and i.pieces)
+
+    def csv(self) -> str:
+        """The items as CSV with :data:`COLUMNS`; a price that is not known is empty, and its source
+        says so."""
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        for item in self.items:
+            writer.writerow(["" if value is None else value for value in item.row()])
+        return out.getvalue()
+
+    @property
+    def text(self) -> str:
+        """The sum in one line."""
+        left = f", without {counted(len(self.open), 'item')} that the book has no price for" if self.open else ""
+        return f"{self.currency} {self.low:,.0f} to {self.high:,.0f} (prices of {self.date}){left}"
+
+
+def spares(count: int, fail_a_month: float, months: float) -> int:
+    """The fewest spares that last for ``months`` with a probability of :data:`CONFIDENCE`, when
+    failures of ``count`` devices are a Poisson process of ``fail_a_month`` each."""
+    mean = count * fail_a_month * months
+    term = below = math.exp(-mean)
+    n = 0
+    while below < CONFIDENCE:
+        n += 1
+        term *= mean / n
+        below += term
+    return n
+
+
+def bill_of(generation: str, switches: int, host_ports: int, orders: Iterable[Order], book: CostBook) -> Bill:
+    """The bill of a fabric of ``generation`` with ``switches``, adapters for ``host_ports`` and
+    ``orders`` of plugs and cables."""
+    running = book.running
+
+    def extra(count: int, rate: Range | None) -> int:
+        return 0 if rate is None or not count else spares(count, rate.high, running.restock_months)
+
+    switch, adapter = SWITCH_OF.get(generation), ADAPTER_OF.get(generation)
+    whole = book.switches.get(generation)
+    port = book.switch_ports.get(generation)
+    if whole is None and port is not None and switch is not None:
+        whole = Range(
+            low=port.low * switch.radix, high=port.high * switch.radix, source=f"{switch.radix} ports: {port.source}"
+        )
+    named = f"switch, {switch.name}" if switch is not None else f"switch of {generation}"
+    items = [
+        Item("switch", "", 0.0, named, switch.systems[0] if switch is not None and switch.systems else "", switches,
+             extra(switches, running.switches_fail), whole),
+        Item("adapter", "", 0.0, f"adapter port, {adapter.name if adapter is not None else generation}", "", host_ports,
+             extra(host_ports, running.links_fail), book.adapters.get(generation)),
+    ]  # fmt: skip
+    for order in orders:
+        text = ROLES[order.role].format(medium=order.medium, metres=order.metres)
+        price = book.order(generation, order.role, order.medium, order.metres)
+        failing = extra(order.count, running.links_fail)
+        items.append(Item(order.role, order.medium, order.metres, text, order.part, order.count, failing, price))
+    return Bill(tuple(i for i in items if i.count), book.currency, book.date)
+
+
+def workbook(bill: Bill) -> bytes:
+    """The bill as an Excel workbook (XLSX). Raises :class:`MissingLibrary` without openpyxl."""
+    try:
+        import openpyxl
+    except ImportError:
+        raise MissingLibrary("an Excel workbook needs openpyxl; install softib[xlsx]") from None
+    book = openpyxl.Workbook()
+    sheet = book.active
+    sheet.title = "bill of materials"
+    sheet.append(COLUMNS)
+    for item in bill.items:
+        sheet.append(item.row())
+    sheet.append(())
+    sheet.append((bill.text,))
+    sheet.freeze_panes = "A2"
+    sheet.column_dimensions["A"].width = 48
+    sheet.column_dimensions["I"].width = 60
+    out = io.BytesIO()
+    book.save(out)
+    return out.getvalue()

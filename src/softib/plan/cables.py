@@ -1,0 +1,132 @@
+"""The cables of a placed fabric: length, medium, labels, bundles, and what is ordered.
+
+A cable is the shortest orderable length that covers its path, in the cheapest medium that reaches and
+that both of its cages can take (:mod:`softib.plan.plugs`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from softib.errors import InputError
+from softib.fabric.formats.cabling.plan import CablingPlan
+from softib.fabric.model import Fabric
+from softib.plan.floor import Layout
+from softib.plan.plugs import TWIN_PORT, Links, Order, cage, links_of, media_of, medium_codes, orders_of, share_cages
+
+__all__ = ["COPPER_M", "OPTICAL_M", "Cables", "cables_of"]
+
+COPPER_M = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 7.0)
+OPTICAL_M = (3.0, 5.0, 7.0, 10.0, 15.0, 20.0, 25.0, 30.0, 35.0, 40.0, 50.0, 70.0, 100.0, 150.0, 200.0, 300.0, 500.0,
+             1000.0, 2000.0)  # fmt: skip
+"""Orderable lengths in metres: NVIDIA's lists of copper (MCP4Y10, MCA4J80) and fibre (MFP7E10, MFP7E30);
+from 200 m on assumed."""
+
+
+@dataclass(frozen=True)
+class Cables:
+    """``path_m``: metres along the trays; ``length_m``: the ordered length; ``kind``: index into
+    :func:`media_of`; ``tray_load`` int64[racks]: cables above each rack. Columns as in ``links``."""
+
+    fabric: Fabric
+    layout: Layout
+    links: Links
+    path_m: np.ndarray
+    length_m: np.ndarray
+    kind: np.ndarray
+    tray_load: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.links)
+
+    @cached_property
+    def orders(self) -> list[Order]:
+        """What is ordered."""
+        return orders_of(self.links, self.kind, self.length_m)
+
+    def by_kind(self) -> list[tuple[str, float, int]]:
+        """(medium, ordered metres, links), by medium and length."""
+        media = media_of(self.links.generation)
+        kinds, counts = np.unique(np.stack([self.kind, self.length_m]), axis=1, return_counts=True)
+        return [(media[int(k)].medium, float(m), int(n)) for k, m, n in zip(*kinds, counts, strict=True)]
+
+    def bundles(self) -> list[tuple[str, str, int, int]]:
+        """(rack, rack, cables, bundles) of each pair of racks, most cables first."""
+        racks = np.sort(self.layout.rack[self.links.node], axis=1)
+        pairs, counts = np.unique(racks, axis=0, return_counts=True)
+        name, most = self.layout.floor.rack_name, self.layout.floor.bundle_cables
+        rows = [
+            (name(int(a)), name(int(b)), int(n), -(-int(n) // most)) for (a, b), n in zip(pairs, counts, strict=True)
+        ]
+        return sorted(rows, key=lambda row: -row[2])
+
+    def crowded_trays(self) -> list[tuple[str, int]]:
+        """(rack, cables) where more cables pass than the tray holds."""
+        most = self.layout.floor.tray_cables
+        if most is None:
+            return []
+        over = np.flatnonzero(self.tray_load > most)
+        return [(self.layout.floor.rack_name(int(r)), int(self.tray_load[r])) for r in over]
+
+    def label(self, row: int, end: int) -> str:
+        """The label at ``end`` of a link: its own place, then the other (rack, unit, cage and port;
+        after TIA-606)."""
+        return f"{self._place(row, end)} / {self._place(row, 1 - end)}"
+
+    def _place(self, row: int, end: int) -> str:
+        node, floor = int(self.links.node[row, end]), self.layout.floor
+        at = f"{floor.rack_name(int(self.layout.rack[node]))}-U{int(self.layout.u[node]):02d}"
+        if self.links.host[row, end]:
+            return f"{at}:{self.fabric.node_name(node)}"
+        number, part = cage(int(self.links.portnum[row, end]), self.links.generation)
+        return f"{at}:{number}.{part}" if self.links.generation in TWIN_PORT else f"{at}:{number}"
+
+    def plan(self) -> CablingPlan:
+        """The point-to-point list as a cabling plan: racks, units, lengths and media of every
+        cable."""
+        with_lengths = self.fabric.copy()
+        with_lengths.cable_length_m[self.links.row] = self.length_m
+        with_lengths.cable_medium[self.links.row] = medium_codes(self.links, self.kind)
+        plan = CablingPlan.from_fabric(with_lengths)
+        floor, layout = self.layout.floor, self.layout
+        nodes = self.fabric.port_node[self.fabric.cable_port[self.links.row]]
+        names = np.array([floor.rack_name(r) for r in range(floor.n_racks)])
+        plan.rack = names[layout.rack[nodes]]
+        plan.u = layout.u[nodes].astype(np.int16)
+        return plan
+
+
+def cables_of(fabric: Fabric, layout: Layout, generation: str) -> Cables:
+    """Length and medium of every cable of ``fabric`` on ``layout``.
+
+    Raises :class:`InputError` for a path that no cable of ``generation`` reaches.
+    """
+    links = links_of(fabric, generation)
+    path = layout.length_m(links.node[:, 0], links.node[:, 1])
+    media = media_of(generation)
+    lengths = [_lengths(c.medium, c.reach_m) for c in media]
+    longest = np.array([steps[-1] for steps in lengths])
+    if len(path) and path.max() > longest.max():
+        row = int(path.argmax())
+        ends = " to ".join(fabric.node_name(int(n)) for n in links.node[row])
+        raise InputError(
+            f"{ends}: {path[row]:.1f} m of path, and no cable of {generation} is longer than {longest.max():g} m; "
+            "move racks together, or use a slower generation"
+        )
+    reaches = np.maximum.accumulate(longest)
+    kind = share_cages(links, np.searchsorted(reaches, path - 1e-9))
+    length = np.zeros(len(path))
+    for k, steps in enumerate(lengths):
+        rows = kind == k
+        length[rows] = np.array(steps)[np.searchsorted(steps, path[rows] - 1e-9)]
+    loads = layout.tray_loads(links.node[:, 0], links.node[:, 1])
+    return Cables(fabric, layout, links, path, length, kind, loads)
+
+
+def _lengths(medium: str, reach_m: float) -> list[float]:
+    """Orderable lengths of a medium up to its reach."""
+    steps = COPPER_M if medium in ("DAC", "ACC") else OPTICAL_M
+    return [s for s in steps if s <= reach_m] or [reach_m]

@@ -1,0 +1,191 @@
+"""Candidate designs for a demand: the topologies that hold the hosts with the fewest switches each.
+
+A candidate is parameters of a generator (:mod:`softib.fabric.topologies`), so counts are those of
+the fabric that the parameters build; no formula is stated a second time here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from softib.errors import InputError, SoftibError
+from softib.fabric.model import Fabric
+from softib.fabric.topologies.params import default_radix
+from softib.fabric.topologies.registry import generate
+from softib.plural import counted
+
+__all__ = ["Candidate", "Demand", "build", "candidates"]
+
+FAT_TREE, RAILS, DRAGONFLY = "fat-tree", "rail-optimized", "dragonfly+"
+GROUPS = range(2, 33)
+"""Groups of a dragonfly+ that are tried; the paper builds up to 33 of radix 64."""
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What is wanted: ``hosts`` with ``adapters`` ports each on the fabric, links of
+    ``generation``.
+
+    ``gpus``: GPUs of a host (0: none). ``radix``: ports of a switch (None: the catalogue's switch of
+    the generation). ``oversubscription``: host ports to uplinks at a leaf, 1 or more. ``leaf_hosts``:
+    host ports that a leaf may use (None: all that oversubscription leaves); growth room, mostly.
+    """
+
+    hosts: int
+    adapters: int = 1
+    generation: str = "NDR"
+    gpus: int = 0
+    radix: int | None = None
+    oversubscription: float = 1.0
+    name: str = "design"
+
+    def __post_init__(self) -> None:
+        for what, value, least in (("hosts", self.hosts, 1), ("adapters", self.adapters, 1)):
+            if value < least:
+                raise InputError(f"{what} {value}: a design has at least {counted(least, what.removesuffix('s'))}")
+        if self.oversubscription < 1:
+            raise InputError(
+                f"oversubscription {self.oversubscription:g}: use 1 for a full bisection, 2 for half as many uplinks"
+            )
+
+    @classmethod
+    def of_gpus(cls, gpus: int, per_host: int = 8, adapters: int | None = None, **more: Any) -> Demand:
+        """The demand of ``gpus`` GPUs, ``per_host`` in a host and by default an adapter for each
+        (the last host may have idle slots)."""
+        if gpus < 1 or per_host < 1:
+            raise InputError(f"{gpus} GPUs, {per_host} a host: both are at least 1")
+        return cls(-(-gpus // per_host), per_host if adapters is None else adapters, gpus=per_host, **more)
+
+    @property
+    def ports(self) -> int:
+        """Host ports on the fabric."""
+        return self.hosts * self.adapters
+
+    @property
+    def switch_ports(self) -> int:
+        """Ports of a switch."""
+        return self.radix or default_radix(self.generation)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A design: ``parameters`` of topology ``kind``; ``room``: hosts that it can take (those of the
+    demand or more)."""
+
+    label: str
+    kind: str
+    parameters: dict[str, Any] = field(hash=False)
+    room: int
+    note: str = ""
+
+
+def build(candidate: Candidate, name: str) -> Fabric:
+    """The fabric of a candidate."""
+    return generate(candidate.kind, name=name, **candidate.parameters)
+
+
+def candidates(demand: Demand) -> tuple[list[Candidate], list[str]]:
+    """The designs that meet ``demand``, and one line for each kind that cannot, with the reason.
+
+    Raises :class:`InputError` where none can.
+    """
+    designs: list[Candidate] = []
+    refused: list[str] = []
+    for attempt in _attempts(demand):
+        try:
+            fabric = build(attempt, "attempt")
+        except SoftibError as error:
+            refused.append(f"{attempt.label}: {error}")
+            continue
+        if not any(_same_shape(fabric, attempt, other) for other in designs):
+            designs.append(attempt)
+    if not designs:
+        reasons = "; ".join(refused) or f"no switch of {demand.switch_ports} ports takes it"
+        raise InputError(f"no design for {counted(demand.hosts, 'host')} x {demand.adapters}: {reasons}")
+    return designs, refused
+
+
+def _same_shape(fabric: Fabric, attempt: Candidate, other: Candidate) -> bool:
+    """Is this the design of another label (two tiers asked for and two tiers by default)?"""
+    return attempt.kind == other.kind and attempt.parameters == other.parameters
+
+
+def _attempts(demand: Demand) -> Iterator[Candidate]:
+    """Every design that could meet the demand, cheapest shape first."""
+    common = {"generation": demand.generation, **({"radix": demand.radix} if demand.radix else {})}
+    radix, ports = demand.switch_ports, demand.ports
+    if ports <= radix:
+        yield Candidate("one switch", FAT_TREE, {**common, "levels": 1, "hosts": ports}, radix // demand.adapters)
+        return
+    if demand.adapters > 1 and demand.oversubscription == 1:
+        yield from _rail_optimized(demand, common)
+    yield from _fat_trees(demand, common)
+    design = _dragonfly_plus(demand, common)
+    if design is not None:
+        yield design
+
+
+def _rail_optimized(demand: Demand, common: dict[str, Any]) -> Iterator[Candidate]:
+    radix, slots = demand.switch_ports, demand.switch_ports // 2
+    units = -(-demand.hosts // slots)
+    tiers = 2 if units * demand.adapters <= radix else 3
+    yield Candidate(
+        f"rail-optimized, {tiers} tiers",
+        RAILS,
+        {**common, "nodes": demand.hosts, "rails": demand.adapters, "tiers": tiers},
+        units * slots,
+        "adapter r of every host meets leaf r of its unit: rings and all-to-all inside a rail stay below one leaf",
+    )
+
+
+def _fat_trees(demand: Demand, common: dict[str, Any]) -> Iterator[Candidate]:
+    radix, over = demand.switch_ports, demand.oversubscription
+    for levels in (2, 3):
+        down = int(radix * over // (1 + over))
+        most = down * radix if levels == 2 else down * (radix // 2) * radix
+        ratios = (over,) if over > 1 else (1.0, 2.0)
+        for ratio in ratios:
+            label = f"fat tree, {levels} tiers" + (f", {ratio:g}:1" if ratio != 1 else "")
+            taken = {**common, "levels": levels, "hosts": demand.ports}
+            if ratio != 1:
+                taken["oversubscription"] = ratio
+            yield Candidate(label, FAT_TREE, taken, most // demand.adapters)
+        if demand.ports <= most:
+            return
+
+
+def _dragonfly_plus(demand: Demand, common: dict[str, Any]) -> Candidate | None:
+    """The dragonfly+ with the fewest switches that holds the demand at full bisection inside a
+    group: p hosts and p uplinks a leaf, as many global cables a spine as it has leaves' cables."""
+    radix, ports = demand.switch_ports, demand.ports
+    half = radix // 2
+    best: tuple[int, int, dict[str, Any]] | None = None
+    for groups in GROUPS:
+        for leaves in range(1, half + 1):
+            p = -(-ports // (groups * leaves))
+            if not 1 <= p <= half or groups * leaves * p - ports >= demand.adapters * groups:
+                continue
+            spines = -(-p * leaves // half)
+            while spines <= half and p % spines:
+                spines += 1
+            if spines > min(half, p) or groups - 1 > spines * half:
+                continue
+            h = -(-p * leaves // spines)
+            if h > half:
+                continue
+            shape = {"g": groups, "l": leaves, "s": spines, "p": p, "h": h, "parallel": p // spines}
+            key = (groups * (leaves + spines), groups * leaves * p)
+            if best is None or key < best[:2]:
+                best = (*key, shape)
+    if best is None:
+        return None
+    room = best[1] // demand.adapters
+    return Candidate(
+        f"dragonfly+, {best[2]['g']} groups",
+        DRAGONFLY,
+        {**common, **best[2]},
+        room,
+        "groups joined directly: cheapest to grow by groups; needs adaptive routing under uneven traffic",
+    )

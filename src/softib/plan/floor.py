@@ -1,0 +1,349 @@
+"""A floor plan: racks in rows, cable trays above them, and which device stands in which rack unit.
+
+Rack ``A01`` is the first of row A. Trays run along every row and cross rows above each rack, or at
+the ends of the rows alone.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from softib.errors import InputError
+from softib.fabric.model import Fabric
+from softib.input_files import read_text
+from softib.plain_yaml import load_plain_yaml
+from softib.plural import counted
+
+__all__ = ["Elevation", "Floor", "Layout", "lay_out", "read_floor"]
+
+UNIT_M = 0.04445
+"""Height of a rack unit (EIA-310)."""
+Where = Literal["start", "middle", "end"]
+
+
+class Device(BaseModel):
+    """What one kind of device takes in a rack."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    units: int = Field(ge=1, le=60)
+    kw: float = Field(ge=0)
+
+
+class Placed(BaseModel):
+    """A device that stands where the file says."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    node: str
+    rack: str
+    u: int = Field(ge=1, le=60)
+
+
+class Floor(BaseModel):
+    """``rows`` of ``racks`` racks, ``rack_units`` high and ``kw`` strong (None: no limit).
+
+    ``switches`` says where in the floor's order the racks of switches stand; ``leaves`` whether
+    leaves stand with their hosts or with the other switches (auto: with the hosts where the hosts of
+    a leaf fill at most two racks, so that copper reaches them). ``crossing``: where trays lead from
+    row to row. ``adapters``: adapters of a host whose names do not tell (fat trees). Lengths in
+    metres: ``rack_pitch_m`` and ``row_pitch_m`` from one rack or row to the next, ``tray_m`` from
+    the top of a rack to the tray, ``slack_m`` of each cable. ``tray_cables``: cables that a tray
+    holds; ``bundle_cables``: cables in one bundle.
+
+    Defaults of a host: 8 U and 10.2 kW, the maximum that NVIDIA's data sheet of DGX H100 states; of a
+    switch: 1 U and 1.7 kW, that of QM9700 with active cables. Pitches are those of common halls.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    rows: int = Field(1, ge=1, le=200)
+    racks: int = Field(ge=1, le=400)
+    rack_units: int = Field(48, ge=4, le=60)
+    kw: float | None = Field(None, gt=0)
+    rack_pitch_m: float = Field(0.6, gt=0, le=5)
+    row_pitch_m: float = Field(3.0, gt=0, le=50)
+    tray_m: float = Field(0.5, ge=0, le=10)
+    slack_m: float = Field(0.5, ge=0, le=20)
+    host: Device = Device(units=8, kw=10.2)
+    switch: Device = Device(units=1, kw=1.7)
+    switches: Where = "middle"
+    leaves: Literal["auto", "with-hosts", "with-switches"] = "auto"
+    crossing: Literal["everywhere", "ends"] = "everywhere"
+    adapters: int | None = Field(None, ge=1, le=64)
+    tray_cables: int | None = Field(None, ge=1)
+    bundle_cables: int = Field(24, ge=1)
+    placed: tuple[Placed, ...] = ()
+
+    @property
+    def n_racks(self) -> int:
+        """Racks of the floor."""
+        return self.rows * self.racks
+
+    def rack_name(self, rack: int) -> str:
+        """``A01``: row and place in it."""
+        row, place = divmod(rack, self.racks)
+        letters = ""
+        row += 1
+        while row:
+            row, digit = divmod(row - 1, 26)
+            letters = chr(65 + digit) + letters
+        return f"{letters}{place + 1:0{max(2, len(str(self.racks)))}d}"
+
+
+@dataclass(frozen=True)
+class Elevation:
+    """A device in a rack: ``node`` names, ``u`` its lowest unit, ``units`` high."""
+
+    rack: int
+    u: int
+    units: int
+    name: str
+    is_switch: bool
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where every node stands: ``rack`` and ``u`` int64[nodes] (the unit of its ports). ``elevations``
+    by rack and unit; ``kw`` float64[racks]."""
+
+    floor: Floor
+    rack: np.ndarray
+    u: np.ndarray
+    elevations: tuple[Elevation, ...]
+    kw: np.ndarray
+
+    def length_m(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """Metres of cable from node ``a`` to node ``b`` along the trays, slack included
+        (float64)."""
+        f = self.floor
+        up_a, up_b = ((f.rack_units - self.u[x]) * UNIT_M + f.tray_m for x in (a, b))
+        (row_a, x_a), (row_b, x_b) = (np.divmod(self.rack[x], f.racks) for x in (a, b))
+        along = np.abs(x_a - x_b)
+        if f.crossing == "ends":
+            around = np.minimum(x_a + x_b, 2 * (f.racks - 1) - x_a - x_b)
+            along = np.where(row_a == row_b, along, around)
+        over = up_a + up_b + along * f.rack_pitch_m + np.abs(row_a - row_b) * f.row_pitch_m
+        inside = np.abs(self.u[a] - self.u[b]) * UNIT_M
+        return np.where(self.rack[a] == self.rack[b], inside, over) + f.slack_m
+
+    def tray_loads(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """Cables above each rack (int64[racks]): those that pass along the row or start there."""
+        f = self.floor
+        rise = np.zeros((f.rows, f.racks + 1), np.int64)
+        away = self.rack[a] != self.rack[b]
+        (row_a, x_a), (row_b, x_b) = (np.divmod(self.rack[x][away], f.racks) for x in (a, b))
+        same = row_a == row_b
+        # Across rows a cable runs along the row of a to the column of b, then down that column.
+        np.add.at(rise, (row_a, np.minimum(x_a, x_b)), 1)
+        np.add.at(rise, (row_a, np.maximum(x_a, x_b) + 1), -1)
+        np.add.at(rise, (row_b[~same], x_b[~same]), 1)
+        np.add.at(rise, (row_b[~same], x_b[~same] + 1), -1)
+        return rise.cumsum(axis=1)[:, :-1].ravel()
+
+
+def read_floor(source: str | os.PathLike[str] | Mapping[str, Any]) -> Floor:
+    """The floor plan of a YAML file, or of a mapping with its keys. Raises :class:`InputError`, one
+    line: what is wrong where."""
+    if isinstance(source, Mapping):
+        where, data = "floor", dict(source)
+    else:
+        where = os.fspath(source)
+        data = load_plain_yaml(read_text(where, "floor plan"), where, "floor plan")
+        if not isinstance(data, Mapping):
+            raise InputError(f"{where}: a floor plan is a mapping with rows and racks")
+    try:
+        return Floor.model_validate(data)
+    except ValidationError as invalid:
+        first = invalid.errors()[0]
+        key = ".".join(str(p) for p in first["loc"])
+        raise InputError(f"{where}: {key}: {first['msg'][:1].lower()}{first['msg'][1:]}") from None
+
+
+@dataclass
+class _Racks:
+    """Free space of each rack, filled from the bottom (hosts) or the top (switches)."""
+
+    floor: Floor
+    used: np.ndarray
+    kw: np.ndarray
+    taken: list[set[int]]
+
+    @classmethod
+    def of(cls, floor: Floor) -> _Racks:
+        return cls(
+            floor, np.zeros(floor.n_racks, np.int64), np.zeros(floor.n_racks), [set() for _ in range(floor.n_racks)]
+        )
+
+    def put(self, rack: int, device: Device, from_top: bool) -> int | None:
+        """The lowest unit at which ``device`` fits into ``rack``, and take it; None: it does not
+        fit."""
+        f = self.floor
+        if f.kw is not None and self.kw[rack] + device.kw > f.kw + 1e-9:
+            return None
+        starts = range(1, f.rack_units - device.units + 2)
+        for u in reversed(starts) if from_top else starts:
+            units = range(u, u + device.units)
+            if not self.taken[rack].intersection(units):
+                self.take(rack, units, device.kw)
+                return u
+        return None
+
+    def take(self, rack: int, units: range, kw: float) -> None:
+        self.taken[rack].update(units)
+        self.kw[rack] += kw
+
+
+def lay_out(fabric: Fabric, floor: Floor) -> Layout:
+    """Place every host and switch of ``fabric``: hosts in their order from the first rack on,
+    switches in racks of their own (or leaves with their hosts).
+
+    Raises :class:`InputError` where the floor has too few racks, a rack is too weak for one device,
+    or places overlap.
+    """
+    hosts, leaf_of = _hosts(fabric, floor)
+    racks = _Racks.of(floor)
+    rack = np.full(fabric.sizes.nodes, -1, np.int64)
+    u = np.zeros(fabric.sizes.nodes, np.int64)
+    elevations: list[Elevation] = []
+
+    def stand(nodes: Sequence[int], name: str, device: Device, at: int, lowest: int, is_switch: bool) -> None:
+        rack[list(nodes)] = at
+        u[list(nodes)] = lowest + (device.units - 1) // 2
+        elevations.append(Elevation(at, lowest, device.units, name, is_switch))
+
+    for device in (floor.host, floor.switch):
+        if device.units > floor.rack_units or (floor.kw is not None and device.kw > floor.kw):
+            raise InputError(
+                f"a device of {device.units} U and {device.kw:g} kW does not fit into a rack of {floor.rack_units} U"
+                + (f" and {floor.kw:g} kW" if floor.kw is not None else "")
+            )
+    fixed = _stand_placed(fabric, floor, racks, hosts, stand)
+    per_rack = _hosts_a_rack(floor)
+    with_hosts = floor.leaves == "with-hosts" or (
+        floor.leaves == "auto" and bool(leaf_of) and _largest(leaf_of) <= 2 * per_rack
+    )
+    leaves = {leaf for leaf in leaf_of.values() if leaf >= 0} if with_hosts else set()
+    apart = [int(n) for n in fabric.switch_node if int(n) not in fixed and int(n) not in leaves]
+    network = _network_racks(floor, racks, len(apart), len(hosts), per_rack)
+    for node in apart:
+        at = next((r for r in network if (got := racks.put(r, floor.switch, from_top=True)) is not None), None)
+        if at is None:
+            raise InputError(_too_small(floor, len(hosts), len(apart), per_rack))
+        stand([node], fabric.node_name(node), floor.switch, at, got, True)  # type: ignore[arg-type]
+    room = [r for r in range(floor.n_racks) if r not in set(network)]
+    waiting = set(leaves - fixed)
+    at = 0
+    for name, nodes in hosts.items():
+        if set(nodes) <= fixed:
+            continue
+        leaf = leaf_of.get(name, -1)
+        while at < len(room):
+            if leaf in waiting and (top := racks.put(room[at], floor.switch, from_top=True)) is not None:
+                stand([leaf], fabric.node_name(leaf), floor.switch, room[at], top, True)
+                waiting.discard(leaf)
+            lowest = racks.put(room[at], floor.host, from_top=False)
+            if lowest is not None:
+                stand(nodes, name, floor.host, room[at], lowest, False)
+                break
+            at += 1
+        else:
+            raise InputError(_too_small(floor, len(hosts), len(apart), per_rack))
+    for leaf in sorted(waiting):
+        at_rack = next((r for r in room if (got := racks.put(r, floor.switch, from_top=True)) is not None), None)
+        if at_rack is None:
+            raise InputError(_too_small(floor, len(hosts), len(apart), per_rack))
+        stand([leaf], fabric.node_name(leaf), floor.switch, at_rack, got, True)  # type: ignore[arg-type]
+    elevations.sort(key=lambda e: (e.rack, e.u))
+    return Layout(floor, rack, u, tuple(elevations), racks.kw)
+
+
+def _largest(leaf_of: Mapping[str, int]) -> int:
+    counts: dict[int, int] = {}
+    for leaf in leaf_of.values():
+        counts[leaf] = counts.get(leaf, 0) + 1
+    return max(counts.values(), default=0)
+
+
+def _hosts_a_rack(floor: Floor) -> int:
+    by_units = floor.rack_units // floor.host.units
+    by_power = math.inf if floor.kw is None or not floor.host.kw else math.floor(floor.kw / floor.host.kw + 1e-9)
+    return max(1, int(min(by_units, by_power)))
+
+
+def _hosts(fabric: Fabric, floor: Floor) -> tuple[dict[str, list[int]], dict[str, int]]:
+    """Adapters by host, in the order of nodes; and the one leaf of each host, -1 where its adapters
+    meet several."""
+    hosts: dict[str, list[int]] = {}
+    for i, node in enumerate(int(n) for n in fabric.cas):
+        name = fabric.node_name(node).split(" ")[0]
+        if floor.adapters is not None:
+            name = f"host {i // floor.adapters + 1}"
+        hosts.setdefault(name, []).append(node)
+    leaf_of: dict[str, int] = {}
+    for name, nodes in hosts.items():
+        peers = {
+            int(fabric.port_node[fabric.port_peer[p]])
+            for n in nodes
+            for p in fabric.ports_of(n)
+            if fabric.port_peer[p] >= 0
+        }
+        leaf_of[name] = peers.pop() if len(peers) == 1 else -1
+    return hosts, leaf_of
+
+
+def _stand_placed(fabric: Fabric, floor: Floor, racks: _Racks, hosts: Mapping[str, list[int]], stand: Any) -> set[int]:
+    """Devices that the file places; the nodes that have their place."""
+    by_name = {floor.rack_name(r): r for r in range(floor.n_racks)}
+    switches = {fabric.node_name(int(n)): int(n) for n in fabric.switch_node}
+    fixed: set[int] = set()
+    for entry in floor.placed:
+        if entry.rack not in by_name:
+            raise InputError(
+                f"placed: {entry.node}: there is no rack {entry.rack}; racks are {floor.rack_name(0)} to "
+                f"{floor.rack_name(floor.n_racks - 1)}"
+            )
+        is_switch = entry.node in switches
+        if not is_switch and entry.node not in hosts:
+            raise InputError(f"placed: the fabric has no device {entry.node}")
+        device = floor.switch if is_switch else floor.host
+        nodes = [switches[entry.node]] if is_switch else hosts[entry.node]
+        at, units = by_name[entry.rack], range(entry.u, entry.u + device.units)
+        if racks.taken[at].intersection(units) or units[-1] > floor.rack_units:
+            raise InputError(
+                f"placed: {entry.node} in {entry.rack} U{entry.u}: its {counted(device.units, 'unit')} "
+                "overlap another device or leave the rack"
+            )
+        racks.take(at, units, device.kw)
+        stand(nodes, entry.node, device, at, entry.u, is_switch)
+        fixed.update(nodes)
+    return fixed
+
+
+def _network_racks(floor: Floor, racks: _Racks, switches: int, hosts: int, per_rack: int) -> list[int]:
+    """The racks of switches: as many as they fill, at the start, middle or end of those in use."""
+    if not switches:
+        return []
+    by_units = floor.rack_units // floor.switch.units
+    by_power = by_units if floor.kw is None or not floor.switch.kw else int(floor.kw / floor.switch.kw + 1e-9)
+    need = -(-switches // max(1, min(by_units, by_power)))
+    compute = -(-hosts // per_rack)
+    if need + compute > floor.n_racks:
+        raise InputError(_too_small(floor, hosts, switches, per_rack))
+    first = {"start": 0, "middle": compute // 2, "end": compute}[floor.switches]
+    return list(range(first, first + need))
+
+
+def _too_small(floor: Floor, hosts: int, switches: int, per_rack: int) -> str:
+    need = -(-hosts // per_rack) + (1 if switches else 0)
+    return (
+        f"{counted(hosts, 'host')}, {per_rack} in a rack, and {counted(switches, 'switch')} need at least "
+        f"{counted(need, 'rack')}; the floor plan has {floor.n_racks}"
+    )

@@ -1,0 +1,291 @@
+"""Designs, cables, cost, quotes and advice as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from softib.plural import counted
+from softib.render.phrases import time_text
+from softib.render.terminal import text
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = ["print_advice", "print_cables", "print_cost", "print_designs", "print_growth", "print_quote"]
+
+UNKNOWN = "unknown"
+SHOWN = 20
+"""New cables that are shown."""
+
+
+def _table(console: Console, head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Columns as wide as their texts; the first is left, numbers are right."""
+    lines = [tuple(head), *(tuple(row) for row in rows)]
+    widths = [max(len(line[k]) for line in lines) for k in range(len(head))]
+    for i, line in enumerate(lines):
+        cells = (f"{cell:{'<' if k == 0 else '>'}{widths[k]}}" for k, cell in enumerate(line))
+        console.print(text("  ".join(cells).rstrip(), "bold" if i == 0 else ""))
+
+
+def _money(price: dict[str, float] | None) -> str:
+    return UNKNOWN if price is None else f"{price['low']:,.0f} to {price['high']:,.0f}"
+
+
+def _percent(share: float | None) -> str:
+    return UNKNOWN if share is None else f"{share:.0%}"
+
+
+def _watts(watts: float, unknown: Sequence[dict[str, Any]]) -> str:
+    known = f"{watts / 1000:,.1f} kW"
+    if not unknown:
+        return known
+    missing = ", ".join(f"{u['count']:,} {u['device']}" for u in unknown)
+    return f"{known} without {missing} (no published figure)"
+
+
+def print_designs(d: dict[str, Any], console: Console) -> None:
+    """Print :meth:`softib.Designs.to_json`."""
+    gpus = f", {d['gpus']:,} GPUs" if d["gpus"] else ""
+    console.print(
+        text(
+            f"{counted(d['hosts'], 'host')} with {counted(d['adapters'], 'adapter')} of {d['generation']}{gpus}", "bold"
+        )
+    )
+    console.print()
+    _design_table(d["designs"], d, console)
+    for row in d["designs"]:
+        console.print()
+        _one_design(row, console)
+    if d["storage"]:
+        console.print()
+        console.print(text("storage fabric beside it", "bold"))
+        _design_table(d["storage"], d, console)
+    console.print()
+    n = d["management_switches"]
+    console.print(text(f"management: {counted(n, 'Ethernet switch')} of 48 ports for controllers and switches"))
+    for line in d["refused"]:
+        console.print(text(f"not possible: {line}", "yellow"))
+
+
+def _design_table(rows: Sequence[dict[str, Any]], d: dict[str, Any], console: Console) -> None:
+    head = ("design", "switches", "cables", "hops", "bisection", "effective", f"{d['currency']} ({d['prices_of']})")
+    _table(
+        console,
+        head,
+        (
+            (
+                r["design"],
+                f"{r['switches']:,}",
+                f"{r['cables']:,}",
+                str(r["switch_hops"]),
+                _percent(r["bisection"]),
+                _percent(r["effective_bisection"]),
+                _money(r["price"]),
+            )
+            for r in rows
+        ),
+    )
+
+
+def _one_design(r: dict[str, Any], console: Console) -> None:
+    tiers = ", ".join(f"{n:,} {tier}" for tier, n in r["switches_by_tier"].items())
+    cables = ", ".join(f"{n:,} {tier}" for tier, n in r["cables_by_tier"].items())
+    console.print(text(r["design"], "bold"))
+    console.print(text(f"  switches: {tiers}; cables: {cables}; room for {counted(r['room'], 'host')}"))
+    console.print(text(f"  power: {_watts(r['watts'], r['watts_unknown'])}"))
+    for f in r["failures"]:
+        lost = f"{counted(f['lost_host_ports'], 'host port')} lost, " if f["lost_host_ports"] else ""
+        console.print(text(f"  without {f['part']}: {lost}effective bisection {_percent(f['effective_bisection'])}"))
+    g = r["twice_the_hosts"]
+    if g is None:
+        console.print(text("  twice the hosts: no design of this kind"))
+    else:
+        console.print(
+            text(
+                f"  twice the hosts: buy {counted(g['switches'], 'switch')} and {counted(g['cables_new'], 'cable')}, "
+                f"move {g['cables_moved']:,} of {g['cables_moved'] + g['cables_kept']:,} cables"
+            )
+        )
+    if r["price"] is None:
+        console.print(text(f"  price unknown: {', '.join(r['price_missing'])}"))
+    if r["note"]:
+        console.print(text(f"  {r['note']}"))
+
+
+def print_cables(c: dict[str, Any], console: Console) -> None:
+    """Print :meth:`softib.CablePlan.to_json`."""
+    console.print(
+        text(f"{c['fabric'] or c['source']}: {counted(c['links'], 'link')} in {counted(c['racks'], 'rack')}", "bold")
+    )
+    console.print()
+    _table(
+        console,
+        ("medium", "metres", "links"),
+        ((row["medium"], f"{row['length_m']:g}", f"{row['links']:,}") for row in c["lengths"]),
+    )
+    console.print()
+    most = c["bundles"][:5]
+    _table(
+        console,
+        ("racks", "cables", "bundles"),
+        ((f"{b['rack_a']} to {b['rack_z']}", f"{b['cables']:,}", str(b["bundles"])) for b in most),
+    )
+    if len(c["bundles"]) > len(most):
+        console.print(text(f"and {len(c['bundles']) - len(most)} other pairs of racks (--json lists them)"))
+    for tray in c["crowded_trays"]:
+        console.print(
+            text(f"the tray above {tray['rack']} carries {tray['cables']:,} cables, more than it holds", "yellow")
+        )
+    console.print()
+    console.print(text(f"plugs: {_watts(c['watts'], c['watts_unknown'])}"))
+    _bill(c["bill"], console)
+    console.print()
+    _locations(c["locations"], c["bill"]["currency"], console)
+
+
+def _locations(locations: Sequence[dict[str, Any]], currency: str, console: Console) -> None:
+    """What standing elsewhere costs, and what the best place saves over the worst."""
+    _table(
+        console,
+        ("switches at", "metres", "optical", currency),
+        (
+            (p["switches"], UNKNOWN, UNKNOWN, p["why_not"])
+            if p["why_not"]
+            else (p["switches"], f"{p['metres']:,.0f}", f"{p['optical_links']:,}", _money(p))
+            for p in locations
+        ),
+    )
+    possible = [p for p in locations if not p["why_not"]]
+    if len(possible) < 2:
+        return
+    middle = lambda p: (p["low"] + p["high"]) / 2
+    best, worst = min(possible, key=middle), max(possible, key=middle)
+    saved = middle(worst) - middle(best)
+    if saved:
+        console.print(
+            text(
+                f"switches at the {best['switches']} save {currency} {saved:,.0f} over the {worst['switches']} "
+                "(middle prices)"
+            )
+        )
+
+
+def _bill(bill: dict[str, Any], console: Console) -> None:
+    _table(
+        console,
+        ("item", "part", "count", "spares", bill["currency"]),
+        (
+            (
+                i["item"],
+                i["part"],
+                f"{i['count']:,}",
+                str(i["spares"]),
+                UNKNOWN if i["total_low"] is None else f"{i['total_low']:,.0f} to {i['total_high']:,.0f}",
+            )
+            for i in bill["items"]
+        ),
+    )
+    open_items = len(bill["without_price"])
+    left = f", without {counted(open_items, 'item')} of unknown price" if open_items else ""
+    console.print(text(f"in all {bill['currency']} {_money(bill)} (prices of {bill['prices_of']}){left}"))
+
+
+def print_cost(c: dict[str, Any], console: Console) -> None:
+    """Print :meth:`softib.Cost.to_json`."""
+    console.print(text(f"{c['fabric'] or c['source']}: cost over {c['years']:g} years", "bold"))
+    console.print()
+    _bill(c["bill"], console)
+    currency = c["bill"]["currency"]
+    console.print(text(f"power: {_watts(c['watts'], c['watts_unknown'])}"))
+    energy = "the cost book has no tariff" if c["energy"] is None else f"{currency} {_money(c['energy'])}"
+    console.print(text(f"energy and cooling: {energy}"))
+    console.print(text(f"total: {currency} {_money(c['total'])}", "bold"))
+    if c["gpu_hour"] is not None:
+        useful = "useful " if c["scaling"] else ""
+        low, high = c["gpu_hour"]["low"], c["gpu_hour"]["high"]
+        console.print(text(f"network for a {useful}GPU-hour: {currency} {low:.3f} to {high:.3f}"))
+    if c["scaling"]:
+        console.print()
+        _table(
+            console,
+            ("GPUs", "step", "efficiency", "relative"),
+            (
+                (f"{r['gpus']:,}", time_text(r["step_us"] * 1e6), _percent(r["efficiency"]), _percent(r["relative"]))
+                for r in c["scaling"]
+            ),
+        )
+
+
+def print_growth(g: dict[str, Any], console: Console) -> None:
+    """Print :meth:`softib.api.planning.growth.Growth.to_json`."""
+    console.print(text(f"{counted(g['hosts'], 'host')} with {counted(g['adapters'], 'adapter')} more", "bold"))
+    bought = counted(len(g["new_leaves"]), "leaf", "leaves")
+    above = f", {counted(g['new_upper_switches'], 'switch')} above the leaves" if g["new_upper_switches"] else ""
+    console.print(
+        text(f"buy {bought}{above} and {counted(len(g['cables']), 'cable')} (listed); move {g['moved_cables']:,}")
+    )
+    console.print(text(f"most oversubscribed leaf afterwards: {g['oversubscription']:.2f} : 1"))
+    for note in g["notes"]:
+        console.print(text(note, "yellow"))
+    console.print()
+    cables = g["cables"]
+    shown = cables[:SHOWN]
+    _table(
+        console,
+        ("new cable", ""),
+        ((f"{c['node_a']}[{c['port_a']}]", f"{c['node_z']}[{c['port_z']}]") for c in shown),
+    )
+    if len(cables) > len(shown):
+        console.print(text(f"and {len(cables) - len(shown):,} others (--json lists them)"))
+
+
+def print_quote(check: dict[str, Any], console: Console) -> None:
+    """Print what a quote lacks and what it has too many of."""
+    for d in check["differences"]:
+        more = d["offered"] - d["needed"]
+        line = f"{more:,} too many: {d['item']} ({d['offered']:,} for {d['needed']:,})"
+        if more < 0:
+            line = f"{-more:,} too few: {d['item']} ({d['offered']:,} of {d['needed']:,})"
+        console.print(text(line, "yellow"))
+    for note in check["notes"]:
+        console.print(text(note))
+    if not check["differences"]:
+        console.print(text("the quote has every piece that the fabric needs"))
+
+
+def print_advice(a: dict[str, Any], console: Console) -> None:
+    """Print :meth:`softib.Advice.to_json`."""
+    headline = {"ethernet": "Ethernet is enough", "infiniband": "use InfiniBand", "either": "either; cost decides"}
+    console.print(text(headline[a["verdict"]], "bold"))
+    for reason in a["reasons"]:
+        mark = "decides" if reason["decides"] else reason["verdict"]
+        console.print(text(f"  [{mark}] {reason['reason']}"))
+    if a["networks"]:
+        console.print()
+        _table(
+            console,
+            ("network", "time", "ratio", "price", "per price"),
+            (
+                (
+                    n["network"],
+                    UNKNOWN if n["completion_us"] is None else time_text(n["completion_us"] * 1e6),
+                    UNKNOWN if n["ratio"] is None else f"{n['ratio']:.2f}",
+                    _money(n["price"]),
+                    UNKNOWN if n["per_price"] is None else f"{n['per_price']:.2f}",
+                )
+                for n in a["networks"]
+            ),
+        )
+    for b in a["break_even"]:
+        line = (
+            f"{b['ethernet']} takes {b['time_ratio']:.2f} times as long as {b['infiniband']}: it pays from a price of "
+        )
+        price = (
+            ""
+            if b["price_ratio"] is None
+            else f"; at middle prices {b['infiniband']} costs {b['price_ratio']:.2f} times {b['ethernet']}"
+        )
+        console.print(text(f"{line}{1 / b['time_ratio']:.0%} of {b['infiniband']}'s or less{price}"))
+    for note in a["notes"]:
+        console.print(text(note))

@@ -1,0 +1,66 @@
+"""``softib.plan_*``: figures of designs against laws, and files that the next verb takes."""
+
+from __future__ import annotations
+
+import pytest
+
+import softib
+
+FLOOR = {"rows": 2, "racks": 12, "kw": 44}
+
+
+@pytest.fixture(scope="module")
+def designs():
+    return softib.plan_design(softib.Demand(100, generation="EDR"))
+
+
+def test_figures_of_a_full_tree_and_of_one_with_half_the_uplinks(designs):
+    full, half = (
+        next(r for r in designs.rows() if r.design == name) for name in ("fat tree, 2 tiers", "fat tree, 2 tiers, 2:1")
+    )
+    assert full.bisection == 1 and half.bisection == pytest.approx(0.5, abs=0.05)
+    assert full.switch_hops == half.switch_hops == 3
+    assert half.switches < full.switches and half.effective_bisection < full.effective_bisection
+    leaf = next(f for f in full.failures if f.part.startswith("leaf"))
+    assert leaf.lost_host_ports == 18  # half of 36 ports
+    assert all(f.lost_host_ports == 0 for f in full.failures if not f.part.startswith("leaf"))
+    assert full.watts_unknown  # said, not left out
+
+
+def test_what_save_writes_is_a_fabric(designs, tmp_path):
+    for path, row in zip(designs.save(tmp_path / "d"), designs.rows(), strict=True):
+        fabric = softib.load(path)
+        assert (fabric.switches, fabric.cables) == (row.switches, row.cables)
+        assert not softib.check(fabric).at_least("warning")
+
+
+def test_saved_cables_are_the_plan_of_check(tmp_path):
+    pod = softib.generate("rail-optimized", nodes=31)
+    plan = softib.plan_cables(pod, FLOOR)
+    for suffix in (".csv", ".ufm", ".labels", ".svg", ".xlsx"):
+        plan.save(tmp_path / f"list{suffix}")
+    for suffix in (".csv", ".ufm"):
+        assert not list(softib.check(pod, plan=tmp_path / f"list{suffix}"))
+    assert not plan.check_quote(tmp_path / "list.xlsx").differences
+    with pytest.raises(softib.InputError, match="no form for"):
+        plan.save(tmp_path / "list.pdf")
+
+
+def test_cost_is_bill_and_energy():
+    cost = softib.plan_cost(softib.generate("rail-optimized", nodes=31), FLOOR, gpus=248)
+    kwh = cost.watts[0] / 1000 * 8766 * 5
+    assert cost.energy.low == pytest.approx(kwh * 0.06 * 1.1) and cost.energy.high == pytest.approx(kwh * 0.2 * 1.6)
+    assert cost.total.low == pytest.approx(cost.bill.low + cost.energy.low)
+    assert cost.per_gpu_hour().low == pytest.approx(cost.total.low / (248 * 8766 * 5))
+
+
+def test_hosts_go_to_free_ports_first():
+    tree = softib.generate("fat-tree", radix=36, levels=2, hosts=300)  # 16 leaves of 18 hosts, one of 12
+    few = softib.plan_growth(tree, 6).to_json()
+    assert not few["new_leaves"] and len(few["cables"]) == 6 and few["oversubscription"] == 1
+    more = softib.plan_growth(tree, 10).to_json()
+    assert len(more["new_leaves"]) == 1 and len(more["cables"]) == 10 + 18
+    ports = [(c["node_a"], c["port_a"]) for c in more["cables"]] + [(c["node_z"], c["port_z"]) for c in more["cables"]]
+    assert len(ports) == len(set(ports))
+    with pytest.raises(softib.InputError, match="trees of one or two tiers"):
+        softib.plan_growth(softib.generate("torus", dims=[3, 3]), 2)

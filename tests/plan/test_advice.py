@@ -1,0 +1,47 @@
+"""When Ethernet is enough: the statements of engineers' guides, with their numbers."""
+
+from __future__ import annotations
+
+import pytest
+
+import softib
+
+
+@pytest.mark.parametrize(
+    ("facts", "verdict"),
+    [
+        ({"hosts": 1, "kind": "training"}, "ethernet"),  # one node: NVLink
+        ({"hosts": 1, "gpus": 8, "kind": "training"}, "ethernet"),
+        ({"hosts": 500, "kind": "independent"}, "ethernet"),  # embarrassingly parallel
+        ({"hosts": 15}, "ethernet"),  # below about 16 nodes
+        ({"hosts": 100, "kind": "service"}, "ethernet"),
+        ({"hosts": 7, "gpus": 56, "kind": "training"}, "either"),  # below 64 GPUs: cost
+        (
+            {"hosts": 32, "gpus": 256, "kind": "training", "step_ms": 300.0},
+            "infiniband",
+        ),  # gradients every few hundred ms
+        ({"hosts": 128, "gpus": 1024, "kind": "training"}, "infiniband"),  # 1,000+ GPUs
+        ({"hosts": 48, "kind": "mpi", "calls_a_second": 3000.0}, "infiniband"),  # thousands of MPI_Allreduce a second
+        ({"hosts": 40, "kind": "storage"}, "infiniband"),  # parallel file systems with RDMA
+    ],
+)
+def test_the_statements_hold(facts, verdict):
+    assert softib.advise(softib.Facts(**facts)).verdict == verdict
+
+
+def test_a_storage_network_beside_the_compute_network_is_named():
+    advice = softib.advise(softib.Facts(hosts=64, storage="ethernet", existing="infiniband"))
+    assert any("bottleneck" in reason.reason for reason in advice.reasons)
+
+
+@pytest.mark.parametrize(
+    ("facts", "why"),
+    [
+        ({"hosts": 0}, "at least one node"),
+        ({"hosts": 4, "kind": "hpc"}, "hpc"),
+        ({"hosts": 4, "storage": "fibre"}, "fibre"),
+    ],
+)
+def test_what_cannot_be_advised_on_is_one_line(facts, why):
+    with pytest.raises(softib.InputError, match=why):
+        softib.advise(softib.Facts(**facts))

@@ -1,0 +1,68 @@
+"""Designs for a demand against NVIDIA's published tables, and what growth changes."""
+
+from __future__ import annotations
+
+import pytest
+
+from softib.errors import InputError
+from softib.plan.designs import Demand, build, candidates
+from softib.plan.growth import growth
+
+H100 = [(31, 8, 4, 252, 256), (63, 16, 8, 508, 512), (95, 24, 16, 764, 768), (127, 32, 16, 1020, 1024)]
+"""DGX SuperPOD reference architecture (H100, B200): nodes, leaves, spines, cables to nodes and between switches."""
+B300 = [(72, 8, 4, 576), (144, 16, 8, 1152), (288, 32, 18, 2304), (576, 64, 36, 4608), (1296, 144, 72, 10368)]
+"""DGX SuperPOD reference architecture (B300, XDR), table 3: nodes, leaves, spines, cables to nodes and between switches."""
+
+
+def first(demand: Demand):
+    return candidates(demand)[0][0]
+
+
+def counts(fabric) -> tuple[int, ...]:
+    made = fabric.source.generator
+    level, tiers = made["node_level"], made["tiers"]
+    cables = {t: int((made["cable_tier"] == i).sum()) for i, t in enumerate(tiers)}
+    return (int((level == 1).sum()), int((level == 2).sum()), cables["host-leaf"], cables["leaf-spine"])
+
+
+@pytest.mark.parametrize("row", H100, ids=lambda row: f"{row[0]} nodes")
+def test_published_designs_of_h100_and_b200(row):
+    assert counts(build(first(Demand(row[0], 8)), "pod")) == row[1:]
+
+
+@pytest.mark.parametrize("row", B300, ids=lambda row: f"{row[0]} nodes")
+def test_published_designs_of_b300(row):
+    nodes, leaves, spines, cables = row
+    assert counts(build(first(Demand(nodes, 8, "XDR")), "pod")) == (leaves, spines, cables, cables)
+
+
+@pytest.mark.parametrize(
+    "demand",
+    [Demand(500), Demand(3000, 1, "HDR"), Demand.of_gpus(1024), Demand(1000, oversubscription=2), Demand(40)],
+    ids=str,
+)
+def test_every_candidate_holds_the_demand(demand):
+    for candidate in candidates(demand)[0]:
+        fabric = build(candidate, "x")
+        assert len(fabric.cas) >= demand.ports and candidate.room >= demand.hosts
+        assert (fabric.port_peer[fabric.node_base[fabric.cas] + 1] >= 0).sum() >= demand.ports
+
+
+def test_impossible_demands_are_one_line():
+    with pytest.raises(InputError, match="at least 1 host"):
+        Demand(0)
+    with pytest.raises(InputError, match="oversubscription"):
+        Demand(4, oversubscription=0.5)
+    with pytest.raises(InputError, match="no design for"):
+        candidates(Demand(100_000, 1, radix=8))
+
+
+def test_growth_counts_cables_by_both_ends():
+    """Two switches of 4 hosts each become three: by hand."""
+    before = build(first(Demand(31, 8)), "pod")
+    same = growth(before, before)
+    assert (same.kept, same.moved, same.new, same.new_switches) == (508, 0, 0, 0)
+    after = build(first(Demand(63, 8)), "pod")
+    change = growth(before, after)
+    assert change.new_switches == 12 and change.new == 1020 - 508  # the tables' own difference
+    assert change.kept + change.moved == 508
