@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from enum import IntEnum, IntFlag
 
-import numpy as np
-
 # -- addresses (IBA 4.1.3) --
 LID_NONE = 0
 LID_UCAST_MAX = 0xBFFF
@@ -207,7 +205,4 @@ class CapMask2(IntFlag):
 
 
 # -- VLCap and OperationalVLs (PortInfo, IBA 14.2.5.6) --
-DATA_VLS = np.array([15, 1, 2, 4, 8, 15, 15, 15], np.int64)
-"""Data VLs by code: VL0, VL0-1, VL0-3, VL0-7, VL0-14. A port that no manager has configured (code
-0) limits nothing; 6 and 7 are reserved."""
 CODE_OF_DATA_VLS = {1: 1, 2: 2, 4: 3, 8: 4, 15: 5}

@@ -6,8 +6,9 @@ import numpy as np
 
 from softib.fabric.end_ports import unmanaged_ends
 from softib.fabric.model import Fabric
-from softib.iba.constants import DATA_VLS, LID_PERMISSIVE, PhysState
+from softib.iba.constants import LID_PERMISSIVE, PhysState
 from softib.iba.smp import PortInfo
+from softib.iba.virtual_lanes import DATA_VLS
 from softib.routing.graph import PortColumns, SwitchGraph
 
 __all__ = ["graph_of", "vls_of"]

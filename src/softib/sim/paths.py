@@ -12,8 +12,8 @@ import numpy as np
 from softib.errors import InputError
 from softib.fabric.end_ports import end_ports, port_gbps
 from softib.iba.catalogue import ADAPTER_OF, SWITCH_OF
-from softib.iba.constants import DATA_VLS
 from softib.iba.rates import MTU_BYTES, SPEEDS
+from softib.iba.virtual_lanes import DATA_VLS
 from softib.sim.messages import PATH_SL, Messages, Opcode, Transport
 from softib.sim.timing import Timing, profile_of, timing_of
 

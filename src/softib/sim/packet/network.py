@@ -9,9 +9,10 @@ import numpy as np
 
 from softib.errors import InputError
 from softib.fabric.end_ports import port_gbps
-from softib.iba.constants import DATA_VLS, LFT_NO_ROUTE, PhysState, PortState
+from softib.iba.constants import LFT_NO_ROUTE, PhysState, PortState
 from softib.iba.rates import MTU_BYTES, SPEEDS
 from softib.iba.smp import PortInfo, SwitchInfo
+from softib.iba.virtual_lanes import DATA_VLS
 from softib.sim.packet import constants
 from softib.sim.packet.ethernet import ethernet_net, no_ethernet_net
 from softib.sim.packet.manager_tables import adaptive_tables, congestion_tables

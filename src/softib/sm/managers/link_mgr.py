@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from softib.iba.constants import DATA_VLS, CapMask, PortState, SmpAttr
+from softib.iba.constants import CapMask, PortState, SmpAttr
 from softib.iba.smp import PortInfo, SwitchInfo
+from softib.iba.virtual_lanes import DATA_VLS
 from softib.mad.smp_requests import RequestQueue
 from softib.sm.config import SmConfig
 from softib.sm.database import Database
