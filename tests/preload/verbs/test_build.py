@@ -191,3 +191,16 @@ def test_threads_get_the_same_headers():
     """runpy exchanges ``sys.modules['__main__']``: two threads at once saw each other's module."""
     with ThreadPoolExecutor(8) as pool:
         assert len({str(h) for h in pool.map(lambda _: build.generated_headers(), range(64))}) == 1
+
+
+def test_headers_come_from_tables_that_need_no_installed_package():
+    """The package's build writes them before its dependencies are there: -S leaves out every installed package."""
+    code = "import runpy; print(*runpy.run_path('src/softib/preload/build.py')['generated_headers']())"
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code],
+        cwd=Path(__file__).parents[3],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.stdout.split() == ["link_rates.h", "management.h"], done.stderr
