@@ -96,7 +96,7 @@ def links_of(fabric: Fabric, generation: str) -> Links:
 
 def share_cages(links: Links, kind: np.ndarray) -> np.ndarray:
     """The kind of each link (index into :func:`media_of`) when links of one cage share a plug:
-    ``kind`` or a dearer one, the cheapest that every cage can take."""
+    ``kind`` or a more expensive one, the cheapest that every cage can take."""
     media = media_of(links.generation)
     kind = kind.copy()
     if links.generation not in TWIN_PORT or not len(links):
