@@ -158,12 +158,12 @@ def content(path: str | os.PathLike[str], most: int | None = None, what: str = "
 
 def read_text(path: str | os.PathLike[str], what: str, most: int = TEXT_LIMIT, errors: str = "strict") -> str:
     """A whole text file in UTF-8 without its byte-order mark. ``errors`` as for
-    :meth:`bytes.decode`.
+    :meth:`bytes.decode`; a reader that is not strict gets binary data, too, line by line.
 
     Raises :class:`UnreadableFile` as :func:`content` does, and where the file is cut, binary or not
     UTF-8.
     """
-    got = text_content(path, most, what)
+    got = text_content(path, most, what) if errors == "strict" else content(path, most, what)
     if got.flaw:
         raise UnreadableFile(f"{shown_name(path)}: {got.flaw}")
     try:

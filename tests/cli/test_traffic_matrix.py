@@ -93,7 +93,7 @@ def test_sizes(text, octets):
         ("source,destination,bytes\nhost-9,host-0001,3\n", 2, "no host 'host-9'"),
         ("host-0001,host-0002,-3\n", 1, "'-3'"), ("host-0001,host-0002,nan\n", 1, "'nan'"), ("host-0001,host-0002,1iB\n", 1, "'1iB'"),
         (",host-0001,host-2\nhost-0003,1,2\n", 1, "host-0002"), (",host-0001,host-0002\nhost-0003,1\n", 2, "2 cells"),
-        (",host-0001,host-0002\n", 1, "without bytes"), ("\0\n", 1, ""),
+        (",host-0001,host-0002\n", 1, "without bytes"), ("\0\n", 0, "binary data"),
     ],
 )  # fmt: skip
 def test_mistakes_are_one_line_with_file_and_line(tree, tmp_path, text, line, hint):

@@ -216,10 +216,7 @@ def check_quote(source: str, quote: str, as_json: bool, load: Load, **options: A
     if as_json:
         print_json(found.to_json())
     else:
-        from softib.render.planning import print_quote
-        from softib.render.terminal import console
-
-        print_quote(found.to_json(), console())
+        found.print()
     return 1 if found.differences else 0
 
 

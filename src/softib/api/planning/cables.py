@@ -149,6 +149,13 @@ class QuoteCheck(Result):
     notes: list[str]
     """Rows that were not understood."""
 
+    def print(self) -> None:
+        """As ``softib plan check-quote`` prints it."""
+        from softib.render.planning import print_quote
+        from softib.render.terminal import console
+
+        print_quote(self.to_json(), console())
+
 
 class CablePlan(Suggests):
     """Every cable of a fabric on a floor plan, and its bill of materials (``bill``).
