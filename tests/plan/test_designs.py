@@ -45,6 +45,8 @@ def test_every_candidate_holds_the_demand(demand):
     for candidate in candidates(demand)[0]:
         fabric = build(candidate, "x")
         assert len(fabric.cas) >= demand.ports and candidate.room >= demand.hosts
+        leaf = fabric.source.generator["node_level"] == 1
+        assert candidate.room * demand.adapters <= leaf.sum() * demand.switch_ports  # no host beyond the leaves
         assert (fabric.port_peer[fabric.node_base[fabric.cas] + 1] >= 0).sum() >= demand.ports
 
 

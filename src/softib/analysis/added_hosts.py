@@ -140,7 +140,7 @@ def _new_leaves(
     fabric: Fabric, structure: Structure, leaves: list[_Leaf], names: list[str], ratio: float, addition: Addition
 ) -> None:
     """Leaves for the hosts that found no port, and their uplinks."""
-    radix = max(len(fabric.ports_of(int(n))) - 1 for n in structure.leaf)
+    radix = max(int(fabric.port_num[list(fabric.ports_of(int(n)))].max()) for n in structure.leaf)
     uplinks = max((leaf.up for leaf in leaves), default=0)
     if uplinks == 0:
         raise InputError(

@@ -143,7 +143,7 @@ def _rail_optimized(demand: Demand, common: dict[str, Any]) -> Iterator[Candidat
 def _fat_trees(demand: Demand, common: dict[str, Any]) -> Iterator[Candidate]:
     radix, over = demand.switch_ports, demand.oversubscription
     for levels in (2, 3):
-        down = int(radix * over // (1 + over))
+        down = _down(radix, over)
         most = down * radix if levels == 2 else down * (radix // 2) * radix
         ratios = (over,) if over > 1 else (1.0, 2.0)
         for ratio in ratios:
@@ -151,9 +151,16 @@ def _fat_trees(demand: Demand, common: dict[str, Any]) -> Iterator[Candidate]:
             taken = {**common, "levels": levels, "hosts": demand.ports}
             if ratio != 1:
                 taken["oversubscription"] = ratio
-            yield Candidate(label, FAT_TREE, taken, most // demand.adapters)
+            yield Candidate(
+                label, FAT_TREE, taken, -(-demand.ports // _down(radix, ratio)) * _down(radix, ratio) // demand.adapters
+            )
         if demand.ports <= most:
             return
+
+
+def _down(radix: int, ratio: float) -> int:
+    """Host ports of a leaf at an oversubscription of ``ratio``."""
+    return int(radix * ratio // (1 + ratio))
 
 
 def _dragonfly_plus(demand: Demand, common: dict[str, Any]) -> Candidate | None:
@@ -163,14 +170,14 @@ def _dragonfly_plus(demand: Demand, common: dict[str, Any]) -> Candidate | None:
     half = radix // 2
     best: tuple[int, int, dict[str, Any]] | None = None
     for groups in GROUPS:
-        for leaves in range(1, half + 1):
+        for leaves in range(2, half + 1):
             p = -(-ports // (groups * leaves))
             if not 1 <= p <= half or groups * leaves * p - ports >= demand.adapters * groups:
                 continue
             spines = -(-p * leaves // half)
             while spines <= half and p % spines:
                 spines += 1
-            if spines > min(half, p) or groups - 1 > spines * half:
+            if spines < 2 or spines > min(half, p) or groups - 1 > spines * half:
                 continue
             h = -(-p * leaves // spines)
             if h > half:

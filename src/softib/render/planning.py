@@ -199,7 +199,8 @@ def print_cost(c: dict[str, Any], console: Console) -> None:
     currency = c["bill"]["currency"]
     console.print(text(f"power: {_watts(c['watts'], c['watts_unknown'])}"))
     energy = "the cost book has no tariff" if c["energy"] is None else f"{currency} {_money(c['energy'])}"
-    console.print(text(f"energy and cooling: {energy}"))
+    partly = " (of the power that is known alone)" if c["watts_unknown"] else ""
+    console.print(text(f"energy and cooling: {energy}{partly}"))
     console.print(text(f"total: {currency} {_money(c['total'])}", "bold"))
     if c["gpu_hour"] is not None:
         useful = "useful " if c["scaling"] else ""

@@ -54,6 +54,13 @@ def test_cost_is_bill_and_energy():
     assert cost.per_gpu_hour().low == pytest.approx(cost.total.low / (248 * 8766 * 5))
 
 
+def test_a_second_unit_costs_what_the_published_tables_say():
+    """DGX SuperPOD: 8 leaves and 4 spines for one unit of 32 slots, 16 and 8 for two."""
+    grown = softib.plan_growth(softib.generate("rail-optimized", nodes=32), 32).to_json()
+    assert (len(grown["new_leaves"]), grown["new_upper_switches"]) == (8, 4)
+    assert all(1 <= cable["port_a"] <= 32 for cable in grown["cables"])
+
+
 def test_hosts_go_to_free_ports_first():
     tree = softib.generate("fat-tree", radix=36, levels=2, hosts=300)  # 16 leaves of 18 hosts, one of 12
     few = softib.plan_growth(tree, 6).to_json()
