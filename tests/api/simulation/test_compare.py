@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -137,3 +138,20 @@ def test_cores_that_nothing_waits_for_are_said():
     ]
     assert len(notes("permutation:8,count=200")) == 1
     assert notes("latency:8,iterations=20") == []
+
+
+def test_the_latencies_by_generation_that_the_page_states():
+    """docs/simulate.md, "A newer generation is not faster": what its own command prints."""
+    page = " ".join((Path(__file__).parents[3] / "docs/simulate.md").read_text().split())
+    runs = [
+        softib.simulate(
+            softib.generate("fat-tree", radix=36, levels=2, hosts=32, generation=g),
+            "all-to-all:256,window=1",
+            layer="packet",
+        )
+        for g in ("EDR", "HDR", "NDR", "XDR")
+    ]
+    median = [f"{run.percentiles_us['p50']:.2f}" for run in runs]
+    whole = [f"{run.simulated_us:.0f}" for run in runs]
+    assert "256 bytes take {} µs on EDR, {} on HDR, {} on NDR and {} on XDR".format(*median) in page
+    assert "takes {}, {}, {} and {} µs".format(*whole) in page
