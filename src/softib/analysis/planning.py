@@ -6,7 +6,6 @@ MADs as any other fabric is.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -21,10 +20,10 @@ from softib.fabric.faults.inject import dead_switch, remove_cable
 from softib.fabric.model import Fabric
 from softib.fabric.power_cycle import power_on
 from softib.fabric.topologies.cables import apply_cables
-from softib.iba.catalogue import ADAPTER_OF, CABLES, SWITCH_OF
+from softib.iba.catalogue import CABLES
 from softib.plan.designs import Candidate, Demand, build, candidates
 from softib.plan.growth import Growth, growth
-from softib.plan.plugs import links_of, media_of, share_cages, watts_of
+from softib.plan.plugs import links_of, media_of, power_of, share_cages
 from softib.plan.price_book import CostBook, Price, price_of
 from softib.routing.tables import min_hops
 from softib.scenario.bring_up import bring_up
@@ -190,20 +189,13 @@ def _without(fabric: Fabric, fail: Callable[[Fabric], object], part: str, hosts:
 
 
 def _power(fabric: Fabric, generation: str) -> Power:
-    """Catalogue figures times numbers."""
-    hosts = int(np.count_nonzero(fabric.source.generator["node_level"] == 0))
+    """Catalogue figures times numbers, with the cheapest plugs that reach."""
     links = links_of(fabric, generation)
-    watts, unknown = 0.0, Counter[str]()
+    kind = None
     if any(c.generation == generation for c in CABLES):
         media = media_of(generation)
         reach = np.maximum.accumulate([c.reach_m for c in media])
         kind = np.minimum(np.searchsorted(reach, fabric.cable_length_m[links.row]), len(media) - 1)
-        watts, unknown = watts_of(links, share_cages(links, kind))
-    else:
-        unknown[f"cables of {generation}"] += len(links)
-    for part, number in ((SWITCH_OF[generation], fabric.sizes.switches), (ADAPTER_OF[generation], hosts)):
-        if part.power_w is None:
-            unknown[part.name] += number
-        else:
-            watts += part.power_w * number
-    return Power(watts, tuple(sorted(unknown.items())))
+        kind = share_cages(links, kind)
+    watts, unknown = power_of(links, kind, fabric.sizes.switches)
+    return Power(watts, tuple(unknown))

@@ -29,8 +29,7 @@ class Demand:
     ``generation``.
 
     ``gpus``: GPUs of a host (0: none). ``radix``: ports of a switch (None: the catalogue's switch of
-    the generation). ``oversubscription``: host ports to uplinks at a leaf, 1 or more. ``leaf_hosts``:
-    host ports that a leaf may use (None: all that oversubscription leaves); growth room, mostly.
+    the generation). ``oversubscription``: host ports to uplinks at a leaf, 1 or more.
     """
 
     hosts: int
@@ -95,21 +94,15 @@ def candidates(demand: Demand) -> tuple[list[Candidate], list[str]]:
     refused: list[str] = []
     for attempt in _attempts(demand):
         try:
-            fabric = build(attempt, "attempt")
+            build(attempt, "attempt")
         except SoftibError as error:
             refused.append(f"{attempt.label}: {error}")
             continue
-        if not any(_same_shape(fabric, attempt, other) for other in designs):
-            designs.append(attempt)
+        designs.append(attempt)
     if not designs:
         reasons = "; ".join(refused) or f"no switch of {demand.switch_ports} ports takes it"
         raise InputError(f"no design for {counted(demand.hosts, 'host')} x {demand.adapters}: {reasons}")
     return designs, refused
-
-
-def _same_shape(fabric: Fabric, attempt: Candidate, other: Candidate) -> bool:
-    """Is this the design of another label (two tiers asked for and two tiers by default)?"""
-    return attempt.kind == other.kind and attempt.parameters == other.parameters
 
 
 def _attempts(demand: Demand) -> Iterator[Candidate]:

@@ -172,15 +172,12 @@ class _Racks:
     """Free space of each rack, filled from the bottom (hosts) or the top (switches)."""
 
     floor: Floor
-    used: np.ndarray
     kw: np.ndarray
     taken: list[set[int]]
 
     @classmethod
     def of(cls, floor: Floor) -> _Racks:
-        return cls(
-            floor, np.zeros(floor.n_racks, np.int64), np.zeros(floor.n_racks), [set() for _ in range(floor.n_racks)]
-        )
+        return cls(floor, np.zeros(floor.n_racks), [set() for _ in range(floor.n_racks)])
 
     def put(self, rack: int, device: Device, from_top: bool) -> int | None:
         """The lowest unit at which ``device`` fits into ``rack``, and take it; None: it does not

@@ -29,14 +29,6 @@ class Growth:
     idle_switches: int
     new_hosts: int
 
-    @property
-    def text(self) -> str:
-        """One line for people."""
-        return (
-            f"{self.new_hosts} hosts more: {self.new_switches} switches and {self.new} cables to buy, "
-            f"{self.moved} of {self.kept + self.moved} cables to move"
-        )
-
 
 def growth(before: Fabric, after: Fabric) -> Growth:
     """Compare two fabrics by the names of their nodes and their port numbers.

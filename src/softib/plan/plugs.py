@@ -16,9 +16,9 @@ import numpy as np
 from softib.errors import InputError
 from softib.fabric.columns import CableMedium
 from softib.fabric.model import Fabric
-from softib.iba.catalogue import CABLES, Cable
+from softib.iba.catalogue import ADAPTER_OF, CABLES, SWITCH_OF, Cable
 
-__all__ = ["TWIN_PORT", "Links", "Order", "cage", "links_of", "media_of", "orders_of", "watts_of"]
+__all__ = ["TWIN_PORT", "Links", "Order", "cage", "links_of", "media_of", "orders_of", "power_of", "watts_of"]
 
 TWIN_PORT = frozenset({"NDR", "XDR"})
 """Generations whose switches have two ports in a cage (manuals of QM9700 and Q3400)."""
@@ -190,6 +190,23 @@ def watts_of(links: Links, kind: np.ndarray) -> tuple[float, Counter[str]]:
             elif number:
                 watts += number * (watt or 0.0)
     return watts, unknown
+
+
+def power_of(links: Links, kind: np.ndarray | None, switches: int) -> tuple[float, list[tuple[str, int]]]:
+    """(watts of switches, adapters and plugs whose figure is published, devices without one with their
+    number). ``kind`` None: the catalogue has no cables of the generation."""
+    generation = links.generation
+    watts, unknown = 0.0, Counter[str]()
+    if kind is not None:
+        watts, unknown = watts_of(links, kind)
+    elif len(links):
+        unknown[f"cables of {generation}"] += len(links)
+    for part, number in ((SWITCH_OF[generation], switches), (ADAPTER_OF[generation], int(links.host.sum()))):
+        if part.power_w is None:
+            unknown[part.name] += number
+        else:
+            watts += part.power_w * number
+    return watts, sorted(unknown.items())
 
 
 def medium_codes(links: Links, kind: np.ndarray) -> np.ndarray:

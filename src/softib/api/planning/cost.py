@@ -67,24 +67,11 @@ class Cost(Suggests):
     @property
     def watts(self) -> tuple[float, list[DeviceCount]]:
         """(watts of devices and plugs whose figure is published, devices without one)."""
-        from collections import Counter
-
-        from softib.iba.catalogue import ADAPTER_OF, SWITCH_OF
-        from softib.plan.plugs import watts_of
+        from softib.plan.plugs import power_of
 
         c = self._plan._cables
-        watts, unknown = watts_of(c.links, c.kind)
-        unknown = Counter(unknown)
-        hosts = int(c.links.host.sum())
-        for part, number in (
-            (SWITCH_OF[c.links.generation], c.fabric.sizes.switches),
-            (ADAPTER_OF[c.links.generation], hosts),
-        ):
-            if part.power_w is None:
-                unknown[part.name] += number
-            else:
-                watts += part.power_w * number
-        return watts, [DeviceCount(name, n) for name, n in sorted(unknown.items())]
+        watts, unknown = power_of(c.links, c.kind, c.fabric.sizes.switches)
+        return watts, [DeviceCount(name, n) for name, n in unknown]
 
     @property
     def energy(self) -> PriceRange | None:
