@@ -70,7 +70,14 @@ GROUPS: dict[str, dict[str, str]] = {
 }
 """Group → verb → its line in ``softib --help``. A verb is ``softib.cli.<verb>:command``, or one of
 :data:`TOGETHER`."""
-TOGETHER = {"down": "up", "shell": "run", "doctor": "itself", "compile": "itself", "completion": "itself"}
+TOGETHER = {
+    "advise": "plan",
+    "down": "up",
+    "shell": "run",
+    "doctor": "itself",
+    "compile": "itself",
+    "completion": "itself",
+}
 """Small verbs → the module that has them by their names."""
 VERBS: dict[str, str] = {verb: line for verbs in GROUPS.values() for verb, line in verbs.items()}
 SYNONYMS = {

@@ -13,6 +13,7 @@ import numpy as np
 
 from softib.api.arguments import Suggests
 from softib.api.fabric import Fabric, as_fabric, result_of
+from softib.api.planning.bill import BillOfMaterials, bill_of_materials
 from softib.api.planning.design import DeviceCount
 from softib.api.table import Table
 from softib.errors import InputError, SoftibError
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from softib.plan.floor import Floor
     from softib.plan.price_book import CostBook
 
-__all__ = ["BillOfMaterials", "CableList", "CablePlan", "QuoteCheck", "bill_of_materials", "plan_cables"]
+__all__ = ["CableList", "CablePlan", "QuoteCheck", "plan_cables"]
 
 FORMS = {".csv": "p2p", ".ufm": "ufm", ".labels": "labels", ".svg": "elevation", ".xlsx": "bill"}
 UFM_COLUMNS = ("StartDevice", "StartPort", "EndDevice", "EndPort", "LinkType")
@@ -57,36 +58,6 @@ class Tray(Result):
 
     rack: str
     cables: int
-
-
-@dataclass(frozen=True)
-class BillItem(Result):
-    """A line of a bill; prices are None where the cost book has none."""
-
-    item: str
-    part: str
-    """The vendor's order number."""
-    count: int
-    spares: int
-    price_low: float | None
-    price_high: float | None
-    total_low: float | None
-    total_high: float | None
-    source: str
-    """Of the price."""
-
-
-@dataclass(frozen=True)
-class BillOfMaterials(Result):
-    """What is ordered, and its price."""
-
-    currency: str
-    prices_of: str
-    low: float
-    high: float
-    without_price: list[str]
-    """Items that the sums leave out."""
-    items: list[BillItem]
 
 
 @dataclass(frozen=True)
@@ -288,14 +259,6 @@ class CablePlan(Suggests):
 
     def __repr__(self) -> str:
         return f"<CablePlan of {self._source!r}: {counted(len(self._cables), 'link')}, {counted(self.racks, 'rack')}>"
-
-
-def bill_of_materials(bill: Bill) -> BillOfMaterials:
-    """A bill as documents hold it."""
-    without = [item.text for item in bill.open]
-    return BillOfMaterials(
-        bill.currency, bill.date, bill.low, bill.high, without, [BillItem(*item.row()) for item in bill.items]
-    )
 
 
 def generation_of(fabric: Fabric) -> str:

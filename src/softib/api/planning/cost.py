@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from softib.api.arguments import Suggests
 from softib.api.fabric import Fabric
-from softib.api.planning.cables import BillOfMaterials, bill_of_materials
+from softib.api.planning.bill import BillOfMaterials, bill_of_materials
 from softib.api.planning.design import DeviceCount, PriceRange
 from softib.errors import InputError
 from softib.result import Result
