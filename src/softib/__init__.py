@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from softib.api.monitor.diagnosing import Jobs, diagnose, jobs_on
     from softib.api.monitor.exporting import Exporter
     from softib.api.monitor.observing import Observed, TopView, observe
+    from softib.api.monitor.why import why
     from softib.api.node import Node
     from softib.api.operations import bring_up, check, diff, engines, predict, report, route, verify
     from softib.api.planning.advice import Advice, Facts, advise, kind_of
@@ -87,6 +88,7 @@ _LAZY = {
     "serve": "web",
     "Exporter": "monitor.exporting",
     **dict.fromkeys(("Observed", "TopView", "observe"), "monitor.observing"),
+    "why": "monitor.why",
     "on_compiling": "progress",
     **dict.fromkeys(("Demand", "Designs", "plan_design"), "planning.design"),
     **dict.fromkeys(("CablePlan", "plan_cables"), "planning.cables"),
@@ -204,6 +206,7 @@ __all__ = [
     "topologies",
     "up",
     "verify",
+    "why",
 ]
 
 
