@@ -206,6 +206,8 @@ def print_cost(c: dict[str, Any], console: Console) -> None:
         useful = "useful " if c["scaling"] else ""
         low, high = c["gpu_hour"]["low"], c["gpu_hour"]["high"]
         console.print(text(f"network for a {useful}GPU-hour: {currency} {low:.3f} to {high:.3f}"))
+    console.print()
+    _networks(c["networks"], currency, console)
     if c["scaling"]:
         console.print()
         _table(
@@ -216,6 +218,27 @@ def print_cost(c: dict[str, Any], console: Console) -> None:
                 for r in c["scaling"]
             ),
         )
+
+
+def _networks(networks: Sequence[dict[str, Any]], currency: str, console: Console) -> None:
+    """What Ethernet of the same rate costs, and how far the same money goes."""
+    console.print(text("adapters, switch ports and cables alone", "bold"))
+    _table(
+        console,
+        ("network", currency, f"host ports for the money of {networks[0]['network']}"),
+        (
+            (
+                n["network"],
+                _money(n["price"]),
+                UNKNOWN if n["host_ports_for_the_same_money"] is None else f"{n['host_ports_for_the_same_money']:,}",
+            )
+            for n in networks
+        ),
+    )
+    for n in networks:
+        if n["price_missing"]:
+            console.print(text(f"no price of {', '.join(n['price_missing'])}; --prices FILE can state it", "yellow"))
+    console.print(text("by middle prices, without hosts; softib advise WORKLOAD compares times"))
 
 
 def print_growth(g: dict[str, Any], console: Console) -> None:

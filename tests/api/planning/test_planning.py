@@ -54,6 +54,45 @@ def test_cost_is_bill_and_energy():
     assert cost.per_gpu_hour().low == pytest.approx(cost.total.low / (248 * 8766 * 5))
 
 
+def test_ethernet_for_the_same_money():
+    """8 hosts on one switch: each item of the book's NDR and 400 Gb/s Ethernet prices by hand."""
+    cost = softib.plan_cost(softib.generate("fat-tree", levels=1, hosts=8), FLOOR)
+    own, other = cost.networks
+    book = {"NDR": (1599 + 179 + 586, 2188 + 1000 + 2000), "ethernet": (1000 + 200 + 1000, 2000 + 400 + 2000)}
+    assert (own.price.low, own.price.high) == tuple(8 * p for p in book["NDR"])
+    assert (other.price.low, other.price.high) == tuple(8 * p for p in book["ethernet"])
+    assert other.host_ports_for_the_same_money == 8 * sum(book["NDR"]) // sum(book["ethernet"])
+
+
+def test_unpriced_networks_are_named():
+    own, other = softib.plan_cost(softib.generate("fat-tree", levels=1, hosts=4, generation="HDR"), FLOOR).networks
+    assert own.price is other.price is None and "ethernet-200 adapter" in other.price_missing
+
+
+def test_doubling_a_tree_of_two_tiers_moves_half_of_the_uplinks():
+    """Each leaf has c cables to each of s spines and later c/2 to each of 2s: half of them stay."""
+    (tree, *_) = softib.plan_design(softib.Demand(32, radix=16)).rows()
+    assert tree.switches_by_tier == {"leaf": 4, "spine": 2} and tree.cables_by_tier["leaf-spine"] == 32
+    assert (tree.twice_the_hosts.cables_moved, tree.twice_the_hosts.cables_kept) == (16, 48)
+
+
+@pytest.mark.slow
+def test_the_page_about_1024_gpus():
+    """docs/plan.md: what its table says."""
+    designs = softib.plan_design(softib.Demand.of_gpus(1024))
+    row = designs.rows()[0]
+    assert (row.design, row.switches_by_tier) == ("rail-optimized, 2 tiers", {"leaf": 32, "spine": 16})
+    assert (row.cables, row.failures[0].lost_host_ports) == (2048, 32)
+    twice = row.twice_the_hosts
+    assert (twice.switches, twice.cables_new, twice.cables_moved) == (48, 2048, 512)
+    workload = "training-step:1,layers=40,hidden=5120,tensor=8,batch=1024,micro-batch=1"
+    hall = {"rows": 4, "racks": 12, "kw": 44}
+    cost = softib.plan_cost(designs.fabric(), hall, gpus=1024, workload=workload, scale=[64])
+    assert cost.networks[1].host_ports_for_the_same_money == 1184
+    assert 0.98 < cost.rows[-1].relative < 0.99  # 1 to 2 % longer
+    assert softib.advise(softib.Facts(hosts=128, gpus=1024, kind="training")).verdict == "infiniband"
+
+
 def test_a_second_unit_costs_what_the_published_tables_say():
     """DGX SuperPOD: 8 leaves and 4 spines for one unit of 32 slots, 16 and 8 for two."""
     grown = softib.plan_growth(softib.generate("rail-optimized", nodes=32), 32).to_json()
