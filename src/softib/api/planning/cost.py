@@ -125,17 +125,17 @@ class Cost(Suggests):
         generation, fabric = cables.links.generation, cables.fabric.copy()
         fabric.cable_length_m[cables.links.row] = cables.length_m
         ethernet = f"ethernet-{SPEED_BY_NAME[generation].lane_data_gbps * LANES:g}"
-        own, other = (price_of(self._book, fabric, name) for name in (generation, ethernet))
+        local, other = (price_of(self._book, fabric, name) for name in (generation, ethernet))
         ports = int(cables.links.host.sum())
         rows = []
-        for name, price in ((generation, own), (f"RoCE or TCP ({ethernet})", other)):
-            comparable = not own.missing and not price.missing and price.middle
+        for name, price in ((generation, local), (f"RoCE or TCP ({ethernet})", other)):
+            comparable = not local.missing and not price.missing and price.middle
             rows.append(
                 NetworkPrice(
                     name,
                     None if price.missing else PriceRange(price.low, price.high),
                     list(price.missing),
-                    int(ports * own.middle / price.middle) if comparable else None,
+                    int(ports * local.middle / price.middle) if comparable else None,
                 )
             )
         return rows
