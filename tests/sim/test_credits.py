@@ -72,7 +72,7 @@ def test_operational_vls_divide_one_memory():
     assert vl_blocks(np.full(6, 256), codes).tolist() == [256, 2048, 1024, 512, 256, 136]
 
 
-def test_a_second_lane_fills_what_the_first_one_leaves():
+def test_a_second_vl_fills_what_the_first_one_leaves():
     """Two flows on two VLs of a link of 500 m carry twice what one does."""
     fabric = pair("NDR", 500)
     fabric.sl2vl[:] = [0x01, 0x23, 0x45, 0x67, 0x01, 0x23, 0x45, 0x67]

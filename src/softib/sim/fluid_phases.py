@@ -33,8 +33,9 @@ class PhaseTables:
     """``hosts``: CA ports with an address. ``alike``: the first so many of them have a switch, and
     adapters of one speed, so loads may tell (0: they never do: links of several MTUs, several SLs,
     a what-if's latencies, cables longer than credits reach). ``edge``: rows of the switches that
-    hosts have links to; ``links`` and ``ends`` as :data:`~softib.sim.phase_kernels.Links` and :data:`~softib.sim.phase_kernels.Hosts`;
-    ``rates`` of the links to hosts (Gb/s), which ``ends.rate_of`` names."""
+    hosts have links to; ``links`` and ``ends`` as :data:`~softib.sim.phase_kernels.Links` and
+    :data:`~softib.sim.phase_kernels.Hosts`; ``rates`` of the links to hosts (Gb/s), which
+    ``ends.rate_of`` names."""
 
     hosts: int
     alike: int

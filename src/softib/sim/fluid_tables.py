@@ -262,8 +262,8 @@ def _with_limits(plane: Plane, m: Messages, laid: Laid) -> tuple[np.ndarray, np.
     without any link (to itself, or between ports 0). ``port`` is -1 for the latter and -2 - port for
     the former."""
     rows = laid.port >> 4
-    lane = plane.credits.gbps[rows]
-    lanes = np.flatnonzero(np.isfinite(lane))
+    vl_gbps = plane.credits.gbps[rows]
+    slow_vls = np.flatnonzero(np.isfinite(vl_gbps))
     lengths = np.diff(laid.first)
     alone = (lengths == 0) & (laid.why == 0)
     limit = np.where(m.rate_gbps > 0, m.rate_gbps, np.inf)
@@ -272,19 +272,19 @@ def _with_limits(plane: Plane, m: Messages, laid: Laid) -> tuple[np.ndarray, np.
         port_rate = plane.gbps[plane.ends[m.src]]
         limit = np.where(alone, np.minimum(limit, np.where(port_rate > 0, port_rate, fastest)), limit)
     limited = np.flatnonzero(np.isfinite(limit) & (laid.why == 0))
-    if not len(limited) and not len(lanes):
+    if not len(limited) and not len(slow_vls):
         return laid.first, laid.channel, laid.port, plane.link_gbps[rows]
-    lane_of = np.full(laid.channels, -1)
-    lane_of[lanes] = laid.channels + np.arange(len(lanes))
-    entries = np.flatnonzero(lane_of[laid.channel] >= 0)
+    added_of = np.full(laid.channels, -1)
+    added_of[slow_vls] = laid.channels + np.arange(len(slow_vls))
+    entries = np.flatnonzero(added_of[laid.channel] >= 0)
     place = np.concatenate([laid.first[limited], entries])
-    added = np.concatenate([laid.channels + len(lanes) + np.arange(len(limited)), lane_of[laid.channel[entries]]])
+    added = np.concatenate([laid.channels + len(slow_vls) + np.arange(len(limited)), added_of[laid.channel[entries]]])
     channel = np.insert(laid.channel, place, added)
     before = np.zeros(len(m) + 1, np.int64)
     before[1:] = np.cumsum(np.bincount(np.searchsorted(laid.first, entries, side="right") - 1, minlength=len(m)))
     before[1:] += np.cumsum(np.isin(np.arange(len(m)), limited))
-    port = np.concatenate([laid.port, -2 - laid.port[lanes], np.full(len(limited), -1)])
-    gbps = np.concatenate([plane.link_gbps[rows], lane[lanes], limit[limited]])
+    port = np.concatenate([laid.port, -2 - laid.port[slow_vls], np.full(len(limited), -1)])
+    gbps = np.concatenate([plane.link_gbps[rows], vl_gbps[slow_vls], limit[limited]])
     return laid.first + before, channel.astype(np.int32), port, gbps
 
 

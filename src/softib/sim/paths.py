@@ -156,11 +156,11 @@ class Plane:
         """``(link, gbps)``: the link of each channel ``port`` (16 × port + VL), and what each link
         carries. VLs of a port share it, unless their credits leave room for all of them."""
         rows = port >> 4
-        vls, lane = np.bincount(rows, minlength=len(self.gbps)), self.credits.gbps[rows]
-        apart = lane * vls[rows] <= self.link_gbps[rows]
+        vls, vl_gbps = np.bincount(rows, minlength=len(self.gbps)), self.credits.gbps[rows]
+        apart = vl_gbps * vls[rows] <= self.link_gbps[rows]
         key, link = np.unique(np.where(apart, port, rows << 4), return_inverse=True)
         gbps = np.zeros(len(key))
-        gbps[link] = np.minimum(self.link_gbps[rows], np.where(apart, lane, lane * vls[rows]))
+        gbps[link] = np.minimum(self.link_gbps[rows], np.where(apart, vl_gbps, vl_gbps * vls[rows]))
         return link, gbps
 
     @cached_property
