@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from softib.api.acceptance.accepting import accept
     from softib.api.acceptance.baselines import Baseline, baseline
     from softib.api.acceptance.result import Acceptance
+    from softib.api.audit import Audit, audit
     from softib.api.fabric import Fabric, generate, load, running, topologies
     from softib.api.findings import Findings
     from softib.api.graph import Drawing
@@ -85,6 +86,7 @@ _LAZY = {
     **dict.fromkeys(("Baseline", "baseline"), "acceptance.baselines"),
     **dict.fromkeys(("Server", "Starter", "up"), "running.serving"),
     "serve": "web",
+    **dict.fromkeys(("Audit", "audit"), "audit"),
     "Exporter": "monitor.exporting",
     **dict.fromkeys(("Observed", "TopView", "observe"), "monitor.observing"),
     "on_compiling": "progress",
@@ -113,6 +115,7 @@ __all__ = [
     "Advice",
     "Attachment",
     "AttributeChange",
+    "Audit",
     "Baseline",
     "CablePlan",
     "CablingList",
@@ -169,6 +172,7 @@ __all__ = [
     "__version__",
     "accept",
     "advise",
+    "audit",
     "baseline",
     "bring_up",
     "cabling_list",

@@ -38,6 +38,7 @@ __all__ = [
 
 DOCUMENTS: dict[str, str] = {
     "advise": "api.planning.advice:Recommendation",
+    "audit": "api.audit:AuditResult",
     "accept": "api.acceptance.result:Acceptance",
     "baseline": "api.acceptance.baselines:BaselineComparison",
     "baseline-record": "cli.baseline:Recorded",
