@@ -113,10 +113,10 @@ class _Layers:
         at = np.ix_(source, ends)
         path_sl[at] = np.where(layer < waiting, layer, path_sl[at])
         path_sl[:, port0] = path_sl[:, first]
-        none = np.zeros((n, n), np.bool_)
+        left = np.zeros((n, n), np.bool_)
         row, column = np.nonzero(layer == waiting)
-        none[source[row], target[column]] = True
-        return len(rest), int((none | none.T)[rest[:, 0], rest[:, 1]].sum())
+        left[source[row], target[column]] = left[target[column], source[row]] = True
+        return len(rest), int(left[rest[:, 0], rest[:, 1]].sum())
 
 
 def lanes_of(
