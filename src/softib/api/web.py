@@ -60,8 +60,8 @@ def serve(
     it reads that again (``reload``). ``certificate``: a PEM file with certificate and key for TLS, which
     is made where ``tenants`` are served beyond loopback; ``client_ca``: the CA of client certificates.
     Raises :class:`InputError`
-    or a related error where the source, the jobs or the history cannot be read, the extra ``serve`` is not
-    installed, or the address is taken; :class:`PeerError` where no one answers.
+    or a related error where the source, the jobs or the history cannot be read, the extra ``serve`` is
+    not installed, or the address is taken; :class:`PeerError` where no one answers.
     """
     from softib.web.access import is_loopback
     from softib.web.server import DEFAULT_PORT
