@@ -112,7 +112,7 @@ def command(
     if pcap is not None and not net:
         raise click.UsageError("--pcap captures the network of a node; add --net")
     if net and stock_preload:
-        raise click.UsageError("--net goes with our own library; leave out --stock-preload")
+        raise click.UsageError("--net goes with softib's library; leave out --stock-preload")
     more = {name: "1" for name, on in (("SOFTIB_PACE", pace), ("SOFTIB_STRICT", strict)) if on}
     every_s = 1.0 if ns and refresh is None else refresh
     how = softib.Attachment(
