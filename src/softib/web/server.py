@@ -17,13 +17,13 @@ __all__ = ["DEFAULT_PORT", "serve"]
 
 DEFAULT_PORT = 8470
 CLOSING_S = 2.0
-"""A round that is under way may take so long to end; the process ends anyway."""
+"""A round and answers that are under way may take so long to end; the process ends anyway."""
 ENDS = (signal.SIGINT, signal.SIGTERM)
 
 
 def serve(served: Served, host: str, port: int, token: str | None, ready: Callable[[str], None]) -> None:
     """Serve until Ctrl-C. ``port`` 0: a free one. ``ready`` gets the address to open, with the
-    token where one is needed.
+    token where one was made here.
 
     Beyond loopback a token is always asked for; without one given it is made here. Raises
     :class:`InputError` where a library is missing, the address is not this machine's, or the port
@@ -45,7 +45,10 @@ def serve(served: Served, host: str, port: int, token: str | None, ready: Callab
     reader = threading.Thread(target=served.run, name="softib-serve-refresh", daemon=True)
     reader.start()
     shown = f"[{host}]" if ":" in host else host
-    ready(f"http://{shown}:{listener.getsockname()[1]}/" + (f"?token={secret}" if secret is not None else ""))
+    ready(
+        f"http://{shown}:{listener.getsockname()[1]}/"
+        + (f"?token={secret}" if secret is not None and token is None else "")
+    )
     try:
         server.run(sockets=[listener])
     finally:
@@ -60,6 +63,8 @@ def _library() -> Callable[[Access], Any]:
     try:
         import fastapi  # noqa: F401
         import uvicorn
+
+        from softib.web.connections import BACKLOG, bounded_protocol
     except ImportError as error:
         raise InputError(f"softib serve needs {error.name}; pip install 'softib[serve]'") from None
 
@@ -77,7 +82,17 @@ def _library() -> Callable[[Access], Any]:
                 for which, handler in before.items():
                     signal.signal(which, handler)
 
-    return lambda app: Server(uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off"))
+    return lambda app: Server(
+        uvicorn.Config(
+            app,
+            http=bounded_protocol(),
+            backlog=BACKLOG,
+            log_level="warning",
+            access_log=False,
+            lifespan="off",
+            timeout_graceful_shutdown=int(CLOSING_S),
+        )
+    )
 
 
 def _listener(host: str, port: int) -> socket.socket:
