@@ -215,6 +215,17 @@ def test_a_switch_port_that_takes_nothing_is_named_where_nothing_behind_it_is_bu
     assert codes(found) == ["slow-receiver"] and str(found[0].where[0]) == "spine[1]"
 
 
+def test_receivers_that_are_full_one_after_the_other_are_traffic() -> None:
+    """A shuffle: both hosts of leaf-0 send to h2, then to h3; each receiver is full for half of the time, and all that time spine[2] waits."""
+    waits = {"h0[1]": 0.5, "h1[1]": 0.5, "leaf-0[3]": 0.9, "spine[2]": 0.9}
+    busy = {"h0[1]": 0.47, "h1[1]": 0.47, "leaf-0[3]": 0.1, "spine[2]": 0.1, "leaf-1[1]": 0.47, "leaf-1[2]": 0.47}
+    found = judge(observed(60, waiting(waits, busy)), tables())
+    assert codes(found) == []
+    assert {str(f.where[0]) for f in found if f.code == "congestion-hot-spot"} == {"leaf-1[1]", "leaf-1[2]"}
+    busy["leaf-1[2]"] = 0.05  # neither is full for as long as spine[2] waits: leaf-1 takes nothing
+    assert codes(judge(observed(60, waiting(waits, busy)), tables())) == ["slow-receiver"]
+
+
 def test_a_port_whose_link_fell_says_nothing_of_the_whole_interval() -> None:
     """leaf-1[1] was full until its host started again: half busy, while spine[2] waited longer than that (story hot-spot of seed 17060 on rails-504)."""
     traffic = waiting({"leaf-0[3]": 0.7, "spine[2]": 0.65}, {"leaf-0[3]": 0.3, "spine[2]": 0.34, "leaf-1[1]": 0.55})
