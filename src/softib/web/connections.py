@@ -1,4 +1,4 @@
-"""Connections of the web server, bounded: how many there are, how long the head of a request may take,
+"""Connections of the web server, bounded: how many there are, how long a request may take to come,
 and how long a client may leave an answer unread."""
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import resource
 from asyncio import TimerHandle
 from typing import Any, cast
 
+import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 __all__ = ["BACKLOG", "bounded_protocol", "most_connections"]
@@ -19,7 +20,7 @@ BACKLOG = 16
 RESERVE = 32 + 2 * BACKLOG
 """Descriptors that are left for the fabric, the history, files, and connections that are not
 counted yet."""
-HEAD_S = 10.0
+REQUEST_S = 10.0
 """A request, or the next one of a connection, must be there whole within this time."""
 UNREAD_S = 30.0
 """A client that takes nothing of an answer for so long is left."""
@@ -95,10 +96,10 @@ def bounded_protocol() -> type[asyncio.Protocol]:
                 self._unread = None
 
         def _watch(self) -> None:
-            """Run the clock of a head while none is there."""
-            waits = self.cycle is None or self.cycle.response_complete
+            """Run the clock of a request while none is there whole."""
+            waits = self.cycle is None or self.cycle.response_complete or self.conn.their_state is h11.SEND_BODY
             if waits and self._timer is None and not self.transport.is_closing():
-                self._timer = self.loop.call_later(HEAD_S, self._late)
+                self._timer = self.loop.call_later(REQUEST_S, self._late)
             elif not waits and self._timer is not None:
                 self._timer.cancel()
                 self._timer = None
