@@ -88,12 +88,13 @@ def test_a_cable_that_is_down_is_no_finding_too(lab, monkeypatch):
     service.step()
     assert [key[:3] for key in findings(service)] == [("link-flaps", "leaf-2", "4")]
     wire.plane.set_link(port_of(fabric, "leaf-2", 4), False, 0)
+    service.watch.poller.discover()  # which no longer sees what the cable leads to
     service.step()  # fell in this round
     service.step()
     assert findings(service) == {}
     text = b"".join(service.metrics()).decode()
     down = [line for line in text.splitlines() if line.startswith("softib_link_up{") and line.endswith(" 0")]
-    assert len(down) == 1 and 'node="leaf-2"' in down[0]
+    assert len(down) == 1 and 'node="leaf-2"' in down[0] and 'peer="spine' in down[0]
     service.close()
 
 

@@ -197,7 +197,7 @@ def _merged(
     before = _renamed(before, now)
     merged: dict[Key, SeenPort] = {}
     present = {p.key[0] for p in now}
-    leads = {p.key: p.peer for p, up in zip(now, linked, strict=True) if up}
+    leads = {p.key: p.peer for p, up in zip(now, linked, strict=True) if up and p.peer is not None}
     for port, up in zip(now, linked, strict=True):
         old = before.get(port.key)
         if port.peer is None and old is not None and leads.get(old.peer or port.key, port.key) == port.key:
@@ -205,7 +205,7 @@ def _merged(
         since = None if up else (old.down_since if old is not None else None) or now_s
         merged[port.key] = replace(port, down_since=since)
     for key, old in before.items():
-        moved = key[0] in present and old.peer is not None and leads.get(old.peer, key) not in (key, None)
+        moved = key[0] in present and old.peer is not None and leads.get(old.peer, key) != key
         if key not in merged and not moved:
             merged[key] = replace(old, down_since=old.down_since or now_s)
     return merged
