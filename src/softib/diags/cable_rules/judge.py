@@ -205,7 +205,15 @@ def _one_a_cable(case: Case, found: list[Suspicion]) -> list[Suspicion]:
             if s is not first
         ]
         if also:
-            first = replace(first, finding=replace(first.finding, evidence={**first.finding.evidence, "also": also}))
+            codes = ", ".join(dict.fromkeys(str(a["code"]) for a in also))
+            first = replace(
+                first,
+                finding=replace(
+                    first.finding,
+                    message=f"{first.finding.message}; also {codes}",
+                    evidence={**first.finding.evidence, "also": also},
+                ),
+            )
         out.append(first)
     return out
 

@@ -204,8 +204,9 @@ class ExporterService:
     # -- scrapes --
 
     def fresh(self) -> bool:
-        """Is the last round young enough to be shown?"""
-        return time.monotonic() - self._last_s <= max(LEAST_STALE_S, STALE_ROUNDS * self.every_s)
+        """Is the last round young enough to be shown? Rounds of a busy machine take longer."""
+        took = self.watch.round.duration_s if self.watch.round is not None else 0.0
+        return time.monotonic() - self._last_s <= max(LEAST_STALE_S, STALE_ROUNDS * (self.every_s + took))
 
     def metrics(self) -> list[bytes]:
         """What a scrape gets, in pieces."""
