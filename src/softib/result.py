@@ -53,6 +53,7 @@ DOCUMENTS: dict[str, str] = {
     "fault": "live.faults.replies:FaultReply",
     "forget": "cli.exporter:Forgotten",
     "generate": "cli.generate:Kinds",
+    "ledger": "api.monitor.exporting:FaultLedger",
     "listening": "cli.shared.output:Listening",
     "plan-cables": "api.planning.cables:CableList",
     "plan-cost": "api.planning.cost:CostSheet",
