@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from softib.api.monitor.diagnosing import Jobs, diagnose, jobs_on
     from softib.api.monitor.exporting import Exporter
     from softib.api.monitor.observing import Observed, TopView, observe
+    from softib.api.monitor.why import why
     from softib.api.node import Node
     from softib.api.operations import bring_up, check, diff, engines, predict, report, route, verify
     from softib.api.planning.advice import Advice, Facts, advise, kind_of
@@ -89,6 +90,7 @@ _LAZY = {
     **dict.fromkeys(("Audit", "audit"), "audit"),
     "Exporter": "monitor.exporting",
     **dict.fromkeys(("Observed", "TopView", "observe"), "monitor.observing"),
+    "why": "monitor.why",
     "on_compiling": "progress",
     **dict.fromkeys(("Demand", "Designs", "plan_design"), "planning.design"),
     **dict.fromkeys(("CablePlan", "plan_cables"), "planning.cables"),
@@ -208,6 +210,7 @@ __all__ = [
     "topologies",
     "up",
     "verify",
+    "why",
 ]
 
 

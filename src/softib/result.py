@@ -73,6 +73,7 @@ DOCUMENTS: dict[str, str] = {
     "status": "live.status:Status",
     "sweep": "api.sweep.sweep:Sweep",
     "top": "render.top:Top",
+    "why": "analysis.jobs.why:Why",
 }
 """Document of ``--json`` → module and class of its result; several where it has one of several
 forms."""
