@@ -12,7 +12,7 @@ from softib.errors import InputError
 from softib.iba.smp import PortInfo, SMInfo
 from softib.monitor.manager import STALLED_S, ManagerWatch
 from softib.monitor.opening import Opened
-from softib.monitor.poller import Pace
+from softib.monitor.perfmgr import Pace
 from tests.monitor.lab import Wire, fabric_up, port_of
 
 pytest.importorskip("prometheus_client", reason="prometheus-client is not installed")

@@ -119,7 +119,10 @@ class Operations:
 
     def _sweep(self, request: dict[str, Any]) -> dict[str, Any]:
         """See :meth:`~softib.live.daemon.Daemon.sweep`: ``{"sweeps"}`` before it."""
-        return {"sweeps": self.daemon.sweep(bool(request.get("reload")))}
+        partitions = request.get("partitions")
+        if not isinstance(partitions, str | None):
+            raise InputError("sweep wants partitions, the path of a file")
+        return {"sweeps": self.daemon.sweep(bool(request.get("reload") or partitions), partitions)}
 
     def _job(self, request: dict[str, Any]) -> dict[str, Any]:
         """An aggregation tree for ``hosts`` (names): see

@@ -21,7 +21,7 @@ from softib.errors import SoftibError
 from softib.iba.constants import CapMask, SmpAttr
 from softib.iba.smp import DATA_AT, PortInfo, SMInfo
 from softib.monitor.opening import Opened
-from softib.monitor.poller import Poller
+from softib.monitor.perfmgr import Poller
 from softib.monitor.requests import sa_gets, smp_gets
 from softib.sm.ha.election import SmState
 

@@ -10,7 +10,7 @@ from softib.errors import InputError
 from softib.monitor.intervals import Interval, between, merged_ports, observations_of
 from softib.monitor.manager import ManagerWatch
 from softib.monitor.opening import Opened
-from softib.monitor.poller import Pace, Poller, Round
+from softib.monitor.perfmgr import Pace, Poller, Round
 from softib.monitor.reading import Reading
 
 __all__ = ["Watch"]

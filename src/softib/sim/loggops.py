@@ -131,7 +131,7 @@ def _pairs(plane: Plane, source: np.ndarray, target: np.ndarray) -> object:
         timing = plane.timing(made, laid)
         column[away], answer[away], mtu[away] = timing.forth_ps, timing.answer_ps, np.maximum(laid.mtu, 1)
         if len(away):
-            rate[away] = np.minimum.reduceat(plane.gbps[laid.port[laid.channel] >> 4], laid.first[:-1])
+            rate[away] = np.minimum.reduceat(plane.carried_gbps[laid.port[laid.channel] >> 4], laid.first[:-1])
     return Pairs(
         source.astype(np.int64),
         target.astype(np.int64),

@@ -19,7 +19,7 @@ from softib.iba.constants import PhysState
 from softib.live.subnet_reader import read_wire
 from softib.monitor.intervals import Interval, between, observations_of, same_ports
 from softib.monitor.opening import Opened
-from softib.monitor.poller import Pace
+from softib.monitor.perfmgr import Pace
 from softib.monitor.reading import Reading
 from softib.monitor.watch import Watch
 

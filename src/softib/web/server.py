@@ -12,6 +12,7 @@ from typing import Any
 from softib.errors import InputError
 from softib.web.access import Access, is_loopback, new_token
 from softib.web.served import Served
+from softib.web.tls import Tls
 
 __all__ = ["DEFAULT_PORT", "serve"]
 
@@ -21,9 +22,17 @@ CLOSING_S = 2.0
 ENDS = (signal.SIGINT, signal.SIGTERM)
 
 
-def serve(served: Served, host: str, port: int, token: str | None, ready: Callable[[str], None]) -> None:
+def serve(
+    served: Served,
+    host: str,
+    port: int,
+    token: str | None,
+    ready: Callable[[str], None],
+    beside: Callable[[Any], Any] = lambda app: app,
+    tls: Tls | None = None,
+) -> None:
     """Serve until Ctrl-C. ``port`` 0: a free one. ``ready`` gets the address to open, with the
-    token where one is needed.
+    token where one is needed. ``beside`` wraps the application in what is served beside it.
 
     Beyond loopback a token is always asked for; without one given it is made here. Raises
     :class:`InputError` where a library is missing, the address is not this machine's, or the port
@@ -36,7 +45,7 @@ def serve(served: Served, host: str, port: int, token: str | None, ready: Callab
     secret = token if token is not None or local else new_token()
     listener = _listener(host, port)
     names = frozenset({"localhost", "127.0.0.1", "::1", host}) if local else frozenset()
-    server = uvicorn_server(Access(app_of(served), secret, names))
+    server = uvicorn_server(beside(Access(app_of(served), secret, names)), tls)
     try:
         served.refresh()
     except BaseException:
@@ -45,7 +54,8 @@ def serve(served: Served, host: str, port: int, token: str | None, ready: Callab
     reader = threading.Thread(target=served.run, name="softib-serve-refresh", daemon=True)
     reader.start()
     shown = f"[{host}]" if ":" in host else host
-    ready(f"http://{shown}:{listener.getsockname()[1]}/" + (f"?token={secret}" if secret is not None else ""))
+    scheme = "http" if tls is None else "https"
+    ready(f"{scheme}://{shown}:{listener.getsockname()[1]}/" + (f"?token={secret}" if secret is not None else ""))
     try:
         server.run(sockets=[listener])
     finally:
@@ -56,7 +66,7 @@ def serve(served: Served, host: str, port: int, token: str | None, ready: Callab
             served.close()
 
 
-def _library() -> Callable[[Access], Any]:
+def _library() -> Callable[[Any, Tls | None], Any]:
     try:
         import fastapi  # noqa: F401
         import uvicorn
@@ -77,7 +87,11 @@ def _library() -> Callable[[Access], Any]:
                 for which, handler in before.items():
                     signal.signal(which, handler)
 
-    return lambda app: Server(uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off"))
+    def server(app: Any, tls: Tls | None) -> Server:
+        secured = {} if tls is None else tls.options()
+        return Server(uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off", **secured))
+
+    return server
 
 
 def _listener(host: str, port: int) -> socket.socket:

@@ -48,7 +48,7 @@ class Exporter(Suggests):
         from softib.monitor.exporter.service import ExporterService
         from softib.monitor.history import History
         from softib.monitor.opening import open_source
-        from softib.monitor.poller import Pace
+        from softib.monitor.perfmgr import Pace
 
         if names not in SCHEMES:
             raise InputError(f"names={names!r}: give one of {', '.join(SCHEMES)}")

@@ -18,7 +18,7 @@ from softib.monitor.exporter.text import PortText
 from softib.monitor.history import History
 from softib.monitor.intervals import Interval, same_cables
 from softib.monitor.opening import Opened
-from softib.monitor.poller import Pace
+from softib.monitor.perfmgr import Pace
 from softib.monitor.reading import Reading
 from softib.monitor.seen_ports import SeenPorts
 from softib.monitor.watch import Watch
