@@ -96,12 +96,21 @@ class Operations:
             "sweep": self._sweep,
             "job": self._job,
             "nodes": self._nodes,
+            "moved": self._moved,
         }
 
     def _refresh(self, request: dict[str, Any]) -> dict[str, Any]:
         """Every file of ``view`` says what is true now: ``{"files"}`` that changed."""
         view = self.daemon.umads.views.known.get(str(request.get("view")))
         return {"files": 0 if view is None else view.refresh_all()}
+
+    def _moved(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Octets that programs have moved over the ports of ``view``: ``{"verbs", "ip"}``, the latter
+        by IP over them."""
+        view = self.daemon.umads.views.known.get(str(request.get("view")))
+        self.daemon.verbs.traffic.fold(self.daemon.verbs.clock())
+        verbs, ip = self.daemon.verbs.traffic.moved([] if view is None else view.umads)
+        return {"verbs": verbs, "ip": ip}
 
     def _fault(self, request: dict[str, Any]) -> dict[str, Any]:
         return self.daemon.faults.do(request)
