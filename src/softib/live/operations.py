@@ -105,11 +105,13 @@ class Operations:
         return {"files": 0 if view is None else view.refresh_all()}
 
     def _moved(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Octets that programs have moved over the ports of ``view``: ``{"verbs", "ip"}``, the latter
-        by IP over them."""
-        view = self.daemon.umads.views.known.get(str(request.get("view")))
+        """Octets that programs have moved over the ports of ``view`` (without one: of all hosts):
+        ``{"verbs", "ip"}``, the latter by IP over them."""
+        f, name = self.daemon.fabric, request.get("view")
+        view = self.daemon.umads.views.known.get(str(name))
+        every = [] if name is not None else np.flatnonzero(f.is_host[f.port_node] & (f.port_num > 0)).tolist()
         self.daemon.verbs.traffic.fold(self.daemon.verbs.clock())
-        verbs, ip = self.daemon.verbs.traffic.moved([] if view is None else view.umads)
+        verbs, ip = self.daemon.verbs.traffic.moved(every if view is None else view.umads)
         return {"verbs": verbs, "ip": ip}
 
     def _fault(self, request: dict[str, Any]) -> dict[str, Any]:
