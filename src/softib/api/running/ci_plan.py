@@ -73,7 +73,10 @@ def read_plan(path: str | os.PathLike[str]) -> Plan:
         raise InputError(f"{path}: nodes: is missing; it has a command by node, such as host-0001: ./server")
     commands = {}
     for node, command in nodes.items():
-        words = shlex.split(command) if isinstance(command, str) else command
+        try:
+            words = shlex.split(command) if isinstance(command, str) else command
+        except ValueError:  # an open quotation
+            words = None
         if not isinstance(words, list) or not words or not all(isinstance(w, str) for w in words):
             raise InputError(f"{path}:{lines.of(('nodes', node))}: {node}: a command is a text or a list of texts")
         commands[str(node)] = words
