@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from softib.api.results import Changes, Prediction, Report
     from softib.api.routing import Remedy, Routing
     from softib.api.running.attach import Attachment
+    from softib.api.running.ci import CiRun, ci
     from softib.api.running.running import RunningFabric, running_fabrics, stale_fabrics
     from softib.api.running.serving import Server, Starter, up
     from softib.api.simulation.comparison import Comparison, compare
@@ -82,6 +83,7 @@ _LAZY = {
     **dict.fromkeys(("Replay", "replay"), "simulation.replay"),
     **dict.fromkeys(("RunningFabric", "running_fabrics", "stale_fabrics"), "running.running"),
     "Attachment": "running.attach",
+    **dict.fromkeys(("CiRun", "ci"), "running.ci"),
     "accept": "acceptance.accepting",
     "Acceptance": "acceptance.result",
     **dict.fromkeys(("Baseline", "baseline"), "acceptance.baselines"),
@@ -123,6 +125,7 @@ __all__ = [
     "CablingList",
     "Change",
     "Changes",
+    "CiRun",
     "Comparison",
     "ConfigCheck",
     "Cost",
@@ -180,6 +183,7 @@ __all__ = [
     "cabling_list",
     "check",
     "check_config",
+    "ci",
     "compare",
     "compile_kernels",
     "diagnose",

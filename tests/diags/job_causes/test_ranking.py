@@ -73,7 +73,9 @@ def named(tree, symptom, rose=(), silent=(), a="host-0001", b="host-0008", histo
     site = site_of(tree, observed(tree, rose, silent) if history else None, False)
     ends = [site.ports_of_host(h)[0] for h in (a, b)]
     paths = paths_between(site, [tuple(ends)])
-    found = rank(Facts(symptom, {"pkeys-apart": False, "ethernet": False}, paths.weight, tuple(ends)), Readings(site, None))
+    found = rank(
+        Facts(symptom, {"pkeys-apart": False, "ethernet": False}, paths.weight, tuple(ends)), Readings(site, None)
+    )
     first = found[0]
     where = site.link(first.port) if first.port >= 0 else tree.node_name(first.node) if first.node >= 0 else ""
     return first.cause.code, where, found
