@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from softib.api.simulation.simulate import Record, scaling, simulate
     from softib.api.sweep.sweep import Sweep, sweep
     from softib.api.table import Table
+    from softib.api.tenants import TenantOptions, serve_tenants
     from softib.api.web import serve
     from softib.workloads.workload import Workload
 
@@ -85,6 +86,7 @@ _LAZY = {
     **dict.fromkeys(("Baseline", "baseline"), "acceptance.baselines"),
     **dict.fromkeys(("Server", "Starter", "up"), "running.serving"),
     "serve": "web",
+    **dict.fromkeys(("TenantOptions", "serve_tenants"), "tenants"),
     "Exporter": "monitor.exporting",
     **dict.fromkeys(("Observed", "TopView", "observe"), "monitor.observing"),
     "on_compiling": "progress",
@@ -158,6 +160,7 @@ __all__ = [
     "Starter",
     "Sweep",
     "Table",
+    "TenantOptions",
     "TopView",
     "TopologyError",
     "UmadManager",
@@ -198,6 +201,7 @@ __all__ = [
     "running_fabrics",
     "scaling",
     "serve",
+    "serve_tenants",
     "simulate",
     "stale_fabrics",
     "sweep",

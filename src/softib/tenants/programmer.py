@@ -137,7 +137,7 @@ class Programmer:
                     self._reconcile(first=not self.ready.is_set())
                     due = time.monotonic() + self.reconcile_s
                     self.ready.set()
-                self._turn()
+                self._step()
                 self.problem = ""
             except SoftibError as error:
                 if str(error) != self.problem:
@@ -151,7 +151,7 @@ class Programmer:
         self._wake.wait(seconds)
         self._wake.clear()
 
-    def _turn(self) -> None:
+    def _step(self) -> None:
         while not self._stop:
             with self._lock:
                 batch, tasks = list(self._waiting.values()), self._tasks
