@@ -48,8 +48,8 @@ def serve(
     directory that ``softib exporter --history`` keeps, or ``http://HOST:9090`` of a Prometheus
     server, for the time before this one began. ``ready`` gets the address to open, ``steps`` wraps
     the phases of the first reading. Nothing can be changed through it. Raises :class:`InputError`
-    and its kin where the source, the jobs or the history cannot be read, the extra ``serve`` is not
-    installed, or the address is taken; :class:`PeerError` where nobody answers.
+    or a related error where the source, the jobs or the history cannot be read, the extra ``serve``
+    is not installed, or the address is taken; :class:`PeerError` where no one answers.
     """
     from softib.web.server import DEFAULT_PORT
     from softib.web.server import serve as run
@@ -212,7 +212,7 @@ def _no_sl(slid: int, dlid: int) -> tuple[int, str]:
 
 
 def _sl_of(name: str) -> Sl:
-    """What the subnet administration of a running fabric says; nobody is asked behind a umad
+    """What the subnet administration of a running fabric says; no one is asked behind a umad
     device."""
 
     def reported_sl(slid: int, dlid: int) -> tuple[int, str]:
@@ -232,7 +232,7 @@ def _sl_of(name: str) -> Sl:
 
 
 def _copy(result: ReadResult) -> ReadResult:
-    """A reading of a source that does not change; whoever checks it brings it up, so each gets a
+    """A reading of a source that does not change; a check brings it up, so each gets a
     copy."""
     from dataclasses import replace
 
