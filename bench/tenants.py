@@ -38,12 +38,17 @@ class Client:
         }
 
     def __call__(self, method: str, path: str, body: object = None) -> object:
-        connection = getattr(self.local, "connection", None) or http.client.HTTPConnection(
-            "127.0.0.1", self.port, timeout=300
-        )
-        self.local.connection = connection
-        connection.request(method, path, None if body is None else json.dumps(body), self.headers)
-        answer = connection.getresponse()
+        data = None if body is None else json.dumps(body)
+        answer = None
+        while answer is None:
+            if (connection := getattr(self.local, "connection", None)) is None:
+                connection = self.local.connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=300)
+            try:
+                connection.request(method, path, data, self.headers)
+                answer = connection.getresponse()
+            except (http.client.RemoteDisconnected, ConnectionError):  # it was idle for more than five seconds
+                connection.close()
+                self.local.connection = None
         document = json.loads(answer.read())
         assert answer.status == 200, (answer.status, document)
         return document

@@ -212,6 +212,8 @@ class SubnetManager:
             config, members_changed(self.sa_manager.sa.members, subnet, changed, config.allow_both_pkeys)
         )
         self._between.repartitioned |= guids
+        if self.phase in PHASES:  # this sweep still has the partitions of before
+            self.request_sweep()
         return True
 
     def _priority_trap(self) -> MadBatch | None:
