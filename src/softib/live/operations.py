@@ -119,7 +119,10 @@ class Operations:
 
     def _sweep(self, request: dict[str, Any]) -> dict[str, Any]:
         """See :meth:`~softib.live.daemon.Daemon.sweep`: ``{"sweeps"}`` before it."""
-        return {"sweeps": self.daemon.sweep(bool(request.get("reload")))}
+        partitions = request.get("partitions")
+        if not isinstance(partitions, str | None):
+            raise InputError("sweep wants partitions, the path of a file")
+        return {"sweeps": self.daemon.sweep(bool(request.get("reload") or partitions), partitions)}
 
     def _job(self, request: dict[str, Any]) -> dict[str, Any]:
         """An aggregation tree for ``hosts`` (names): see
@@ -135,7 +138,7 @@ class Operations:
     def attach(self, request: dict[str, Any]) -> dict[str, Any]:
         """Environment for a program on ``node`` (and ``port``), for ``rank`` of a job of several:
         ``{"place", "name", "portnum", "env", "ports", "manager"}``; ``ports``: row and name of each
-        port that it sees, ``manager``: which of them our own manager sits on, or ""."""
+        port that it sees, ``manager``: the one that softib's manager sits on, or ""."""
         node, portnum, rank = request.get("node") or "", request.get("port"), request.get("rank")
         if not isinstance(node, str) or not isinstance(portnum, int | None) or not isinstance(rank, int | None):
             raise InputError("attach wants node, a text, and port and rank, numbers")

@@ -137,8 +137,8 @@ def test_the_installation_says_in_one_line_what_is_missing(tmp_path, monkeypatch
     hook.initialize("standard", data)
     assert data == {"artifacts": []}, "a wheel without them is pure"
     assert told == [
-        "softib is installed without preload libraries: libsoftib-umad.so, libsoftib-verbs.so, libsoftib-mpi.so, softib-wait are not "
-        "built: there is no C compiler; install gcc libibverbs-dev librdmacm-dev and run 'python -m softib.preload.build'"
+        "softib is installed without preload libraries: libsoftib-umad.so, libsoftib-verbs.so, libsoftib-mpi.so, softib-wait, softib-ipoib are "
+        "not built: there is no C compiler; install gcc libibverbs-dev librdmacm-dev and run 'python -m softib.preload.build'"
     ]
 
 

@@ -270,7 +270,7 @@ def _more_notes(arrived: np.ndarray, completed: np.ndarray, status: int, unheard
     if unheard:
         found.append(f"{counted(unheard, 'message')} of UC and UD found no receive and were dropped (out_of_buffer)")
     if lost > unheard and status != constants.TIME_OVER and status != constants.STUCK:
-        found.append(f"{lost - unheard:,} messages never arrived: their retries were exceeded, or nobody repeats them")
+        found.append(f"{lost - unheard:,} messages never arrived: their retries were exceeded, or no one repeats them")
     silent = int(((arrived >= 0) & (completed < 0)).sum())
     if silent and status not in (constants.TIME_OVER, constants.STUCK):
         found.append(

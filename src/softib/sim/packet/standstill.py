@@ -91,7 +91,7 @@ def standstill_notes(
         reasons += [f"{silent:,} arrived and were never acknowledged"] if silent else []
         found.append(f"{counted(never, 'message')} never began: they wait for others, of which {' and '.join(reasons)}")
     elif lost and not found:
-        found.append(f"{counted(lost, 'message')} never arrived: nobody repeats them, or their retries were exceeded")
+        found.append(f"{counted(lost, 'message')} never arrived: no one repeats them, or their retries were exceeded")
     return tuple(found)
 
 
