@@ -18,7 +18,7 @@ from softib.monitor.exporter.text import PortText
 from softib.monitor.history import History
 from softib.monitor.intervals import between
 from softib.monitor.opening import open_source
-from softib.monitor.poller import Poller
+from softib.monitor.perfmgr import Poller
 
 FABRIC = "generation: HDR\ntopology: {{kind: fat-tree, radix: {radix}, levels: 3}}\n"
 TICKS = os.sysconf("SC_CLK_TCK")

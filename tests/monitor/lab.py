@@ -13,7 +13,7 @@ from softib.fabric.topologies.registry import generate
 from softib.iba.constants import Method, MgmtClass
 from softib.iba.smp import ATTR_AT, CLASS_AT, METHOD_AT, PortInfo
 from softib.mad.batch import MadBatch
-from softib.monitor.poller import Pace, Poller
+from softib.monitor.perfmgr import Pace, Poller
 from softib.monitor.requests import perf_gets
 from softib.scenario.bring_up import bring_up
 

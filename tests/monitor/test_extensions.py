@@ -17,7 +17,7 @@ from softib.errors import InputError, SoftibWarning, UnknownName
 from softib.monitor.exporter import round_exporter
 from softib.monitor.exporter.round_exporter import open_exporters
 from softib.monitor.opening import Opened
-from softib.monitor.poller import Pace
+from softib.monitor.perfmgr import Pace
 from tests.monitor.lab import Wire, fabric_up, port_of
 from tests.packages import install
 

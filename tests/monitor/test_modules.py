@@ -12,7 +12,7 @@ from softib.diags.cable_rules.judge import judge
 from softib.iba.constants import MgmtClass
 from softib.iba.vendor import mlnx
 from softib.monitor.intervals import between, observations_of
-from softib.monitor.poller import Pace
+from softib.monitor.perfmgr import Pace
 from softib.monitor.registers import HISTOGRAM
 from tests.monitor.lab import Lab, port_of, row_of
 

@@ -11,7 +11,7 @@ from softib.diags.observations import ObservedPorts
 from softib.errors import InputError, UnknownName
 from softib.monitor.fabric_ports import ports_of, rows_of
 from softib.monitor.opening import Opened
-from softib.monitor.poller import Pace
+from softib.monitor.perfmgr import Pace
 from softib.monitor.reading import Reading
 from softib.monitor.seen_ports import SeenPorts, forget
 from tests.monitor.lab import Clock, Lab, Wire, fabric_up, port_of

@@ -23,7 +23,7 @@ TREES = (
 def up(kind: str, parameters: dict, engine: str, lengths: int | None = None) -> Fabric:
     fabric = generate(kind, **parameters)
     if lengths is not None:
-        fabric.cable_length_m[:] = np.random.default_rng(lengths).integers(1, 100, len(fabric.cable_length_m))
+        fabric.cable_length_m[:] = np.random.default_rng(lengths).integers(1, 90, len(fabric.cable_length_m))
     bring_up(fabric, engine)
     return fabric
 
@@ -39,6 +39,14 @@ def test_64_hosts_as_when_every_message_is_run(kind, parameters, engine, size):
     assert abs(found.end_ps - sum(every)) <= 1e-9 * sum(every)
     assert found.took_ps.tolist() == every
     assert found.enumerated < 63, "most phases need no enumeration"
+
+
+def test_cables_beyond_their_credits_are_run_message_by_message():
+    """What a message of a few packets takes there is no matter of loads."""
+    fabric = up(*TREES[1])
+    fabric.cable_length_m[:] = 300
+    found = shift_phases(fabric, 100_000, shifts=[5, 17])
+    assert found.took_ps.tolist() == [fluid.run(fabric, phase(64, k, 100_000)).end_ps for k in (5, 17)]
 
 
 def test_ftree_carries_every_shift_without_sharing():

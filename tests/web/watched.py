@@ -7,7 +7,7 @@ import time
 import numpy as np
 
 from softib.errors import PeerError
-from softib.monitor import poller
+from softib.monitor import perfmgr
 from softib.monitor.opening import Opened
 from softib.web import collector as collecting
 from softib.web.app import app_of
@@ -25,7 +25,7 @@ class Watched:
         self.wire = Wire(self.fabric)
         self.now_s, self.opened, self.broken = time.time() + 1.0, 0, ""
         monkeypatch.setattr(collecting.time, "monotonic", lambda: self.now_s)
-        monkeypatch.setattr(poller, "SteadyClock", lambda: lambda: int(self.now_s * 1e9))
+        monkeypatch.setattr(perfmgr, "SteadyClock", lambda: lambda: int(self.now_s * 1e9))
         self.collector = Collector("one", self.open)
         self.collector._pace = QUICK
         self.served = Served("one", collector=self.collector, clock=lambda: self.now_s)

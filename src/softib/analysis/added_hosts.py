@@ -25,16 +25,17 @@ TREES = ("fat-tree", "rail-optimized", "single-switch")
 
 @dataclass
 class Addition:
-    """``cables``: (node, port, node, port) of every new cable, new nodes by new names. ``leaves``
-    and ``tops``: new switches; ``moved``: cables that move to new switches above the leaves;
-    ``oversubscription``: the most oversubscribed leaf afterwards."""
+    """``cables``: (node, port, node, port) of every new cable, new nodes by new names; ``moves``:
+    (leaf, port, switch and port above, new switch and port) of every cable that gets another upper
+    end. ``leaves`` and ``tops``: new switches; ``oversubscription``: the most oversubscribed leaf
+    afterwards."""
 
     hosts: int
     adapters: int
     cables: list[tuple[str, int, str, int]] = field(default_factory=list)
+    moves: list[tuple[str, int, str, int, str, int]] = field(default_factory=list)
     leaves: list[str] = field(default_factory=list)
     tops: int = 0
-    moved: int = 0
     oversubscription: float = 1.0
     notes: list[str] = field(default_factory=list)
 
@@ -172,26 +173,58 @@ def _uplinks(
         for n in above
     }
     need, have = len(fresh) * uplinks, sum(map(len, free.values()))
-    if have >= need:
-        for leaf in fresh:
-            for i in range(uplinks):
-                top = max(free, key=lambda name: len(free[name]))
-                addition.cables.append((leaf.name, radix - uplinks + 1 + i, top, free[top].pop(0)))
-        return
-    old_leaves = len(structure.leaf)
-    total = (old_leaves + len(fresh)) * uplinks
-    tops = max(-(-total // radix), len(above) + 1)
+    if have < need:
+        _more_tops(fabric, structure, free, len(fresh), uplinks, radix, addition)
+        addition.notes.insert(
+            0,
+            f"the {counted(len(above), 'switch')} above the leaves have {have:,} free ports for {need:,} uplinks: "
+            f"{addition.tops} more stand beside them, and {counted(len(addition.moves), 'cable')} move to these",
+        )
+    for leaf in fresh:
+        taken = dict.fromkeys(free, 0)
+        for i in range(uplinks):
+            top = min((t for t in free if free[t]), key=lambda name: (taken[name], -len(free[name])))
+            taken[top] += 1
+            addition.cables.append((leaf.name, radix - uplinks + 1 + i, top, free[top].pop(0)))
+
+
+def _more_tops(
+    fabric: Fabric,
+    structure: Structure,
+    free: dict[str, list[int]],
+    new_leaves: int,
+    uplinks: int,
+    radix: int,
+    addition: Addition,
+) -> None:
+    """Put switches beside those above the leaves, and move cables until each leaf has at most an
+    equal share of its uplinks to each. ``free`` ports of switches above the leaves are kept up to
+    date."""
+    old, leaves = len(free), len(structure.leaf) + new_leaves
+    tops = max(-(-leaves * uplinks // radix), old + 1)
     while uplinks % tops and tops < uplinks:
         tops += 1
-    if tops > uplinks or old_leaves + len(fresh) > radix:
+    if tops > uplinks or leaves > radix:
         raise InputError(
-            f"{counted(old_leaves + len(fresh), 'leaf', 'leaves')} with {counted(uplinks, 'uplink')} need a third "
+            f"{counted(leaves, 'leaf', 'leaves')} with {counted(uplinks, 'uplink')} need a third "
             "tier: use softib plan design for the whole size"
         )
-    addition.tops = tops - len(above)
-    addition.moved = old_leaves * (uplinks - len(above) * (uplinks // tops))
-    addition.notes.append(
-        f"the {counted(len(above), 'switch')} above the leaves have {have:,} free ports for {need:,} uplinks: "
-        f"{addition.tops} more stand beside them, and every leaf moves {uplinks - len(above) * (uplinks // tops)} of "
-        f"its {uplinks} uplinks to these"
-    )
+    share = uplinks // tops
+    addition.tops = tops - old
+    new = {f"new-top-{k + 1}": list(range(1, radix + 1)) for k in range(addition.tops)}
+    free |= new
+    for node in structure.leaf.tolist():
+        name = fabric.node_name(node)
+        taken = dict.fromkeys(free, 0)
+        for port in fabric.ports_of(node):
+            peer = int(fabric.port_peer[port])
+            if not fabric.port_num[port] or peer < 0 or fabric.switch_of_node[fabric.port_node[peer]] < 0:
+                continue
+            top, number = fabric.node_name(int(fabric.port_node[peer])), int(fabric.port_num[peer])
+            taken[top] += 1
+            if taken[top] <= share:
+                continue
+            other = min((t for t in new if free[t]), key=lambda name: (taken[name], -len(free[name])))
+            taken[other] += 1
+            addition.moves.append((name, int(fabric.port_num[port]), top, number, other, free[other].pop(0)))
+            free[top].append(number)

@@ -69,7 +69,7 @@ class Design:
     shortest paths; ``bisection``: worst cut of the wiring relative to the hosts' links, None where
     there is none; ``effective``: effective bisection, relative; ``failures`` by part; ``growth``:
     what twice the hosts change, None where no design of the kind holds them; ``price`` of adapters,
-    switch ports and cables.
+    whole switches and cables.
     """
 
     candidate: Candidate
@@ -135,7 +135,7 @@ def design_of(shape: Candidate, name: str, book: CostBook, twice: Candidate | No
         tuple(_failures(fabric, seed)),
         None if twice is None else growth(fabric, build(twice, name)),
         _power(fabric, shape.parameters["generation"]),
-        price_of(book, fabric, shape.parameters["generation"]),
+        price_of(book, fabric, shape.parameters["generation"], whole=True),
     )
 
 

@@ -1,7 +1,7 @@
 """``softib``: the command line. One thin file a verb; a verb's module loads only when it is called.
 
 Exit codes: 0 done; 1 the answer is bad news; 2 usage, nothing readable, or an output that cannot be
-written; 70 a bug of ours; 130 and 141 after Ctrl-C and after a reader of our output that left, as
+written; 70 a bug of softib; 130 and 141 after Ctrl-C and after a reader of our output that left, as
 with any program.
 """
 
@@ -50,12 +50,15 @@ GROUPS: dict[str, dict[str, str]] = {
         "run": "a program on a node of a running fabric",
         "shell": "a shell on a node of a running fabric",
         "fault": "inject faults into a running fabric, and clear them",
+        "ci": "a fabric for the length of a command, in continuous integration",
     },
     "Watch": {
         "exporter": "the counters of a fabric as metrics for Prometheus",
         "top": "busiest, most waiting and erring ports of a fabric, full-screen",
         "serve": "a fabric in a browser: map, loads, findings, paths; and as REST",
         "diagnose": "which cable is bad, by counters over time",
+        "audit": "are tenants kept apart and managers safe: M_Keys, partitions, managers, SA",
+        "why": "why a job failed, from its log to the cable",
         "accept": "bandwidth and latency between all hosts, and which host or cable is slow",
         "baseline": "keep how a fabric was accepted, and say what has changed since",
     },
@@ -234,8 +237,8 @@ def _warn_in_one_line() -> None:
 
 
 def _open_closed_streams() -> None:
-    """Replace a standard stream that the caller closed (``>&-``) by /dev/null, before a file or
-    socket of ours gets its number."""
+    """Replace a standard stream that the caller closed (``>&-``) by /dev/null, before a file
+    or socket of softib gets its number."""
     for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
         if getattr(sys, name) is None:
             opened = os.open(os.devnull, os.O_RDWR)
@@ -278,7 +281,7 @@ def _run(argv: Sequence[str] | None) -> int:
 
 
 def _bug(error: Exception) -> int:
-    """Our own fault: one line, and the traceback in a file that a report can carry. Exit code 70
+    """A bug of softib: one line, and the traceback in a file that a report can carry. Exit code 70
     (EX_SOFTWARE)."""
     import tempfile
     import traceback

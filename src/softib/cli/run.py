@@ -24,7 +24,7 @@ from softib.cli.shared.output import print_notice
 @click.option(
     "--port", type=click.IntRange(0, 254), metavar="P", help="Port of the node (default: its first cabled one)."
 )
-@click.option("--stock-preload", is_flag=True, help="Use libumad2sim.so of ibsim-utils instead of our own library.")
+@click.option("--stock-preload", is_flag=True, help="Use libumad2sim.so of ibsim-utils instead of softib's library.")
 @click.option(
     "--no-tuning", is_flag=True, help="Do not set UCX_TLS, OMPI_MCA_pml ... that make libraries use the HCAs."
 )
@@ -46,6 +46,16 @@ from softib.cli.shared.output import print_notice
         "simulate."
     ),
 )
+@click.option(
+    "--net", is_flag=True, help="In the network of NODE: IP over InfiniBand on ib0, ib1 ... and nothing else."
+)
+@click.option(
+    "--pcap",
+    metavar="FILE",
+    type=click.Path(),
+    help="With --net: capture what NODE's interfaces send and receive as InfiniBand packets, for Wireshark.",
+)
+@click.option("--assert-rdma", is_flag=True, help="Exit 3, and say why, when PROGRAM succeeds and verbs moved nothing.")
 @click.option("--ns", is_flag=True, help="Show /sys/class/infiniband in a mount namespace, for static and Go programs.")
 @click.option(
     "--refresh",
@@ -64,6 +74,9 @@ def command(
     stock_preload: bool,
     pace: bool,
     strict: bool,
+    net: bool,
+    pcap: str | None,
+    assert_rdma: bool,
     ns: bool,
     refresh: float | None,
     sysfs: bool,
@@ -93,14 +106,30 @@ def command(
     if not program:
         raise click.UsageError("no program; say softib run -- CMD …")
     if ns and stock_preload:
-        raise click.UsageError("--ns goes with our own library; leave out --stock-preload")
-    if stock_preload and (pace or strict or record):
+        raise click.UsageError("--ns goes with softib's library; leave out --stock-preload")
+    if stock_preload and (pace or strict or record or assert_rdma):
         raise click.UsageError(
-            "--pace, --strict and --record are about RDMA devices of our own library; leave out --stock-preload"
+            "--pace, --strict, --record and --assert-rdma are about RDMA devices of softib's library; leave out "
+            "--stock-preload"
         )
+    if pcap is not None and not net:
+        raise click.UsageError("--pcap captures the network of a node; add --net")
+    if net and stock_preload:
+        raise click.UsageError("--net goes with softib's library; leave out --stock-preload")
     more = {name: "1" for name, on in (("SOFTIB_PACE", pace), ("SOFTIB_STRICT", strict)) if on}
     every_s = 1.0 if ns and refresh is None else refresh
-    how = softib.Attachment(stock_preload, not no_tuning, exclusive, ns, every_s, more, record)
+    how = softib.Attachment(
+        stock=stock_preload,
+        tune=not no_tuning,
+        exclusive=exclusive,
+        mount=ns,
+        refresh_s=every_s,
+        net=net,
+        capture=pcap,
+        assert_rdma=assert_rdma,
+        environment=more,
+        record=record,
+    )
     return softib.RunningFabric(fabric).call(
         program, node=node, port=port, how=how, notice=print_notice, become=click.get_current_context().obj
     )
@@ -117,7 +146,7 @@ def command(
 @click.option(
     "--no-tuning", is_flag=True, help="Do not set UCX_TLS, OMPI_MCA_pml ... that make libraries use the HCAs."
 )
-@click.option("--stock-preload", is_flag=True, help="Use libumad2sim.so of ibsim-utils instead of our own library.")
+@click.option("--stock-preload", is_flag=True, help="Use libumad2sim.so of ibsim-utils instead of softib's library.")
 @click.option(
     "--port", type=click.IntRange(0, 254), metavar="P", help="Port of the node (default: its first cabled one)."
 )

@@ -51,6 +51,33 @@ from softib.input_files import read_text
         "its first day."
     ),
 )
+@click.option(
+    "--tenants",
+    type=click.Path(file_okay=False),
+    metavar="DIR",
+    help="Serve partitions, too: UFM's REST below /ufmRest and softib's below /tenants/v1, kept in DIR.",
+)
+@click.option(
+    "--partitions",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="With --tenants: the partitions.conf of another manager, OpenSM, which programs them.",
+)
+@click.option(
+    "--reload", metavar="COMMAND", help="With --partitions: makes that manager read it again, as 'kill -HUP PID' does."
+)
+@click.option(
+    "--certificate",
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
+    help="PEM of the certificate and its key for TLS; with --tenants beyond loopback one is made.",
+)
+@click.option(
+    "--client-ca",
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
+    help="With --tenants: PEM of the CA whose client certificates name accounts.",
+)
 @click.option("--json", "as_json", is_flag=True, help="A line of JSON on stdout: where it listens.")
 def command(
     source: str,
@@ -60,6 +87,11 @@ def command(
     every: float,
     jobs: str | None,
     history: str | None,
+    tenants: str | None,
+    partitions: str | None,
+    reload: str | None,
+    certificate: str | None,
+    client_ca: str | None,
     as_json: bool,
 ) -> int:
     """Show SOURCE in a browser until Ctrl-C: a map with loads, errors, findings and jobs, every
@@ -68,7 +100,7 @@ def command(
     SOURCE is a running fabric or umad:DEVICE, whose counters are read by MADs every --every
     seconds, or a file, which is read once.
 
-    Nothing can be changed through it. The page loads nothing from outside.
+    Without --tenants nothing can be changed through it. The page loads nothing from outside.
     """
     import softib
 
@@ -87,6 +119,11 @@ def command(
             every=every,
             jobs=jobs,
             history=history,
+            tenants=tenants,
+            partitions=partitions,
+            reload=reload,
+            certificate=certificate,
+            client_ca=client_ca,
             notice=print_notice,
             steps=steps,
             ready=_Ready(source, as_json),

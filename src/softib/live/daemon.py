@@ -56,8 +56,8 @@ class Peer(Protocol):
 
 
 class EventLoop:
-    """Waits for the sockets in ``selector`` and drives ``peers``, in their order. ``on_ready`` is
-    told how many sockets are ready before they are handled."""
+    """Waits for the sockets in ``selector`` and drives ``peers``, in their order. ``on_ready`` gets
+    how many sockets are ready before they are handled."""
 
     def __init__(
         self, selector: selectors.BaseSelector, *peers: Peer, on_ready: Callable[[int], None] = lambda sockets: None
@@ -108,7 +108,7 @@ class Settings:
     node: str | None = None
     config: SmConfig = field(default_factory=SmConfig)
     udp: int | None = None
-    reread: Callable[[], SmConfig] | None = None
+    reread: Callable[[str | None], SmConfig] | None = None
     pcap: str | None = None
     pace: bool = False
 
@@ -122,7 +122,7 @@ class Daemon:
         self.began = time.monotonic() if began is None else began
         self.instance, self.settings = instance, settings
         fabric.name = instance.name
-        power_on(fabric, keep_lids=True)  # before: in shared memory a look at a page that nobody wrote costs it
+        power_on(fabric, keep_lids=True)  # before: in shared memory a look at a page that no one wrote costs it
         self.shared = SharedFabric.create(instance.shared_fabric, fabric)
         self.fabric = self.shared.fabric
         plane = AgentPlane(self.fabric)
@@ -157,6 +157,8 @@ class Daemon:
         self._full = False
         self.stopping = self.reload = False
         self.manager_failed = False
+        self.partitions: str | None = None
+        """The file of partitions that a program gave its manager while it ran."""
 
     # -- life --
 
@@ -250,10 +252,11 @@ class Daemon:
             )
         self._full = full
 
-    def sweep(self, reload: bool = False) -> int:
+    def sweep(self, reload: bool = False, partitions: str | None = None) -> int:
         """The internal manager looks at the subnet again, after reading its files with ``reload``.
-        Returns the sweeps so far. :class:`InputError` where there is none, or a file cannot be used
-        (the manager goes on as before then)."""
+        ``partitions``: its file of partitions from now on. Returns the sweeps so far.
+        :class:`InputError` where there is none, or a file cannot be used (the manager goes on as
+        before then)."""
         if self.manager is None or self.manager_failed:
             raise InputError(
                 f"{self.instance.name} has no internal subnet manager that could sweep; 'softib up --sm internal' "
@@ -261,7 +264,9 @@ class Daemon:
             )
         sweeps = self.manager.sm.sweeps
         reread = self.settings.reread if reload else None
-        self.manager.sweep(None if reread is None else reread())
+        config = None if reread is None else reread(partitions or self.partitions)
+        self.partitions = partitions or self.partitions
+        self.manager.sweep(config)
         return sweeps
 
     def stop(self) -> None:

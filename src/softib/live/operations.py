@@ -96,12 +96,23 @@ class Operations:
             "sweep": self._sweep,
             "job": self._job,
             "nodes": self._nodes,
+            "moved": self._moved,
         }
 
     def _refresh(self, request: dict[str, Any]) -> dict[str, Any]:
         """Every file of ``view`` says what is true now: ``{"files"}`` that changed."""
         view = self.daemon.umads.views.known.get(str(request.get("view")))
         return {"files": 0 if view is None else view.refresh_all()}
+
+    def _moved(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Octets that programs have moved over the ports of ``view`` (without one: of all hosts):
+        ``{"verbs", "ip"}``, the latter by IP over them."""
+        f, name = self.daemon.fabric, request.get("view")
+        view = self.daemon.umads.views.known.get(str(name))
+        every = [] if name is not None else np.flatnonzero(f.is_host[f.port_node] & (f.port_num > 0)).tolist()
+        self.daemon.verbs.traffic.fold(self.daemon.verbs.clock())
+        verbs, ip = self.daemon.verbs.traffic.moved(every if view is None else view.umads)
+        return {"verbs": verbs, "ip": ip}
 
     def _fault(self, request: dict[str, Any]) -> dict[str, Any]:
         return self.daemon.faults.do(request)
@@ -119,7 +130,10 @@ class Operations:
 
     def _sweep(self, request: dict[str, Any]) -> dict[str, Any]:
         """See :meth:`~softib.live.daemon.Daemon.sweep`: ``{"sweeps"}`` before it."""
-        return {"sweeps": self.daemon.sweep(bool(request.get("reload")))}
+        partitions = request.get("partitions")
+        if not isinstance(partitions, str | None):
+            raise InputError("sweep wants partitions, the path of a file")
+        return {"sweeps": self.daemon.sweep(bool(request.get("reload") or partitions), partitions)}
 
     def _job(self, request: dict[str, Any]) -> dict[str, Any]:
         """An aggregation tree for ``hosts`` (names): see
@@ -135,7 +149,7 @@ class Operations:
     def attach(self, request: dict[str, Any]) -> dict[str, Any]:
         """Environment for a program on ``node`` (and ``port``), for ``rank`` of a job of several:
         ``{"place", "name", "portnum", "env", "ports", "manager"}``; ``ports``: row and name of each
-        port that it sees, ``manager``: which of them our own manager sits on, or ""."""
+        port that it sees, ``manager``: the one that softib's manager sits on, or ""."""
         node, portnum, rank = request.get("node") or "", request.get("port"), request.get("rank")
         if not isinstance(node, str) or not isinstance(portnum, int | None) or not isinstance(rank, int | None):
             raise InputError("attach wants node, a text, and port and rank, numbers")

@@ -31,7 +31,17 @@ from softib.sm.sweep.discovery import Discovery
 from softib.sm.sweep.report import SweepReport
 from softib.sm.sweep.request_window import by_attribute
 
-__all__ = ["PREFIX", "Progress", "Subnet", "fabric_of", "read", "read_nodes", "read_subnet", "read_wire"]
+__all__ = [
+    "PREFIX",
+    "Progress",
+    "Subnet",
+    "SubnetReader",
+    "fabric_of",
+    "read",
+    "read_nodes",
+    "read_subnet",
+    "read_wire",
+]
 
 
 SL2VL_MOST = 50_000
@@ -61,8 +71,8 @@ class Subnet:
     mads: int = 0
 
 
-class _Reader:
-    """One reading over ``wire``."""
+class SubnetReader:
+    """Readings over ``wire`` into :attr:`subnet`."""
 
     def __init__(self, wire: MadWire, config: SmConfig, progress: Progress):
         self.wire, self.config, self.progress = wire, config, progress
@@ -79,7 +89,7 @@ class _Reader:
             now_ps = clock_ps()
             t.receive(now_ps, inbox)
             for done in t.completed():
-                for answers in by_attribute(done, None):
+                for answers in by_attribute(done):
                     if answers.data is None:
                         lost(answers.attr, answers.tags, "is refused" if answers.refused else "is not answered")
                     else:
@@ -147,6 +157,34 @@ class _Reader:
         ask(ports, 0)
         self.drive("P_Key tables", heard, self._lost("P_KeyTable", db.port_node, 1 << 16))
 
+    def pkey_tables(self, ports: np.ndarray) -> dict[int, np.ndarray]:
+        """Port row → its whole P_Key table (uint16[entries]), of those of ``ports`` that answer all
+        of it, and are still where discovery saw them. A switch's external port has a table where
+        the switch enforces partitions."""
+        db = self.subnet.db
+        blocks = pkey_blocks(db, ports)
+        tables = {p: np.zeros((n, PKEY_BLOCK), np.uint16) for p, n in zip(ports.tolist(), blocks.tolist(), strict=True)}
+        rows, block = np.repeat(ports, blocks), spread(blocks)[1]
+        number = np.where(db.external[rows], db.port_num[rows], 0).astype(np.int64)
+        self.queue.get(SmpAttr.NODE_INFO, db.port_route[ports], ports)
+        self.queue.get(SmpAttr.PKEY_TABLE, db.port_route[rows], rows << 16 | block, block | number << 16)
+
+        def heard(attr: int, tags: np.ndarray, data: np.ndarray) -> None:
+            if attr == SmpAttr.NODE_INFO:
+                moved = NodeInfo.node_guid.get(data) != db.node_guid[db.port_node[tags]]
+                lost(attr, tags[moved], "is another node")
+                return
+            for tag, row in zip(tags.tolist(), data, strict=True):
+                if (table := tables.get(tag >> 16)) is not None:
+                    table[tag & 0xFFFF] = row.view(">u2")
+
+        def lost(attr: int, tags: np.ndarray, why: str) -> None:
+            for tag in tags.tolist():
+                tables.pop(tag if attr == SmpAttr.NODE_INFO else tag >> 16, None)
+
+        self.drive("P_Key tables", heard, lost)
+        return {port: table.ravel() for port, table in tables.items()}
+
     def sl2vl(self) -> None:
         """SL2VL tables between cabled ports of switches, and of cabled CA ports."""
         s, db = self.subnet, self.subnet.db
@@ -185,7 +223,7 @@ def read_subnet(
 ) -> Subnet:
     """Everything that Gets find from the port behind ``wire``. Silent devices are lines of
     ``report.problems``."""
-    reader = _Reader(wire, config or SmConfig(), progress)
+    reader = SubnetReader(wire, config or SmConfig(), progress)
     reader.nodes()
     if reader.subnet.db.sm_port >= 0:
         reader.managers()
@@ -203,7 +241,7 @@ def read_nodes(
     wire: MadWire, config: SmConfig | None = None, progress: Progress = lambda what, nodes, mads: None
 ) -> Subnet:
     """Nodes, ports, cables and managers alone, without any table."""
-    reader = _Reader(wire, config or SmConfig(), progress)
+    reader = SubnetReader(wire, config or SmConfig(), progress)
     reader.nodes()
     if reader.subnet.db.sm_port >= 0:
         reader.managers()

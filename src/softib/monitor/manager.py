@@ -1,4 +1,4 @@
-"""The subnet manager's doings beside the ports', so that a stall of the manager is told apart from
+"""The subnet manager's state beside the ports', so that a stall of the manager is distinguished from
 one of the network.
 
 By MADs alone: SMInfo of every manager (state, priority, ActCount, which a living master raises; IBA
@@ -21,7 +21,7 @@ from softib.errors import SoftibError
 from softib.iba.constants import CapMask, SmpAttr
 from softib.iba.smp import DATA_AT, PortInfo, SMInfo
 from softib.monitor.opening import Opened
-from softib.monitor.poller import Poller
+from softib.monitor.perfmgr import Poller
 from softib.monitor.requests import sa_gets, smp_gets
 from softib.sm.ha.election import SmState
 

@@ -4,6 +4,7 @@ takes its place."""
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,8 +18,9 @@ PADDED = re.compile(r"\d+")
 
 @dataclass(frozen=True)
 class Growth:
-    """``kept``: cables between the same two ports before and after. ``moved``: cables of today
-    whose port gets another peer, or none. ``new``: cables to buy if every moved one is used again.
+    """``kept``: cables between the same two nodes before and after. ``moved``: cables of today that
+    join two nodes which have fewer, or none, afterwards. ``new``: cables to buy if every moved one is
+    used again.
     ``new_switches``, ``new_hosts``: devices that come; ``idle_switches``: devices that are no
     longer used."""
 
@@ -31,18 +33,18 @@ class Growth:
 
 
 def growth(before: Fabric, after: Fabric) -> Growth:
-    """Compare two fabrics by the names of their nodes and their port numbers.
+    """Compare two fabrics by the names of their nodes: which port of a switch a cable takes is free.
 
     Names are the same where they differ by padding alone (``node-07`` and ``node-007``).
     """
     old, new = _cables(before), _cables(after)
-    kept = len(old & new)
+    kept = (old & new).total()
     old_switches, old_hosts = _names(before)
     new_switches, new_hosts = _names(after)
     return Growth(
         kept,
-        len(old) - kept,
-        max(0, len(new) - len(old)),
+        old.total() - kept,
+        max(0, new.total() - old.total()),
         len(new_switches - old_switches),
         len(old_switches - new_switches),
         len(new_hosts - old_hosts),
@@ -60,8 +62,8 @@ def _names(fabric: Fabric) -> tuple[set[str], set[str]]:
     return switches, {names[int(n)].split(" ")[0] for n in fabric.cas}
 
 
-def _cables(fabric: Fabric) -> set[frozenset[tuple[str, int]]]:
+def _cables(fabric: Fabric) -> Counter[frozenset[str]]:
+    """Number of cables by the names of the nodes that they join."""
     ports = fabric.cable_port[(fabric.cable_port >= 0).all(axis=1)]
     names = np.array([_plain(name) for name in fabric.node_names()], object)
-    ends = zip(names[fabric.port_node[ports]].tolist(), fabric.port_num[ports].tolist(), strict=True)
-    return {frozenset(zip(name, number, strict=True)) for name, number in ends}
+    return Counter(map(frozenset, names[fabric.port_node[ports]].tolist()))

@@ -105,7 +105,7 @@ class Price:
     high: float
     missing: tuple[str, ...]
     short: int = 0
-    """Cables whose length nobody knows: they count as the shortest."""
+    """Cables whose length no one knows: they count as the shortest."""
 
     @property
     def middle(self) -> float:
@@ -134,10 +134,12 @@ def read_book(path: str | os.PathLike[str] | None = None) -> CostBook:
         ) from None
 
 
-def price_of(book: CostBook, fabric: Fabric, network: str) -> Price:
+def price_of(book: CostBook, fabric: Fabric, network: str, *, whole: bool = False) -> Price:
     """What ``fabric``, built of ``network``, costs: adapters by ports of hosts that are linked,
     switches by their linked ports, cables by their length. Aggregation nodes are inside their
-    switches. A cable without a known length counts as the shortest."""
+    switches. A cable without a known length counts as the shortest. ``whole``: switches are bought
+    whole where the book has their price; only InfiniBand's are there, so networks are compared
+    without it."""
     f = fabric
     used = (f.port_peer >= 0) & ~inside_switches(f)
     switch = f.switch_of_node[f.port_node] >= 0
@@ -152,7 +154,10 @@ def price_of(book: CostBook, fabric: Fabric, network: str) -> Price:
             low, high = low + count * price.low, high + count * price.high
 
     add(int((used & ~switch).sum()), book.adapters.get(network), "adapter")
-    add(int((used & switch).sum()), book.switch_ports.get(network), "switch port")
+    if whole and network in book.switches:
+        add(f.sizes.switches, book.switches[network], "switch")
+    else:
+        add(int((used & switch).sum()), book.switch_ports.get(network), "switch port")
     known = sorted(book.cables.get(network, ()), key=lambda c: c.up_to_m)
     cable = np.unique(f.port_cable[used & (f.port_cable >= 0)])
     lengths, counts = np.unique(np.nan_to_num(f.cable_length_m[cable]), return_counts=True)

@@ -25,12 +25,14 @@ from pathlib import Path
 from typing import Any
 
 __all__ = [
+    "IPOIB",
     "LIBRARIES",
     "LIBRARY",
     "MPI_LIBRARY",
     "OPENED_AS",
     "VERBS_LIBRARY",
     "WAIT",
+    "compile_ipoib",
     "compile_library",
     "compile_mpi",
     "compile_verbs",
@@ -40,6 +42,7 @@ __all__ = [
     "include_flags",
     "missing_headers",
     "not_built",
+    "why_no_ipoib",
     "why_no_umad",
     "why_no_verbs",
 ]
@@ -58,6 +61,10 @@ OPENED_AS = LIBRARY.parent / "opened" / "libibverbs.so"
 one. Its folder goes to LD_LIBRARY_PATH."""
 MPI_SOURCES = HERE / "mpi"
 MPI_LIBRARY = LIBRARY.with_name("libsoftib-mpi.so")
+IPOIB_SOURCES = HERE / "ipoib"
+IPOIB = LIBRARY.with_name("softib-ipoib")
+"""The program that moves the packets of ``softib run --net``. It calls libibverbs, so it is linked
+with ``libsoftib-verbs.so`` and preloads it as others do."""
 WAIT_SOURCES = HERE / "parent"
 WAIT = LIBRARY.with_name("softib-wait")
 """The program that ``softib run`` becomes while its program runs."""
@@ -129,6 +136,13 @@ def compile_wait(to: Path = WAIT, more: Sequence[str] = ()) -> Path:
     return _compile(to, sorted(WAIT_SOURCES.glob("*.c")), [], more)
 
 
+def compile_ipoib(to: Path = IPOIB, more: Sequence[str] = ()) -> Path:
+    """Compile the program ``softib-ipoib`` to ``to`` with ``more`` flags, unless it is current, and
+    the library that it is linked with. Raises RuntimeError."""
+    verbs = compile_verbs(to.with_name(VERBS_LIBRARY.name), more)
+    return _compile(to, sorted(IPOIB_SOURCES.glob("*.c")), [str(verbs)], more)
+
+
 def _shared(soname: str) -> list[str]:
     return ["-shared", f"-Wl,-soname,{soname}"]
 
@@ -138,6 +152,7 @@ LIBRARIES = (
     (compile_verbs, VERBS_LIBRARY),
     (compile_mpi, MPI_LIBRARY),
     (compile_wait, WAIT),
+    (compile_ipoib, IPOIB),
 )
 """How each is compiled, and where it stands in the package."""
 
@@ -223,6 +238,11 @@ def why_no_umad() -> str:
     return "" if LIBRARY.is_file() else not_built([LIBRARY.name])
 
 
+def why_no_ipoib() -> str:
+    """The same of ``softib-ipoib``, which takes what the library of verbs does."""
+    return "" if IPOIB.is_file() else not_built([VERBS_LIBRARY.name, IPOIB.name])
+
+
 def not_built(names: Sequence[str], error: str = "") -> str:
     """In a line: the libraries ``names`` are not built, what of a compiler and headers is missing
     (where neither is, the first line of ``error``), and what to do."""
@@ -296,7 +316,7 @@ def _compile(to: Path, sources: Sequence[Path], link: Sequence[str], more: Seque
 
 
 def main() -> int:
-    """All; what cannot be built is told on stderr, and the exit code is 1."""
+    """All; failures are reported on stderr, and the exit code is 1."""
     failed = 0
     for compile_one, library in LIBRARIES:
         try:

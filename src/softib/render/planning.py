@@ -16,7 +16,7 @@ __all__ = ["print_advice", "print_cables", "print_cost", "print_designs", "print
 
 UNKNOWN = "unknown"
 SHOWN = 20
-"""New cables that are shown."""
+"""New and moved cables that are shown."""
 
 
 def _table(console: Console, head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -41,6 +41,8 @@ def _watts(watts: float, unknown: Sequence[dict[str, Any]]) -> str:
     if not unknown:
         return known
     missing = ", ".join(f"{u['count']:,} {u['device']}" for u in unknown)
+    if not watts:
+        return f"{UNKNOWN}, no published figure of {missing}"
     return f"{known} without {missing} (no published figure)"
 
 
@@ -206,6 +208,8 @@ def print_cost(c: dict[str, Any], console: Console) -> None:
         useful = "useful " if c["scaling"] else ""
         low, high = c["gpu_hour"]["low"], c["gpu_hour"]["high"]
         console.print(text(f"network for a {useful}GPU-hour: {currency} {low:.3f} to {high:.3f}"))
+    console.print()
+    _networks(c["networks"], currency, console)
     if c["scaling"]:
         console.print()
         _table(
@@ -216,6 +220,27 @@ def print_cost(c: dict[str, Any], console: Console) -> None:
                 for r in c["scaling"]
             ),
         )
+
+
+def _networks(networks: Sequence[dict[str, Any]], currency: str, console: Console) -> None:
+    """What Ethernet of the same rate costs, and how far the same money goes."""
+    console.print(text("adapters, switch ports and cables alone", "bold"))
+    _table(
+        console,
+        ("network", currency, f"host ports for the money of {networks[0]['network']}"),
+        (
+            (
+                n["network"],
+                _money(n["price"]),
+                UNKNOWN if n["host_ports_for_the_same_money"] is None else f"{n['host_ports_for_the_same_money']:,}",
+            )
+            for n in networks
+        ),
+    )
+    for n in networks:
+        if n["price_missing"]:
+            console.print(text(f"no price of {', '.join(n['price_missing'])}; --prices FILE can state it", "yellow"))
+    console.print(text("by middle prices, without hosts; softib advise WORKLOAD compares times"))
 
 
 def print_growth(g: dict[str, Any], console: Console) -> None:
@@ -230,15 +255,19 @@ def print_growth(g: dict[str, Any], console: Console) -> None:
     for note in g["notes"]:
         console.print(text(note, "yellow"))
     console.print()
-    cables = g["cables"]
-    shown = cables[:SHOWN]
-    _table(
-        console,
-        ("new cable", ""),
-        ((f"{c['node_a']}[{c['port_a']}]", f"{c['node_z']}[{c['port_z']}]") for c in shown),
-    )
-    if len(cables) > len(shown):
-        console.print(text(f"and {len(cables) - len(shown):,} others (--json lists them)"))
+    end = lambda cable, side: f"{cable[f'node_{side}']}[{cable[f'port_{side}']}]"
+    _first(console, ("new cable", ""), [(end(c, "a"), end(c, "z")) for c in g["cables"]])
+    if g["moves"]:
+        console.print()
+        rows = [(end(m, "a"), f"{m['from_node']}[{m['from_port']}]", end(m, "z")) for m in g["moves"]]
+        _first(console, ("moves", "from", "to"), rows)
+
+
+def _first(console: Console, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """The first rows of a list of cables."""
+    _table(console, head, rows[:SHOWN])
+    if len(rows) > SHOWN:
+        console.print(text(f"and {len(rows) - SHOWN:,} others (--json lists them)"))
 
 
 def print_quote(check: dict[str, Any], console: Console) -> None:

@@ -146,7 +146,8 @@ def _why_not(plane: Plane, m: Messages, laid: Laid, s: _State) -> tuple[str, ...
     found = s.doubt.found
     lines = []
     if found[0] >= 0:
-        place = plane.fabric.port_name(int(s.port[found[2]]) >> 4) if s.port[found[2]] >= 0 else "its sender"
+        port = int(s.port[found[2]])
+        place = "its sender" if port == -1 else plane.fabric.port_name((port if port >= 0 else -2 - port) >> 4)
         if found[3] == BLOCKED:
             what = "waits at {} behind packets for a congested port: head-of-line blocking"
         else:

@@ -32,9 +32,10 @@ __all__ = ["PhaseTables", "Phases", "shift_phases", "tables_of"]
 class PhaseTables:
     """``hosts``: CA ports with an address. ``alike``: the first so many of them have a switch, and
     adapters of one speed, so loads may tell (0: they never do: links of several MTUs, several SLs,
-    a what-if's latencies). ``edge``: rows of the switches that hosts have links to; ``links`` and
-    ``ends`` as :data:`~softib.sim.phase_kernels.Links` and :data:`~softib.sim.phase_kernels.Hosts`;
-    ``rates`` of the links to hosts (Gb/s), which ``ends.rate_of`` names."""
+    a what-if's latencies, cables longer than credits reach). ``edge``: rows of the switches that
+    hosts have links to; ``links`` and ``ends`` as :data:`~softib.sim.phase_kernels.Links` and
+    :data:`~softib.sim.phase_kernels.Hosts`; ``rates`` of the links to hosts (Gb/s), which
+    ``ends.rate_of`` names."""
 
     hosts: int
     alike: int
@@ -62,7 +63,7 @@ def tables_of(plane: Plane) -> PhaseTables:
     sl = _one_sl(plane, hosts)
     good = (switch >= 0) & (plane.half_ps[:hosts] == plane.half_ps[:1]) & _data_vl(t, port, max(sl, 0))
     alike = hosts if good.all() else int(np.argmin(good))
-    if not plane.link_mtu or sl < 0 or plane.scale.latency != 1:
+    if not plane.link_mtu or sl < 0 or plane.scale.latency != 1 or np.isfinite(plane.credits.gbps).any():
         alike = 0
     first, switch_of = np.unique(switch, return_inverse=True)
     rates, rate_of = np.unique(plane.gbps[np.maximum(peer, 0)], return_inverse=True)

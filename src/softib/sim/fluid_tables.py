@@ -180,7 +180,8 @@ def doubt_of(plane: Plane, m: Messages, laid: Laid, timing: Timing, port: np.nda
     from softib.sim.validity_kernels import Doubt
 
     n, channels = len(m), len(port)
-    inside = (port >= 0) & (plane.table.switch[np.maximum(port, 0) >> 4] >= 0)
+    egress = np.where(port < -1, -2 - port, port)  # credits hold the port back that sends
+    inside = (egress >= 0) & (plane.table.switch[np.maximum(egress, 0) >> 4] >= 0)
     return Doubt(
         found=i8(4, -1),
         inside=inside.astype(np.uint8),
@@ -256,10 +257,13 @@ def _ack_ps(plane: Plane, m: Messages, laid: Laid) -> np.ndarray:
 
 
 def _with_limits(plane: Plane, m: Messages, laid: Laid) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """``(first, channel, port, gbps)``: paths and, before them, a channel of its own for each
-    message with a static rate or without any link (to itself, or between ports 0): ``port`` is -1
-    for these."""
-    gbps = plane.carried_gbps[laid.port >> 4]
+    """``(first, channel, port, gbps)``: paths with, before a link that credits limit, a channel of
+    what one VL of it carries, and first a channel of its own for each message with a static rate or
+    without any link (to itself, or between ports 0). ``port`` is -1 for the latter and -2 - port for
+    the former."""
+    rows = laid.port >> 4
+    vl_gbps = plane.credits.gbps[rows]
+    slow_vls = np.flatnonzero(np.isfinite(vl_gbps))
     lengths = np.diff(laid.first)
     alone = (lengths == 0) & (laid.why == 0)
     limit = np.where(m.rate_gbps > 0, m.rate_gbps, np.inf)
@@ -267,14 +271,21 @@ def _with_limits(plane: Plane, m: Messages, laid: Laid) -> tuple[np.ndarray, np.
         fastest = float(plane.gbps.max(initial=1.0))
         port_rate = plane.gbps[plane.ends[m.src]]
         limit = np.where(alone, np.minimum(limit, np.where(port_rate > 0, port_rate, fastest)), limit)
-    limited = np.isfinite(limit) & (laid.why == 0)
-    if not limited.any():
-        return laid.first, laid.channel, laid.port, gbps
-    rows = np.flatnonzero(limited)
-    channel = np.insert(laid.channel, laid.first[rows], laid.channels + np.arange(len(rows)))
-    first = laid.first + np.concatenate([[0], np.cumsum(limited)])
-    port = np.concatenate([laid.port, np.full(len(rows), -1)])
-    return first, channel.astype(np.int32), port, np.concatenate([gbps, limit[rows]])
+    limited = np.flatnonzero(np.isfinite(limit) & (laid.why == 0))
+    if not len(limited) and not len(slow_vls):
+        return laid.first, laid.channel, laid.port, plane.link_gbps[rows]
+    added_of = np.full(laid.channels, -1)
+    added_of[slow_vls] = laid.channels + np.arange(len(slow_vls))
+    entries = np.flatnonzero(added_of[laid.channel] >= 0)
+    place = np.concatenate([laid.first[limited], entries])
+    added = np.concatenate([laid.channels + len(slow_vls) + np.arange(len(limited)), added_of[laid.channel[entries]]])
+    channel = np.insert(laid.channel, place, added)
+    before = np.zeros(len(m) + 1, np.int64)
+    before[1:] = np.cumsum(np.bincount(np.searchsorted(laid.first, entries, side="right") - 1, minlength=len(m)))
+    before[1:] += np.cumsum(np.isin(np.arange(len(m)), limited))
+    port = np.concatenate([laid.port, -2 - laid.port[slow_vls], np.full(len(limited), -1)])
+    gbps = np.concatenate([plane.link_gbps[rows], vl_gbps[slow_vls], limit[limited]])
+    return laid.first + before, channel.astype(np.int32), port, gbps
 
 
 def _links(port: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

@@ -1,5 +1,5 @@
 """The LogGOPS layer: programs of ranks with a processor's overhead, an adapter that does one thing
-at a time in each direction, and a fabric in which nobody waits.
+at a time in each direction, and a fabric in which no one waits.
 
 L and G of each pair of hosts are those of its path on the fabric's forwarding tables
 (:mod:`softib.sim.timing`), so a message that is alone takes what it takes in the fluid layer; g and
@@ -131,7 +131,7 @@ def _pairs(plane: Plane, source: np.ndarray, target: np.ndarray) -> object:
         timing = plane.timing(made, laid)
         column[away], answer[away], mtu[away] = timing.forth_ps, timing.answer_ps, np.maximum(laid.mtu, 1)
         if len(away):
-            rate[away] = np.minimum.reduceat(plane.gbps[laid.port[laid.channel] >> 4], laid.first[:-1])
+            rate[away] = np.minimum.reduceat(plane.carried_gbps[laid.port[laid.channel] >> 4], laid.first[:-1])
     return Pairs(
         source.astype(np.int64),
         target.astype(np.int64),

@@ -3,7 +3,7 @@ the fluid layer."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from softib.fabric.end_ports import end_ports, port_gbps
 from softib.iba.catalogue import ADAPTER_OF, SWITCH_OF
 from softib.iba.rates import MTU_BYTES, SPEEDS
 from softib.iba.virtual_lanes import DATA_VLS
+from softib.sim.credits import Credits, ahead_ps, credits_of
 from softib.sim.messages import PATH_SL, Messages, Opcode, Transport
 from softib.sim.timing import Timing, profile_of, timing_of
 
@@ -147,6 +148,28 @@ class Plane:
 
     @cached_property
     def carried_gbps(self) -> np.ndarray:
+        """What one VL of each port's link carries at most (float64[ports]): as :attr:`link_gbps`, and
+        no more than credits allow."""
+        return np.minimum(self.link_gbps, self.credits.gbps)
+
+    def links_of(self, port: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """``(link, gbps)``: the link of each channel ``port`` (16 × port + VL), and what each link
+        carries. VLs of a port share it, unless their credits leave room for all of them."""
+        rows = port >> 4
+        vls, vl_gbps = np.bincount(rows, minlength=len(self.gbps)), self.credits.gbps[rows]
+        apart = vl_gbps * vls[rows] <= self.link_gbps[rows]
+        key, link = np.unique(np.where(apart, port, rows << 4), return_inverse=True)
+        gbps = np.zeros(len(key))
+        gbps[link] = np.minimum(self.link_gbps[rows], np.where(apart, vl_gbps, vl_gbps * vls[rows]))
+        return link, gbps
+
+    @cached_property
+    def credits(self) -> Credits:
+        """What receive buffers let each link carry."""
+        return credits_of(self)
+
+    @cached_property
+    def link_gbps(self) -> np.ndarray:
         """What each port's link carries at most (float64[ports]): its data rate, and where an
         adapter is at either end what that one's PCIe moves from or to memory, which credits hold
         the other end to."""
@@ -188,7 +211,7 @@ class Plane:
         )
 
     @cached_property
-    def _speed(self) -> np.ndarray:
+    def speed_codes(self) -> np.ndarray:
         from softib.fabric.power_up import active_speed_codes
 
         return np.asarray(active_speed_codes(self.fabric.port_info, self.fabric.port_mlnx_speed), np.int64)
@@ -198,15 +221,24 @@ class Plane:
         """Delay of the link that leaves each port, and of the switch at its other end, which goes
         by the link's speed (int64[ports])."""
         f = self.fabric
-        switch_ps = (
-            np.array([UNKNOWN_SWITCH_NS, *(SWITCH_OF[s.name].latency_ns for s in SPEEDS)], np.int64)[self._speed] * 1000
-        )
+        to_switch = (f.switch_of_node[f.port_node[np.maximum(f.port_peer, 0)]] >= 0) & (f.port_peer >= 0)
+        to_switch[self.inside] = False
+        return np.asarray(np.where(to_switch, self.switch_ps, 0) + self.cable_ps)
+
+    @cached_property
+    def switch_ps(self) -> np.ndarray:
+        """What a switch adds to a packet that came in at the speed of each port's link (int64[ports])."""
+        of_speed = np.array([UNKNOWN_SWITCH_NS, *(SWITCH_OF[s.name].latency_ns for s in SPEEDS)], np.int64)
+        return np.asarray(of_speed[self.speed_codes] * 1000)
+
+    @cached_property
+    def cable_ps(self) -> np.ndarray:
+        """Delay of the cable of each port (int64[ports]); 0 where its length is not known."""
+        f = self.fabric
         metres = np.zeros(len(f.port_cable))
         known = f.port_cable >= 0
         metres[known] = np.nan_to_num(f.cable_length_m[f.port_cable[known]])
-        to_switch = (f.switch_of_node[f.port_node[np.maximum(f.port_peer, 0)]] >= 0) & (f.port_peer >= 0)
-        to_switch[self.inside] = False
-        return (np.where(to_switch, switch_ps, 0) + np.round(metres * PS_PER_M)).astype(np.int64)
+        return np.round(metres * PS_PER_M).astype(np.int64)
 
     @cached_property
     def link_mtu(self) -> int:
@@ -234,6 +266,8 @@ class Plane:
         if self.scale.latency != 1:
             longer = lambda ps: np.round(ps * self.scale.latency).astype(np.int64)
             found = Timing(**{k: v if k == "ramped" else longer(v) for k, v in vars(found).items()})
+        ahead = ahead_ps(self, laid, wire_octets(m, packets_of(m, laid.mtu)))
+        found = replace(found, forth_ps=np.maximum(found.forth_ps - ahead, 0))
         if not (computes := m.computes).any():
             return found
         return Timing(
@@ -255,7 +289,7 @@ class Plane:
             np.array([self.profile.adapter_ns, *(ADAPTER_OF[s.name].pair_latency_ns or 0 for s in SPEEDS)], np.int64)
             * 500
         )
-        found = np.asarray(halves[self._speed[self.ends]])
+        found = np.asarray(halves[self.speed_codes[self.ends]])
         if len(self.inside):  # no adapter: only the time that reducing a packet takes
             found = np.where(np.isin(self.ends, self.inside), max(self.profile.reduce_ns, 1) * 1000, found)
         return found

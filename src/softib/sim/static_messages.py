@@ -87,8 +87,7 @@ def _times(plane: Plane, m: Messages, laid: Laid, step: np.ndarray, able: np.nda
     from softib.sim.static_kernels import busiest_share
 
     octets = _octets(m, laid, able)
-    link_of, link = np.unique(laid.port >> 4, return_inverse=True)  # VLs of one port share its rate
-    gbps = plane.carried_gbps[link_of]
+    link, gbps = plane.links_of(laid.port)
     limit = np.where(m.rate_gbps > 0, m.rate_gbps, np.inf)
     alone = np.diff(laid.first) == 0
     limit = np.where(alone, np.minimum(limit, max(float(plane.gbps.max(initial=0.0)), 1.0)), limit)
@@ -125,8 +124,8 @@ def _clock(
     processor = np.full(n, -1, np.int64)
     rows = np.flatnonzero(m.computes)
     processor[rows] = np.unique(m.qp[rows], return_inverse=True)[1]
-    link_of, link = np.unique(laid.port >> 4, return_inverse=True)
-    ps_byte = 8000.0 / np.maximum(plane.carried_gbps[link_of], 1e-12)
+    link, gbps = plane.links_of(laid.port)
+    ps_byte = 8000.0 / np.maximum(gbps, 1e-12)
     shared = Shared(
         laid.first,
         laid.channel,
@@ -134,7 +133,7 @@ def _clock(
         _octets(m, laid, able),
         packets_of(m, laid.mtu) == 1,
         ps_byte,
-        *np.zeros((2, len(link_of))),
+        *np.zeros((2, len(gbps))),
         processor,
         np.zeros(len(rows), np.int64),
     )

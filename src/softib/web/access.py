@@ -14,7 +14,6 @@ import secrets
 from base64 import b64encode
 from collections.abc import Awaitable, Callable
 from hashlib import sha256
-from http.cookies import SimpleCookie
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -35,7 +34,7 @@ HEADERS = [
     (b"cache-control", b"no-store"),
 ]
 """On every answer: nothing is loaded from outside, pages are in frames of this server alone, a
-token in an address is told to nobody. An answer may have a policy of its own."""
+token in an address is disclosed to no one. An answer may have a policy of its own."""
 
 
 def new_token() -> str:
@@ -54,7 +53,7 @@ def is_loopback(host: str) -> bool:
 
 
 def policy_of(page: str) -> str:
-    """The Content-Security-Policy of a page of ours with scripts inside: those alone may run, known
+    """The Content-Security-Policy of a softib page with scripts inside: those alone may run, known
     by what they are (CSP level 2, hash sources)."""
     scripts = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
     known = " ".join(f"'sha256-{b64encode(sha256(s.encode()).digest()).decode()}'" for s in scripts) or "'none'"
@@ -125,8 +124,9 @@ class Access:
 def _tokens(scope: Scope, headers: dict[bytes, str]) -> list[str]:
     kind, _, bearer = headers.get(b"authorization", "").partition(" ")
     found = [bearer] if kind.lower() == "bearer" else []
-    cookie = SimpleCookie(headers.get(b"cookie", "")).get(COOKIE)
-    found += [cookie.value] if cookie is not None else []
+    for one in headers.get(b"cookie", "").split(";"):  # RFC 6265 5.4; what is no pair is passed over
+        name, mark, value = one.strip().partition("=")
+        found += [value.strip('"')] if mark and name == COOKIE else []
     return found + parse_qs(scope["query_string"].decode("latin-1")).get("token", [])
 
 

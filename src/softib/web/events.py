@@ -151,13 +151,14 @@ class Events:
             self._kept[made.kind].append(Event(made.time_s, made.kind, made.severity, rest))
         self.number += len(happened)
 
-    def _one(self, event: Event) -> None:
+    def add(self, event: Event) -> None:
+        """Enter one."""
         self._add([event], lambda one: one)
 
     def source(self, problem: str, at_s: float) -> None:
         """The source stopped to answer (``problem`` says why), or answers again ("")."""
         text = shown(problem) if problem else "the source answers again"
-        self._one(Event(at_s, "source", "error" if problem else "info", text))
+        self.add(Event(at_s, "source", "error" if problem else "info", text))
 
     def ports(self, one: Interval, name: Callable[[int], str], at_s: float) -> None:
         """What ports did since the interval before: down, up, another rate, a link that fell
@@ -238,7 +239,7 @@ class Events:
                 number = what.removeprefix("trap_")
                 about = TRAPS.get(int(number), "") if number.isdecimal() else ""
                 times = f", {more} times" if more > 1 else ""
-                self._one(Event(at_s, "trap", "info", f"trap {number}{f' ({about})' if about else ''}{times}"))
+                self.add(Event(at_s, "trap", "info", f"trap {number}{f' ({about})' if about else ''}{times}"))
         sm = watch.reported.get("sm", {})
         sweeps, report = sm.get("sweeps"), sm.get("report", {})
         if isinstance(sweeps, int):
@@ -247,7 +248,7 @@ class Events:
                 about = (
                     f": {took:.2f} s, {report.get('sent', 0):,} MADs, {report.get('sets', 0):,} Sets" if took else ""
                 )
-                self._one(Event(at_s, "sweep", "info", f"sweep {sweeps} of the subnet manager{about}"))
+                self.add(Event(at_s, "sweep", "info", f"sweep {sweeps} of the subnet manager{about}"))
             raised["sweeps"] = sweeps
         if watch.reported:
             self._counts = {"": 0, **raised}
@@ -264,7 +265,7 @@ class Events:
                 severity = "info" if state in ("MASTER", "STANDBY") else "warning"
                 if was != state:
                     text = f"subnet manager at port {guid:#018x}: {was} before, {state} now"
-                    self._one(Event(at_s, "manager", severity, text))
+                    self.add(Event(at_s, "manager", severity, text))
         self._masters = now
 
     def findings(self, before: Iterable[Finding], now: Iterable[Finding], at_s: float) -> None:

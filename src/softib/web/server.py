@@ -12,18 +12,27 @@ from typing import Any
 from softib.errors import InputError
 from softib.web.access import Access, is_loopback, new_token
 from softib.web.served import Served
+from softib.web.tls import Tls
 
 __all__ = ["DEFAULT_PORT", "serve"]
 
 DEFAULT_PORT = 8470
 CLOSING_S = 2.0
-"""A round that is under way may take so long to end; the process ends anyway."""
+"""A round and answers that are under way may take so long to end; the process ends anyway."""
 ENDS = (signal.SIGINT, signal.SIGTERM)
 
 
-def serve(served: Served, host: str, port: int, token: str | None, ready: Callable[[str], None]) -> None:
+def serve(
+    served: Served,
+    host: str,
+    port: int,
+    token: str | None,
+    ready: Callable[[str], None],
+    beside: Callable[[Any], Any] = lambda app: app,
+    tls: Tls | None = None,
+) -> None:
     """Serve until Ctrl-C. ``port`` 0: a free one. ``ready`` gets the address to open, with the
-    token where one is needed.
+    token where one was made here. ``beside`` wraps the application in what is served beside it.
 
     Beyond loopback a token is always asked for; without one given it is made here. Raises
     :class:`InputError` where a library is missing, the address is not this machine's, or the port
@@ -36,7 +45,7 @@ def serve(served: Served, host: str, port: int, token: str | None, ready: Callab
     secret = token if token is not None or local else new_token()
     listener = _listener(host, port)
     names = frozenset({"localhost", "127.0.0.1", "::1", host}) if local else frozenset()
-    server = uvicorn_server(Access(app_of(served), secret, names))
+    server = uvicorn_server(beside(Access(app_of(served), secret, names)), tls)
     try:
         served.refresh()
     except BaseException:
@@ -45,7 +54,9 @@ def serve(served: Served, host: str, port: int, token: str | None, ready: Callab
     reader = threading.Thread(target=served.run, name="softib-serve-refresh", daemon=True)
     reader.start()
     shown = f"[{host}]" if ":" in host else host
-    ready(f"http://{shown}:{listener.getsockname()[1]}/" + (f"?token={secret}" if secret is not None else ""))
+    scheme = "http" if tls is None else "https"
+    made = f"?token={secret}" if secret is not None and token is None else ""
+    ready(f"{scheme}://{shown}:{listener.getsockname()[1]}/{made}")
     try:
         server.run(sockets=[listener])
     finally:
@@ -56,15 +67,17 @@ def serve(served: Served, host: str, port: int, token: str | None, ready: Callab
             served.close()
 
 
-def _library() -> Callable[[Access], Any]:
+def _library() -> Callable[[Any, Tls | None], Any]:
     try:
         import fastapi  # noqa: F401
         import uvicorn
+
+        from softib.web.connections import BACKLOG, bounded_protocol
     except ImportError as error:
         raise InputError(f"softib serve needs {error.name}; pip install 'softib[serve]'") from None
 
     class Server(uvicorn.Server):
-        """Ends well when it is told to: uvicorn's own raises the signal once more when all is
+        """Ends well on a signal: uvicorn's own raises the signal again when all is
         closed."""
 
         @contextlib.contextmanager
@@ -77,7 +90,22 @@ def _library() -> Callable[[Access], Any]:
                 for which, handler in before.items():
                     signal.signal(which, handler)
 
-    return lambda app: Server(uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off"))
+    def server(app: Any, tls: Tls | None) -> Server:
+        secured = {} if tls is None else tls.options()
+        return Server(
+            uvicorn.Config(
+                app,
+                http=bounded_protocol(),
+                backlog=BACKLOG,
+                log_level="warning",
+                access_log=False,
+                lifespan="off",
+                timeout_graceful_shutdown=int(CLOSING_S),
+                **secured,
+            )
+        )
+
+    return server
 
 
 def _listener(host: str, port: int) -> socket.socket:

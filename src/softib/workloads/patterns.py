@@ -197,9 +197,9 @@ def _mpi(job: mpi_jobs.Mpi, at: Place) -> list[JobMessages]:
 
 
 def _storage(job: Any, at: Place) -> list[JobMessages]:
-    from softib.workloads.storage import storage
+    from softib.workloads.storage import nvmeof
 
-    return storage.storage(job, at) if job.pattern == "storage" else storage.checkpoint(job, at)
+    return nvmeof.storage(job, at) if job.pattern == "storage" else nvmeof.checkpoint(job, at)
 
 
 def _nccl(job: nccl_jobs.Nccl, at: Place) -> list[JobMessages]:

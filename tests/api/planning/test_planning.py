@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 import softib
@@ -54,11 +56,79 @@ def test_cost_is_bill_and_energy():
     assert cost.per_gpu_hour().low == pytest.approx(cost.total.low / (248 * 8766 * 5))
 
 
+def test_ethernet_for_the_same_money():
+    """8 hosts on one switch: each item of the book's NDR and 400 Gb/s Ethernet prices by hand."""
+    cost = softib.plan_cost(softib.generate("fat-tree", levels=1, hosts=8), FLOOR)
+    own, other = cost.networks
+    book = {"NDR": (1599 + 179 + 586, 2188 + 1000 + 2000), "ethernet": (1000 + 200 + 1000, 2000 + 400 + 2000)}
+    assert (own.price.low, own.price.high) == tuple(8 * p for p in book["NDR"])
+    assert (other.price.low, other.price.high) == tuple(8 * p for p in book["ethernet"])
+    assert other.host_ports_for_the_same_money == 8 * sum(book["NDR"]) // sum(book["ethernet"])
+
+
+def test_a_design_pays_whole_switches():
+    """20 hosts on one QM9700: 20 adapters and cables, and the switch with its free ports."""
+    row = softib.plan_design(softib.Demand(20)).rows()[0]
+    assert (row.price.low, row.price.high) == (20 * (1599 + 586) + 11000, 20 * (2188 + 2000) + 50000)
+
+
+def test_unpriced_networks_are_named():
+    own, other = softib.plan_cost(softib.generate("fat-tree", levels=1, hosts=4, generation="HDR"), FLOOR).networks
+    assert own.price is other.price is None and "ethernet-200 adapter" in other.price_missing
+
+
+def test_doubling_a_tree_of_two_tiers_moves_half_of_the_uplinks():
+    """Each leaf has c cables to each of s spines and later c/2 to each of 2s: half of them stay."""
+    (tree, *_) = softib.plan_design(softib.Demand(32, radix=16)).rows()
+    assert tree.switches_by_tier == {"leaf": 4, "spine": 2} and tree.cables_by_tier["leaf-spine"] == 32
+    assert (tree.twice_the_hosts.cables_moved, tree.twice_the_hosts.cables_kept) == (16, 48)
+
+
+@pytest.mark.slow
+def test_the_page_about_1024_gpus():
+    """docs/plan.md: what its table says."""
+    designs = softib.plan_design(softib.Demand.of_gpus(1024))
+    row = designs.rows()[0]
+    assert (row.design, row.switches_by_tier) == ("rail-optimized, 2 tiers", {"leaf": 32, "spine": 16})
+    assert (row.cables, row.failures[0].lost_host_ports) == (2048, 32)
+    twice = row.twice_the_hosts
+    assert (twice.switches, twice.cables_new, twice.cables_moved) == (48, 2048, 512)
+    workload = "training-step:1,layers=40,hidden=5120,tensor=8,batch=1024,micro-batch=1"
+    hall = {"rows": 4, "racks": 12, "kw": 44}
+    cost = softib.plan_cost(designs.fabric(), hall, gpus=1024, workload=workload, scale=[64])
+    assert cost.networks[1].host_ports_for_the_same_money == 1184
+    assert 0.98 < cost.rows[-1].relative < 0.99  # 1 to 2 % longer
+    assert softib.advise(softib.Facts(hosts=128, gpus=1024, kind="training")).verdict == "infiniband"
+
+
 def test_a_second_unit_costs_what_the_published_tables_say():
-    """DGX SuperPOD: 8 leaves and 4 spines for one unit of 32 slots, 16 and 8 for two."""
+    """DGX SuperPOD: 8 leaves and 4 spines for one unit of 32 slots, 16 and 8 for two; 256 cables more
+    to nodes and 256 more between switches."""
     grown = softib.plan_growth(softib.generate("rail-optimized", nodes=32), 32).to_json()
     assert (len(grown["new_leaves"]), grown["new_upper_switches"]) == (8, 4)
-    assert all(1 <= cable["port_a"] <= 32 for cable in grown["cables"])
+    assert len(grown["cables"]) == 256 + 256 and len(grown["moves"]) == grown["moved_cables"] == 8 * 16
+
+
+def test_new_switches_above_take_an_equal_share_of_every_leaf():
+    """A tree of 4 leaves and 2 spines of radix 40 grows by 500 hosts: every cable as it is afterwards."""
+    tree = softib.generate("fat-tree", radix=40, levels=2, hosts=64)
+    grown = softib.plan_growth(tree, 500).to_json()
+    ends = {frozenset({row[:2], row[2:4]}) for row in tree.links.rows()}
+    for m in grown["moves"]:
+        stays = (m["node_a"], m["port_a"])
+        ends.remove(frozenset({stays, (m["from_node"], m["from_port"])}))
+        ends.add(frozenset({stays, (m["node_z"], m["port_z"])}))
+    ends |= {frozenset({(c["node_a"], c["port_a"]), (c["node_z"], c["port_z"])}) for c in grown["cables"]}
+    ports = [port for cable in ends for port in cable]
+    assert len(ports) == len(set(ports)) and max(number for _, number in ports) <= 40
+    uplinks = Counter(
+        tuple(sorted(node for node, _ in cable))
+        for cable in ends
+        if all("leaf" in node or "spine" in node or "top" in node for node, _ in cable)
+    )
+    leaves, spines = 4 + len(grown["new_leaves"]), 2 + grown["new_upper_switches"]
+    assert len(uplinks) == leaves * spines and set(uplinks.values()) == {20 // spines}
+    assert len(ends) == 64 + 500 + leaves * 20
 
 
 def test_hosts_go_to_free_ports_first():

@@ -196,6 +196,18 @@ def test_without_a_path_the_question_is_wrong(tmp_path):
         softib.simulate(lone, "shift:1MB,hosts=0-5")
 
 
+def test_a_speed_of_ethernet_names_adapters_and_switches(tree):
+    """RoCE at 400 Gb/s is the same on cables of an EDR fabric and of an NDR fabric, for ``gbps`` names all of it; and a speed four times as
+    high takes a quarter of the time that the octets need."""
+    slow, fast = (softib.generate("fat-tree", radix=4, levels=2, generation=g) for g in ("EDR", "NDR"))
+    over = lambda fabric, gbps: softib.simulate(fabric, "shift:1MB", layer="packet", network=f"roce,gbps={gbps}")
+    assert over(slow, 400).simulated_us == over(fast, 400).simulated_us
+    times = [over(slow, gbps).simulated_us for gbps in (10, 25, 100, 400, 800)]
+    assert times == sorted(times, reverse=True)
+    octets_us = lambda gbps: 1e6 * 8 / (gbps * 1e3)
+    assert times[2] - times[3] > 0.95 * (octets_us(100) - octets_us(400))
+
+
 def test_ethernet_beside_infiniband(tree):
     """The same incast over InfiniBand, RoCE and TCP: headers and stacks cost what they cost, and the figures of ports are there."""
     found = softib.simulate(

@@ -51,9 +51,9 @@ def test_goodput_of_one_flow_is_payload_over_frame():
 
 
 def test_the_path_mtu_fits_the_frame():
-    """IBA path MTUs: 1024 in frames of 1500, 4096 in frames of 9000."""
+    """IBA path MTUs: 1024 in frames of 1500, 4096 in frames of 9000; and by their own numbers."""
     sent = messages([0], [1], 64 * 1024)
-    for mtu, payload in ((1500, 1024), (4200, 4096), (9000, 4096)):
+    for mtu, payload in ((1500, 1024), (4200, 4096), (9000, 4096), (1024, 1024), (2048, 2048), (4096, 4096)):
         assert run(star(2), sent, roce(mtu=mtu)).work["packets"] == 64 * 1024 // payload
 
 

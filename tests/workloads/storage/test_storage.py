@@ -12,7 +12,7 @@ from softib.scenario.bring_up import bring_up
 from softib.sim import fluid, packet
 from softib.sim.messages import REQUEST_OCTETS, Opcode, without_reads
 from softib.workloads.hosts import Hosts, hosts_of
-from softib.workloads.storage.storage import COMMAND, RESPONSE
+from softib.workloads.storage.nvmeof import COMMAND, RESPONSE
 from softib.workloads.workload import parse, read
 from tests.sim import oracle
 

@@ -9,6 +9,7 @@ import numpy as np
 from softib.analysis.simulation.result import RunResult
 from softib.analysis.simulation.victim_flows import Flow, Victims, flows_through, victims_of
 from softib.plural import counted
+from softib.sim.credits import too_long
 
 __all__ = ["BusyPort", "EngineLoad", "busy_ports", "engine_loads"]
 
@@ -17,6 +18,8 @@ UNEVEN = 1.5
 """A link with this many times the load of its siblings on the switch is busier because of the
 tables."""
 FULL = 0.95
+SHARE_OF_CREDITS = 0.5
+"""A link that carried this share of what credits allow, over the whole run, waited for them."""
 AS_BUSY = 0.98
 """A host's own link that carries this share of a port's load is the limit as much as the port is.
 """
@@ -192,6 +195,12 @@ def _cause(
     """Return why the port is busy, what would help, and that as changes of a what-if. ``at_once``:
     mean number of messages under way; ``host_links``: see :func:`_host_links`."""
     whose = f"traffic of {counted(sources, 'host')} to {targets}"
+    if run.load[port] * run.plane.gbps[port] >= SHARE_OF_CREDITS * run.plane.credits.gbps[port]:
+        return (
+            f"{whose}: {too_long(run.plane, port)}",
+            "a shorter cable, traffic on several VLs, or fewer operational VLs (their receive buffers grow)",
+            (),
+        )
     if run.load.max() < BUSY:
         return _hardly_busy(run, whose)
     f = run.fabric

@@ -16,6 +16,7 @@ from softib.analysis.simulation.result import RunResult, names_of
 from softib.errors import InputError, UnknownName
 from softib.plain_values import whole_number
 from softib.scenario.managed_messages import MAX_SL, managed_messages
+from softib.sim.credits import credit_note
 from softib.sim.packet.profiles import host_figures
 from softib.sim.paths import WHY, Plane, Scale, packets_of, wire_octets
 from softib.workloads.hosts import hosts_of
@@ -273,7 +274,9 @@ def _manager_settings(found: Routed, workload: Workload) -> ManagerSettings:
 
 
 def _with_outcome(frame: RunResult, m: Messages, outcome: Outcome, failures: FailureRun | None = None) -> RunResult:
-    """``frame`` with the outcome of ``m``."""
+    """``frame`` with the outcome of ``m``, and a note on cables that are longer than credits reach."""
+    if outcome.network == "infiniband":
+        outcome.notes = (*outcome.notes, *credit_note(frame.plane, frame.plane.lay(m)))
     return replace(frame, messages=m, outcome=outcome, failures=failures)
 
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["Cost", "CostSheet", "plan_cost"]
 
 HOURS_A_YEAR = 8766.0
+LANES = 4
+"""Lanes of a link as it is sold (4x)."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,19 @@ class ScalingRow(Result):
     """Share of the GPUs' achieved rate that is left beside communication."""
     relative: float
     """Throughput of a GPU over that of the first row."""
+
+
+@dataclass(frozen=True)
+class NetworkPrice(Result):
+    """Adapters, switch ports and cables of the fabric, bought as one network."""
+
+    network: str
+    price: PriceRange | None
+    price_missing: list[str]
+    """Items that the cost book does not price."""
+    host_ports_for_the_same_money: int | None
+    """Host ports that it joins, in the same shape, for the middle price of the fabric; hosts are not
+    counted."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +69,8 @@ class CostSheet(Result):
     gpu_hour: PriceRange | None
     """The network's share of a useful GPU-hour."""
     scaling: list[ScalingRow]
+    networks: list[NetworkPrice]
+    """The fabric's own, then Ethernet (RoCE or TCP) of the same rate."""
 
 
 class Cost(Suggests):
@@ -98,6 +115,31 @@ class Cost(Suggests):
         hours = count * HOURS_A_YEAR * self._book.running.years * efficiency
         return PriceRange(self.total.low / hours, self.total.high / hours)
 
+    @property
+    def networks(self) -> list[NetworkPrice]:
+        """The fabric's own network and Ethernet of the same rate, by the same items."""
+        from softib.iba.rates import SPEED_BY_NAME
+        from softib.plan.price_book import price_of
+
+        cables = self._plan._cables
+        generation, fabric = cables.links.generation, cables.fabric.copy()
+        fabric.cable_length_m[cables.links.row] = cables.length_m
+        ethernet = f"ethernet-{SPEED_BY_NAME[generation].lane_data_gbps * LANES:g}"
+        local, other = (price_of(self._book, fabric, name) for name in (generation, ethernet))
+        ports = int(cables.links.host.sum())
+        rows = []
+        for name, price in ((generation, local), (f"RoCE or TCP ({ethernet})", other)):
+            comparable = not local.missing and not price.missing and price.middle
+            rows.append(
+                NetworkPrice(
+                    name,
+                    None if price.missing else PriceRange(price.low, price.high),
+                    list(price.missing),
+                    int(ports * local.middle / price.middle) if comparable else None,
+                )
+            )
+        return rows
+
     def to_json(self) -> dict[str, Any]:
         """As ``softib plan cost --json`` prints it."""
         watts, unknown = self.watts
@@ -114,6 +156,7 @@ class Cost(Suggests):
             self._gpus,
             self.per_gpu_hour(last.efficiency if last else 1.0),
             self.rows,
+            self.networks,
         ).to_json()
 
     def print(self) -> None:

@@ -29,6 +29,18 @@ class NewCable(Result):
 
 
 @dataclass(frozen=True)
+class MovedCable(Result):
+    """A cable whose upper end gets another port: ``node_a``, ``port_a`` is the end that stays."""
+
+    node_a: str
+    port_a: int
+    from_node: str
+    from_port: int
+    node_z: str
+    port_z: int
+
+
+@dataclass(frozen=True)
 class AddedHosts(Result):
     """What more hosts need."""
 
@@ -44,6 +56,7 @@ class AddedHosts(Result):
     oversubscription: float
     """Of the most oversubscribed leaf afterwards."""
     cables: list[NewCable]
+    moves: list[MovedCable]
     notes: list[str]
 
 
@@ -60,9 +73,9 @@ class Growth(Suggests):
     def to_json(self) -> dict[str, Any]:
         """As ``softib plan grow --json`` prints it."""
         a = self._addition
-        cables = [NewCable(*cable) for cable in a.cables]
+        cables, moves = [NewCable(*cable) for cable in a.cables], [MovedCable(*move) for move in a.moves]
         return AddedHosts(
-            self._source, a.hosts, a.adapters, a.leaves, a.tops, a.moved, a.oversubscription, cables, a.notes
+            self._source, a.hosts, a.adapters, a.leaves, a.tops, len(moves), a.oversubscription, cables, moves, a.notes
         ).to_json()
 
     def print(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,10 @@ from softib.errors import InputError, SoftibError
 if TYPE_CHECKING:
     from softib.api.running.recording import Recording
     from softib.live.instances import Instance
+    from softib.ulp.ipoib.network import Network
+
+NO_RDMA = 3
+"""Exit code of a program that succeeded without verbs, where they were asserted."""
 
 __all__ = ["Attachment", "attachment_of", "run_here"]
 
@@ -25,14 +29,20 @@ class Attachment:
     """How a program is attached. ``stock``: by ``libumad2sim.so`` of ibsim-utils; ``tune``: set
     what makes UCX, OpenMPI, MPICH and libfabric use the HCAs; ``exclusive``: alone on its ports;
     ``mount``: show ``/sys/class/infiniband`` in a mount namespace; ``refresh_s``: seconds between
-    refreshes of its files; ``environment``: further variables of the program; ``record``: a GOAL
-    schedule (``.goal`` or ``.bin``) to which what it sends, receives and computes is written."""
+    refreshes of its files; ``net``: in the network of its node, with IP over InfiniBand; ``capture``:
+    a file to which the datagrams of that network are written; ``assert_rdma``: the exit code is
+    :data:`NO_RDMA` where the program succeeds and nothing was moved by verbs; ``environment``: further variables of
+    the program; ``record``: a GOAL schedule (``.goal`` or ``.bin``) to which what it sends, receives
+    and computes is written."""
 
     stock: bool = False
     tune: bool = True
     exclusive: bool = False
     mount: bool = False
     refresh_s: float | None = None
+    net: bool = False
+    capture: str | os.PathLike[str] | None = None
+    assert_rdma: bool = False
     environment: Mapping[str, str] = field(default_factory=dict)
     record: str | os.PathLike[str] | None = None
 
@@ -41,6 +51,34 @@ def _recording(path: str | os.PathLike[str]) -> Recording:
     from softib.api.running.recording import recording_to
 
     return recording_to(path)
+
+
+def _network(instance: Instance, place: dict[str, Any], notice: Notice) -> Network:
+    from softib.ulp.ipoib.network import join
+
+    network = join(instance, place)
+    for problem in network.problems:
+        notice(f"{place['place']}: {problem}")
+    return network
+
+
+@contextlib.contextmanager
+def _using(network: Network | None, manner: Attachment) -> Iterator[list[int]]:
+    """Use ``network`` as long as the block lasts: the descriptor that keeps it."""
+    if network is None:
+        yield []
+        return
+    capture = None
+    try:
+        if manner.capture is not None:
+            from softib.ulp.ipoib.capture import Capture
+
+            capture = Capture(manner.capture, network)
+        yield [network.sock.fileno()]
+    finally:
+        if capture is not None:
+            capture.close()
+        network.close()
 
 
 def attachment_of(instance: Instance, node: str | None, port: int | None) -> dict[str, Any]:
@@ -67,6 +105,7 @@ def run_here(
     """Run ``program`` on that port with this process's stdin, stdout and stderr; its exit code.
     Raises :class:`SoftibError`. ``become``: where nothing is due when it ends, this process is
     replaced by a small one that waits for it and ends with its code."""
+    from softib.api.running.fallback import causes
     from softib.live.control import ask
     from softib.live.ibsim.sockets import check_reachable
     from softib.live.launch.child_watchdog import living
@@ -75,7 +114,7 @@ def run_here(
     from softib.live.launch.tuning import HcaTraffic, communicates, tuned
 
     if manner.record is not None and manner.stock:
-        raise InputError("what a program sends is recorded by our own library; leave out the stock one")
+        raise InputError("only softib's library records a program's messages; leave out the stock one")
     alive = living(instance)
     path = find_program(program[0])
     place = attachment_of(instance, node, port)
@@ -87,26 +126,54 @@ def run_here(
         with contextlib.suppress(SoftibError):  # without the daemon the last state stays
             ask(instance, "refresh", view=folder.name)
 
+    network = _network(instance, place, notice) if manner.net or manner.capture is not None else None
     env = {**place["env"], **manner.environment, "SOFTIB_PLACE": place["place"]}
+    if network is not None:
+        env |= {"SOFTIB_ADDRESS": "".join(network.addresses[:1]), "SOFTIB_ADDRESSES": " ".join(network.addresses)}
     if manner.tune and not manner.stock:
         env |= tuned(folder, os.environ)
     recording = None if manner.record is None else _recording(manner.record)
     if recording is not None:
         env |= recording.environment
-    watch = HcaTraffic(folder, refresh) if not manner.stock and communicates(Path(path), program, os.environ) else None
+    watched = manner.assert_rdma or (not manner.stock and communicates(Path(path), program, os.environ))
+    watch = HcaTraffic(lambda: _moved(instance, folder.name)) if watched else None
     if watch is not None:
         watch.begin()
     clients = lambda: ask(instance, "status")["clients"]
     due = recording is not None or watch is not None or manner.stock or manner.refresh_s is not None
-    with port_locks(instance.folder, place, clients, program[0], manner.exclusive) as held:
+    due = due or manner.capture is not None
+    with (
+        port_locks(instance.folder, place, clients, program[0], manner.exclusive) as held,
+        _using(network, manner) as more,
+    ):
         how = LaunchOptions(
-            manner.stock, manner.mount, manner.refresh_s, refresh, alive, held if become and not due else None
+            stock=manner.stock,
+            namespace=manner.mount,
+            enter=None if network is None else network.entering(),
+            every_s=manner.refresh_s,
+            refresh=refresh,
+            alive=alive,
+            held=[*held, *more] if become and not due else None,
         )
         code = run_attached(path, tuple(program), env, how)
     if recording is not None:
         recording.close(notice, code)
-    if watch is not None and code == 0 and alive():
-        line = watch.line(place["place"], manner.tune, os.environ)
-        if line is not None:
-            notice(line)
-    return code
+    if watch is None or code or not alive():
+        return code
+    watch.end()
+    if not watch.silent:
+        return code
+    why = causes(instance, place, Path(path), {**os.environ, **env})
+    line = watch.line(place["place"], manner.tune, os.environ, why)
+    if manner.assert_rdma:
+        line = watch.text(place["place"], manner.tune, os.environ, why)
+    if line is not None:
+        notice(line)
+    return NO_RDMA if manner.assert_rdma else code
+
+
+def _moved(instance: Instance, view: str) -> tuple[int, int]:
+    from softib.live.control import ask
+
+    reply = ask(instance, "moved", view=view)
+    return int(reply["verbs"]), int(reply["ip"])

@@ -183,6 +183,7 @@ class Runs:
         from softib.analysis.simulation.run import run_workload
         from softib.fabric.generation import at_generation
         from softib.sim.packet.options import network_of
+        from softib.sim.packet.profiles import ethernet_generation
 
         first = {} if self.network == "infiniband" else {"network": self.network}
         result, changed = result_of(self.fabric), {**first, **(changes or {})}
@@ -190,6 +191,9 @@ class Runs:
             raise InputError("what-if fabrics=one: all jobs of the workload run on one fabric already")
         if "generation" in changed:
             result = replace(result, fabric=at_generation(result.fabric, changed["generation"]))
+        over = network_of(changed["network"]) if "network" in changed else {}
+        if gbps := over.get("ethernet", {}).get("gbps"):  # adapters and switches of that speed, not faster cables alone
+            result = replace(result, fabric=at_generation(result.fabric, ethernet_generation(gbps)))
         settings = manager_settings(changed) | ({"aggregation": True} if self.work.reduces else {})
         if settings:
             result = replace(result, extra={**result.extra, "sm": {**result.extra.get("sm", {}), **settings}})
@@ -202,8 +206,7 @@ class Runs:
         options: dict[str, Any] = {
             OF_PACKETS[key]: value == "on" for key, value in changed.items() if key in OF_PACKETS
         }
-        if "network" in changed:
-            options |= network_of(changed["network"])
+        options |= over
         network = changed.get("network", "infiniband").partition(",")[0]
         options |= {} if network == "tcp" else packet_options(self.record.queue_pairs, self.layer)
         shown = Fabric(replace(result, fabric=found.fabric), self.fabric.source)

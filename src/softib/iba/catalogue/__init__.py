@@ -70,7 +70,7 @@ class Adapter(Part):
         "message_gap_ns": "ns between two requests of a port: the inverse of the message rate",
         "program_ns": "ns that a program takes to see a message and to post the next one",
         "pair_latency_ns": "ns of a pair of adapters from memory to memory, without cables and switches",
-        "vl_blocks": "receive buffer of a data VL in credits of 64 bytes, at most 2048 (IBA 7.9.4)",
+        "vl_blocks": "receive buffer of each of eight data VLs in credits of 64 bytes, at most 2048 (IBA 7.9.4)",
         "perf_capability": "CapabilityMask of PerfMgt ClassPortInfo (IBA 16.1.3.1)",
         "perf_capability2": "CapabilityMask2 of the same",
         "power_w": "W of a card with passive cables, typical",

@@ -39,8 +39,9 @@ class ManagerSettings:
     fallback: dict[str, Any] = field(default_factory=dict)
     note: Callable[[str], None] = lambda text: None
 
-    def read(self) -> SmConfig:
-        """The manager's settings as the files say now. Raises :class:`~softib.errors.SoftibError`
+    def read(self, partitions: str | None = None) -> SmConfig:
+        """The manager's settings as the files say now; ``partitions``: the file of partitions that
+        another program gave it while it ran. Raises :class:`~softib.errors.SoftibError`
         with one line where one cannot be read or says what is not possible, or what would have no
         effect."""
         check_keys(self.fallback)
@@ -57,7 +58,7 @@ class ManagerSettings:
             options.pop("torus_config", None)  # OpenSM's file names one whether it is there or not
         files = {k: v for k, v in (self.fallback | options | self.given).items() if k in ROUTE_KEYS}
         named = options.pop("partition_config_file", None)
-        if named and not self.partitions and not Path(named).exists():
+        if named and not (partitions or self.partitions) and not Path(named).exists():
             self.note(
                 f"{self.options}: partition_config_file: no file {named}; everybody is a full member, as with OpenSM"
             )
@@ -65,7 +66,7 @@ class ManagerSettings:
         for note in notes:
             self.note(note)
         self._without_effect(options)
-        path = self.partitions or named or self.fallback.get("partitions")
+        path = partitions or self.partitions or named or self.fallback.get("partitions")
         section = {**self.fallback, **files, "partitions": path}
         policy = options.pop("qos_policy_file", None)
         if policy and options.get("qos", section.get("qos")):

@@ -71,7 +71,8 @@ def built_libraries() -> list[Path]:
 @dataclass(frozen=True)
 class LaunchOptions:
     """How a program is run: under the ``stock`` library instead of softib's; in a mount ``namespace``
-    whose /sys/class is the view's; ``refresh`` is called every ``every_s`` seconds while it runs
+    whose /sys/class is the view's; ``enter`` is called in the child before that, to put it into other
+    namespaces; ``refresh`` is called every ``every_s`` seconds while it runs
     (None: never). ``alive`` tells whether the fabric is up: programs under the stock library wait
     for ever when it is not (under ours they read an error). ``held``: nothing is due when the
     program has ended but closing these descriptors, so this process may become ``softib-wait``,
@@ -79,6 +80,7 @@ class LaunchOptions:
 
     stock: bool = False
     namespace: bool = False
+    enter: Callable[[], None] | None = None
     every_s: float | None = None
     refresh: Callable[[], None] = lambda: None
     alive: Callable[[], bool] = lambda: True
@@ -196,6 +198,8 @@ def _start(
     def prepare() -> None:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
+        if options.enter is not None:
+            options.enter()
         if enter is not None:
             enter()
 

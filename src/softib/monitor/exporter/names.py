@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 __all__ = [
+    "FINDINGS",
+    "FINDING_LABELS",
     "GUILBAULTS",
     "HISTOGRAM",
     "PORT_COUNTERS",
@@ -145,17 +147,17 @@ SOFTIB_COUNTERS = (
     (
         "port_fec_corrected_symbol_ctr",
         "softib_port_fec_corrected_symbols_total",
-        "PortFECCorrectedSymbolCtr: symbols that RS-FEC mended",
+        "PortFECCorrectedSymbolCtr: symbols that RS-FEC corrected",
     ),
     (
         "port_fec_correctable_block_ctr",
         "softib_port_fec_corrected_blocks_total",
-        "PortFECCorrectableBlockCtr: blocks that RS-FEC mended",
+        "PortFECCorrectableBlockCtr: blocks that RS-FEC corrected",
     ),
     (
         "port_fec_uncorrectable_block_ctr",
         "softib_port_fec_uncorrected_blocks_total",
-        "PortFECUncorrectableBlockCtr: blocks that RS-FEC could not mend",
+        "PortFECUncorrectableBlockCtr: blocks that RS-FEC could not correct",
     ),
 )
 """Counters that no other exporter has: field, metric, help."""
@@ -165,7 +167,7 @@ LANES = Metric(
     "softib_port_fec_lane_corrected_total",
     "counter",
     (*_PORT, "lane"),
-    "FECCorrectableBlockCtrLane: what FEC mended on each lane (symbols under RS-FEC), lanes that counted something",
+    "FECCorrectableBlockCtrLane: what FEC corrected on each lane (symbols under RS-FEC), lanes that counted something",
 )
 STUCK = Metric(
     "softib_port_stuck_counter",
@@ -177,8 +179,8 @@ HISTOGRAM = Metric(
     "softib_port_fec_codeword_symbols",
     "histogram",
     (*_PORT, "le"),
-    "Codewords by how many symbols RS-FEC mended in them, where the device lets its register be read; those it "
-    "could not mend are softib_port_fec_uncorrected_blocks_total",
+    "Codewords by how many symbols RS-FEC corrected in them, where the device lets its register be read; those it "
+    "could not correct are softib_port_fec_uncorrected_blocks_total",
 )
 STATE = (
     Metric(
@@ -197,9 +199,9 @@ STATE = (
         "softib_port_raw_ber",
         "gauge",
         _PORT,
-        "Symbols that RS-FEC mended by bits: at least the bit error ratio before FEC, while single bits go wrong",
+        "Symbols that RS-FEC corrected by bits: at least the bit error ratio before FEC, while single bits go wrong",
     ),
-    Metric("softib_port_effective_ber", "gauge", _PORT, "Blocks that RS-FEC could not mend by bits"),
+    Metric("softib_port_effective_ber", "gauge", _PORT, "Blocks that RS-FEC could not correct by bits"),
     Metric("softib_port_observed_seconds", "gauge", _PORT, "Seconds that the error ratios of the port are from"),
     Metric(
         "softib_port_transmit_wait_ratio",
@@ -231,7 +233,7 @@ STATE = (
         "softib_port_fec_limit_symbols",
         "gauge",
         _PORT,
-        "Symbols of a codeword that the active code mends: 15 RS(544,514), 7 RS(528,514)",
+        "Symbols of a codeword that the active code corrects: 15 RS(544,514), 7 RS(528,514)",
     ),
     Metric(
         "softib_module_temperature_celsius", "gauge", _PORT, "Temperature of the cable's module, where the source tells"
@@ -278,6 +280,29 @@ STANDING = (
     ),
 )
 """Of everything that was seen, until it is forgotten."""
+FINDING_LABELS = ("code", "severity", "guid", "port", "node", "peer_guid", "peer", "peer_port", "jobs")
+FINDINGS = (
+    Metric(
+        "softib_finding",
+        "gauge",
+        FINDING_LABELS,
+        "1 for each finding of the rules over the last twenty minutes that nothing down explains; node and port: the "
+        "end to begin with",
+    ),
+    Metric(
+        "softib_finding_first_seen_timestamp_seconds",
+        "gauge",
+        ("code", "guid", "port", "node"),
+        "Since when something has been wrong there",
+    ),
+    Metric(
+        "softib_finding_episodes",
+        "gauge",
+        ("code", "guid", "port", "node"),
+        "How often something was wrong there in the last thirty days, this time included",
+    ),
+)
+"""What ``softib diagnose`` would say."""
 TREYDOCK = (
     Metric("infiniband_switch_info", "gauge", ("guid", "switch", "lid"), "Name and LID of a switch"),
     Metric(
@@ -340,6 +365,12 @@ SERVICE = (
         "gauge",
         (),
         "Devices that were seen or are expected and do not answer, until they are forgotten",
+    ),
+    Metric(
+        "softib_findings_judged_timestamp_seconds",
+        "gauge",
+        (),
+        "When the rules judged the counters last (absent: they do not)",
     ),
     Metric(
         "softib_sm_state",
@@ -425,4 +456,4 @@ def metrics(scheme: str) -> list[Metric]:
         ]
         ports += GUILBAULTS
     softib = [Metric(name, "counter", _PORT, text) for _, name, text in SOFTIB_COUNTERS]
-    return [*ports, *softib, LANES, STUCK, HISTOGRAM, *STATE, *STANDING, *SERVICE]
+    return [*ports, *softib, LANES, STUCK, HISTOGRAM, *STATE, *STANDING, *FINDINGS, *SERVICE]

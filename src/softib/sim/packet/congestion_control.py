@@ -124,10 +124,10 @@ class CongestionControl:
 
     def kernels(self) -> dict[Kernel, Kernel]:
         """Kernel of the transport → the one that takes its place."""
-        from softib.sim.packet.kernels.congestion import cct, hooks, round_trips
+        from softib.sim.packet.kernels.congestion import cct, fecn_becn, hooks, round_trips
         from softib.sim.packet.kernels.transport import retransmission
 
-        nothing = {"paced_until": cct.no_pace, "notice": cct.no_notice, "noticed": cct.not_noticed}
+        nothing = {"paced_until": cct.no_pace, "notice": fecn_becn.no_notice, "noticed": cct.not_noticed}
         replaced = {}
         for name, place in _hooks().items():
             kernel = getattr(self, name) or nothing.get(name)
@@ -151,7 +151,7 @@ class CongestionControl:
 
 def _hooks() -> dict[str, Kernel]:
     """Member of :class:`CongestionControl` → the kernel of the transport whose place it takes."""
-    from softib.sim.packet.kernels.congestion import cct, hooks
+    from softib.sim.packet.kernels.congestion import cct, fecn_becn, hooks
     from softib.sim.packet.kernels.ethernet import ecmp
 
     return {
@@ -159,7 +159,7 @@ def _hooks() -> dict[str, Kernel]:
         "acknowledged": hooks.acknowledged,
         "lost": hooks.lost,
         "paced_until": cct.paced_until,
-        "notice": cct.forward_notice,
+        "notice": fecn_becn.forward_notice,
         "noticed": cct.backward,
         "path": ecmp.chosen_path,
     }

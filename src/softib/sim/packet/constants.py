@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from softib.sim.credits import BLOCK as BLOCK
+from softib.sim.credits import WINDOW as WINDOW
+
 NOTHING, SWITCH_PORT, END_PORT = range(3)
 """Kinds of port."""
 
@@ -53,11 +56,8 @@ MANAGED = 7
 STARVED, STALLED, DISCARDED = 1, 2, 4
 """Bits of ``State.vl.waits``: the VL waits for a credit; it is stalled; HOQLife discarded a packet,
 and nothing was sent since."""
-BLOCK = 64
-"""Bytes of a credit."""
-WRAP, WINDOW = 4095, 2048
-"""FCTBS and FCCL have 12 bits, and a packet fits when FCCL is at most 2048 blocks ahead (IBA
-chapter 7, flow control)."""
+WRAP = 4095
+"""FCTBS and FCCL have 12 bits (IBA chapter 7, flow control)."""
 VL15 = 15
 
 NEEDS_RECEIVE, HAS_RECEIVE = -1, -2

@@ -149,6 +149,8 @@ def ethernet_net(
     port["latency_ps"] = np.where(external, switch_ps, port["latency_ps"])
     port["hoq"], port["life"] = FOREVER, FOREVER
     mtu = options.mtu or (9000 if network == "roce" else 1500)
+    if network == "roce" and mtu in MTU_BYTES.values():  # a path MTU, as ibv_devinfo shows it
+        mtu += ROCE_PARTS
     port["mtu"] = mtu + FRAME_HEADERS
     opt["gap"], opt["fcp"] = PREAMBLE_AND_GAP, 0
     if network == "tcp":

@@ -13,6 +13,7 @@ from softib.iba.constants import LFT_NO_ROUTE, PhysState, PortState
 from softib.iba.rates import MTU_BYTES, SPEEDS
 from softib.iba.smp import PortInfo, SwitchInfo
 from softib.iba.virtual_lanes import DATA_VLS
+from softib.sim.credits import WINDOW, vl_blocks
 from softib.sim.packet import constants
 from softib.sim.packet.ethernet import ethernet_net, no_ethernet_net
 from softib.sim.packet.manager_tables import adaptive_tables, congestion_tables
@@ -147,7 +148,9 @@ def refresh_ports(
     }
     p["fs"][at] = np.rint(np.divide(8e6, gbps, out=np.zeros(n), where=gbps > 0)).astype(np.int64)
     p["latency_ps"][at] = np.where(external, figure["switch_ns"] * 1000, figure["adapter_ns"] * 500)
-    rare["blocks"][at] = np.minimum(figure["vl_blocks"], constants.WINDOW)
+    stated = np.minimum(figure["vl_blocks"], WINDOW)
+    operational = PortInfo.operational_vls.get(info)
+    rare["blocks"][at] = stated if "vl_blocks" in changed else vl_blocks(figure["vl_blocks"], operational)
     p["vls"][at] = np.minimum(DATA_VLS[PortInfo.operational_vls.get(info) & 7], vls)
     p["hoq"][at] = np.where(external, PortInfo.hoq_life.get(info), FOREVER)
     p["life"][at] = FOREVER

@@ -21,7 +21,8 @@ class EthernetOptions:
     """Figures marked "0: …" follow from the links.
 
     ``gbps``: speed of the hosts' links (0: the data rate of the InfiniBand links; others scale
-    alike); ``mtu`` of a frame's payload (0: 9000 for RoCE, 1500 for TCP); ``ecmp``: hash flows over
+    alike); ``mtu`` of a frame's payload (0: 9000 for RoCE, 1500 for TCP; 1024, 2048 and 4096 of RoCE
+    are path MTUs, and frames carry their headers beside); ``ecmp``: hash flows over
     shortest paths, else the forwarding tables; ``cut_through`` (None: by speed); ``switch_ns`` and
     ``buffer_bytes`` of a switch (0: by speed). A queue may hold ``share`` times what is free of it
     (dynamic threshold, Choudhury and Hahne, 1998), or ``queue_bytes``.

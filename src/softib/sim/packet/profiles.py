@@ -19,7 +19,15 @@ from softib.iba.rates import SPEEDS, speed_named
 if TYPE_CHECKING:
     from softib.fabric.model import Fabric
 
-__all__ = ["OF_HOSTS", "PROFILES", "DeviceProfile", "host_figures", "no_adaptive_routing", "profile_of"]
+__all__ = [
+    "OF_HOSTS",
+    "PROFILES",
+    "DeviceProfile",
+    "ethernet_generation",
+    "host_figures",
+    "no_adaptive_routing",
+    "profile_of",
+]
 
 
 @dataclass(frozen=True)
@@ -140,6 +148,18 @@ def no_adaptive_routing(fabric: Fabric) -> str:
 
 PROFILES = {s.name: _profile(s.name) for s in SPEEDS}
 """By generation."""
+
+
+SLOWEST_ETHERNET = "FDR"
+"""The first adapters with RoCE in hardware: ConnectX-3 is sold for 10, 40 and 56 Gb/s."""
+
+
+def ethernet_generation(gbps: float) -> str:
+    """Return the generation whose adapters and switches are sold for Ethernet at ``gbps``: the
+    slowest that carries it over four lanes."""
+    speeds = [s for s in SPEEDS if s.code >= speed_named(SLOWEST_ETHERNET).code]
+    fast_enough = [s for s in speeds if 4 * s.lane_data_gbps >= gbps]
+    return min(fast_enough or speeds[-1:], key=lambda s: s.lane_data_gbps).name
 
 
 def profile_of(name: str) -> DeviceProfile:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from softib.workloads.mpi.bruck import bruck, bruck_alltoall
 from softib.workloads.mpi.primitives import linear_bcast
 from softib.workloads.mpi.program import Data, Program
 
@@ -44,23 +45,6 @@ def recursive_doubling(p: Program, count: int, segment: int = 0) -> None:
             Data.of(peer // mask * mask * count, mask * count, n),
         )
         mask *= 2
-
-
-def bruck(p: Program, count: int, segment: int = 0) -> None:
-    """ceil(log2 n) steps at doubling distance; a rank has its own block first, and turns its buffer
-    round at the end (the caller's buffer stays as it was before that)."""
-    n, r, distance = p.ranks, p.every, 1
-    while distance < n:
-        blocks = min(distance, n - distance)
-        p.exchange(
-            r,
-            (r - distance) % n,
-            Data.of(0, blocks * count, n),
-            (r + distance) % n,
-            Data.of(distance * count, blocks * count, n),
-        )
-        distance *= 2
-    p.copy(r, n * count)
 
 
 def neighbor(p: Program, count: int, segment: int = 0) -> None:
@@ -178,21 +162,6 @@ def linear_alltoall(p: Program, count: int, segment: int = 0) -> None:
     got = p.receive(who, peer, Data.of((n + peer) * count, count, len(who)), needs=needs)
     sent = p.send(who, peer, Data.of(peer * count, count, len(who)), needs=needs, blocking=False)
     p.wait(r, [*got.reshape(n, n - 1).T, *sent.reshape(n, n - 1).T])
-
-
-def bruck_alltoall(p: Program, count: int, segment: int = 0) -> None:
-    """ceil(log2 n) steps: those blocks together whose distance has the bit of the step. The data of
-    a message stands in blocks far apart; what is said here is how much."""
-    n, r, distance = p.ranks, p.every, 1
-    p.copy(r, n * count)
-    while distance < n:
-        blocks = int((np.arange(n) & distance > 0).sum())
-        p.copy(r, blocks * count)
-        p.exchange(
-            r, (r + distance) % n, Data.of(0, blocks * count, n), (r - distance) % n, Data.of(0, blocks * count, n)
-        )
-        distance *= 2
-    p.copy(r, n * count)
 
 
 ALLGATHERS: dict[str, Maker] = {

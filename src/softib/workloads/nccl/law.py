@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from softib.workloads.nccl.constants import RELEASES, Algorithm, Collective, Protocol
+from softib.workloads.nccl.gpudirect import dma_share, dma_us
 from softib.workloads.nccl.machine import Machine
 from softib.workloads.nccl.tuning import NVLS_SHARE, Choice, steps_of
 from softib.workloads.nccl.work import LL128_OCTETS, LL_OCTETS, Work, work_of
@@ -71,7 +72,7 @@ def nic_gbytes(m: Machine, v: Section) -> float:
     wire = m.nic_gbps / 8 * HEADERS
     if m.gpu_nic_gbps:
         return min(wire, m.gpu_nic_gbps / 8)
-    return min(wire, v[f"gpudirect_{m.gpudirect}_share"] * m.nic_gbps / 8) if m.gpudirect != "pix" else wire
+    return min(wire, dma_share(m.gpudirect, v) * m.nic_gbps / 8)
 
 
 def adapter_gbytes(m: Machine, v: Section) -> float:
@@ -94,10 +95,7 @@ def hops_of(by: Choice, m: Machine, nodes: int, v: Section, channels: int = 1) -
         inside, across = (RELEASES["2.30"].nvlink[a][i] * scale, RELEASES["2.30"].net[a][i] * scale)
     if nodes > 1 and by.protocol == Protocol.LL:
         inside *= r.ll_nvlink
-    if m.gpudirect == "off":
-        across += 2 * v["bounce"]
-    elif m.gpudirect != "pix":
-        across += v[f"gpudirect_{m.gpudirect}"]
+    across += dma_us(m.gpudirect, v)
     launch = v["launch_volta" if m.gpu.index == 0 else "launch"]
     return Hops(launch + r.base[a][i] + (channels - 1) * v["channel"], inside, across)
 

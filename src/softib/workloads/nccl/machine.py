@@ -8,18 +8,10 @@ from typing import Any
 
 from softib.errors import InputError, UnknownName
 from softib.plural import counted
+from softib.workloads.nccl.gpudirect import GPUDIRECT, JOINED
 
-__all__ = ["CPUS", "GPUDIRECT", "GPUS", "MACHINES", "Gpu", "Machine", "machine_of", "machine_of_links"]
+__all__ = ["CPUS", "GPUS", "MACHINES", "Gpu", "Machine", "machine_of", "machine_of_links"]
 
-GPUDIRECT = ("pix", "phb", "sys", "off")
-"""Between GPU and NIC: the same PCIe switch, the root complex of one processor, the link between
-processors, no peer-to-peer DMA (NCCL's PATH_PIX, PATH_PHB, PATH_SYS; NCCL_NET_GDR_LEVEL)."""
-JOINED = {
-    "pix": "behind one PCIe switch",
-    "phb": "at one root complex",
-    "sys": "across processors",
-    "off": "through host memory",
-}
 CPUS = ("amd", "intel", "arm")
 """NCCL's tables tell AMD's processors from others."""
 SEARCHED_SPEEDS = (240, 180, 120, 96, 48, 40, 30, 24, 20, 18, 15, 12, 10, 9, 7, 6, 5, 4, 3, 2.4, 1.2)

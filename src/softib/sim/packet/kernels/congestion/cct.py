@@ -1,49 +1,15 @@
-"""Congestion control (IBA annex A10), from the tables that class 0x21 programs.
+"""The congestion control table of a channel adapter (IBA annex A10), as class 0x21 programs it.
 
-A switch marks packets with FECN where more is queued for an output VL than its threshold allows; a
-port that has no credits is a victim and marks only where VictimMask says so. The destination
-answers with a packet that carries BECN. The source then raises the flow's CCTI, the index of the
-table that says how long it waits after each packet, as a multiple of the packet's own time; a timer
-lowers it again.
+A packet with BECN (:mod:`~softib.sim.packet.kernels.congestion.fecn_becn`) raises the flow's CCTI:
+the index into the table that says how long the source waits after each packet, as a multiple of the
+packet's own time. A timer lowers it again.
 """
 
 import numpy as np
 
 from softib.jit import inner
-from softib.sim.packet.constants import CNP, FASTER, FECN
+from softib.sim.packet.constants import FASTER
 from softib.sim.packet.kernels.engine.events import push, word
-from softib.sim.packet.kernels.hca.acks import control
-from softib.sim.packet.kernels.link.credits import has_credit
-
-
-@inner
-def mark(net, state, k, out, row):
-    """Packet ``k`` was queued for port VL ``row`` of ``out``: does the switch set its FECN bit?
-    (annex A10, switches)"""
-    threshold = net.marking[out].threshold
-    octets = np.int64(state.packet[k].octets)
-    if threshold == 0 or state.vl[row].queued < threshold or octets < net.marking[out].packet_size:
-        return
-    if not net.marking[out].victim and not has_credit(state, row, octets):
-        return
-    state.vl_more[row].mark += 1
-    if state.vl_more[row].mark > net.marking[out].rate:
-        state.vl_more[row].mark = 0
-        state.packet[k].marks |= FECN
-        state.port[out].marked += 1
-
-
-@inner
-def forward_notice(net, state, port, k):
-    """A packet with FECN arrived at ``port``: a packet with BECN goes back. Returns the port to
-    look at."""
-    state.port[port].rcv_fecn += 1
-    stream = np.int64(state.packet[k].stream)
-    q = stream >> 1
-    if stream & 1:  # a response: its sender is the destination of the requests
-        lid = state.message[state.order[state.qp[q].first_message]].lid
-        return control(net, state, port, stream, CNP, np.int64(0), lid, state.qp[q].out_vl)
-    return control(net, state, port, stream, CNP, np.int64(0), state.qp[q].back_lid, state.qp[q].back_vl)
 
 
 @inner
@@ -108,13 +74,6 @@ def waits_until(net, state, stream, start, end):
 def no_pace(net, state, stream, start, end):
     """In place of :func:`paced_until`: nothing slows ``stream``."""
     return np.int64(0)
-
-
-@inner
-def no_notice(net, state, port, k):
-    """In place of :func:`forward_notice`: the receiver sends no notice."""
-    state.port[port].rcv_fecn += 1
-    return np.int64(-1)
 
 
 @inner

@@ -25,7 +25,8 @@ from softib.sim.packet.kernels.link.credits import (
     waits_no_longer,
     waits_no_more,
 )
-from softib.sim.packet.kernels.link.discards import await_deadline, known_bad, lose, overdue_since
+from softib.sim.packet.kernels.link.discards import known_bad, lose
+from softib.sim.packet.kernels.link.lifetime_limits import await_deadline, overdue_since
 from softib.sim.packet.kernels.link.vl_arbitration import account, arbitrate
 from softib.sim.packet.kernels.management.smi import VL15_READY, send_smp
 from softib.sim.packet.kernels.switch.switch import cross, draw_first, first_voq, forward, leaves_input, take_first

@@ -26,7 +26,7 @@ from softib.sim.packet.constants import (
     TOO_LONG,
     WRAP,
 )
-from softib.sim.packet.kernels.congestion.cct import mark
+from softib.sim.packet.kernels.congestion.fecn_becn import mark
 from softib.sim.packet.kernels.engine.events import push, push_timer, word
 from softib.sim.packet.kernels.engine.pools import free_packet
 from softib.sim.packet.kernels.engine.rng import draw_for
@@ -40,7 +40,8 @@ from softib.sim.packet.kernels.link.credits import (
     take_credits,
     wire_ps,
 )
-from softib.sim.packet.kernels.link.discards import check, discard, ends_discards, lose
+from softib.sim.packet.kernels.link.discards import check, discard, lose
+from softib.sim.packet.kernels.link.lifetime_limits import ends_discards
 from softib.sim.packet.kernels.switch.adaptive_routing import choose
 
 NO_ROUTE = 255
@@ -224,7 +225,7 @@ def offer(net, state, port, out, vl, k, now):
 @inner
 def draw_first(state, port, row, now):
     """RANDOM mode: of the inputs that have a packet for port VL ``row`` the one that draws the
-    largest number is next. Whoever waits draws anew at each time, so neither the order of the ring
+    largest number is next. Each waiter draws again at each time, so neither the order of the ring
     nor another look at the same time changes who it is."""
     last = before = state.vl[row].ring
     if last == 0:

@@ -27,7 +27,8 @@ from softib.sim.packet.constants import (
     SMP,
     WINDOW_PACKETS,
 )
-from softib.sim.packet.kernels.congestion.cct import backward, forward_notice
+from softib.sim.packet.kernels.congestion.cct import backward
+from softib.sim.packet.kernels.congestion.fecn_becn import forward_notice
 from softib.sim.packet.kernels.congestion.hooks import ack_arrived, ack_leaves, data_arrived, is_overdue
 from softib.sim.packet.kernels.engine.events import push, word
 from softib.sim.packet.kernels.engine.packet_log import log_received

@@ -1,4 +1,4 @@
-"""Storage as messages: requests of clients to targets, and checkpoints.
+"""Storage over NVMe over Fabrics as messages: requests of clients to targets, and checkpoints.
 
 A request of ``nvme-of`` is what NVMe over Fabrics does over RDMA (NVM Express, RDMA Transport
 Specification 1.0, sections 2 and 3): the client SENDs a command capsule; for a read the target's

@@ -1,5 +1,5 @@
-"""Rounds of Gets over a fabric: counters, devices that answered, states; on a wire, without a clock of its
-own but that of the readings.
+"""The performance manager: rounds of Gets over a fabric for counters, devices that answered, and states; on
+a wire, without a clock of its own but that of the readings.
 
 A round asks every port for PortCountersExtended and, where these lack the error counters,
 PortCounters; then every end port for NodeInfo, because a LID may meanwhile be another device's;

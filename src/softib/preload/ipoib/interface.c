@@ -1,0 +1,209 @@
+/* An interface's verbs: device, queue pair, memory; and what happens to its port. */
+#include "ipoib.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/if_tun.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define BUFFERS_OCTETS ((size_t)BUFFERS * PACKET)
+#define HEADERS_OCTETS ((size_t)SENDS * HEADERS)
+#define RECEIVES_OCTETS ((size_t)RECEIVES * SLOT)
+
+static int fails(struct interface *i, const char *what)
+{
+    snprintf(i->problem, sizeof i->problem, "%s: %s", what, strerror(errno));
+    return -1;
+}
+
+static struct ibv_context *open_named(const char *name)
+{
+    int n = 0;
+    struct ibv_device **all = ibv_get_device_list(&n);
+    struct ibv_context *context = NULL;
+
+    for (int d = 0; all && d < n; d++)
+        if (!strcmp(ibv_get_device_name(all[d]), name))
+            context = ibv_open_device(all[d]);
+    if (all)
+        ibv_free_device_list(all);
+    return context;
+}
+
+static void carrier(const struct interface *i, int on)
+{
+    ioctl(i->tap, TUNSETCARRIER, &on);
+}
+
+/* LID, LID of the manager, GID. Nonzero: the port is active. */
+static int read_port(struct interface *i)
+{
+    struct ibv_port_attr port;
+
+    if (ibv_query_port(i->context, (uint8_t)i->portnum, &port))
+        return 0;
+    i->lid = port.lid;
+    i->sm_lid = port.sm_lid;
+    i->sm_sl = port.sm_sl;
+    i->group_mtu = 128u << port.active_mtu;
+    ibv_query_gid(i->context, (uint8_t)i->portnum, 0, (union ibv_gid *)i->gid);
+    return port.state == IBV_PORT_ACTIVE;
+}
+
+static void join(struct interface *i)
+{
+    uint8_t mgid[16];
+
+    mgid_of_ip4(i, (const uint8_t *)"\xff\xff\xff\xff", mgid);
+    i->broadcast = group_of(i, mgid, 1);
+}
+
+/* Opens the device and joins the broadcast group, whose answer starts the rest. 0, or -1 with `problem`. */
+int interface_open(struct interface *i)
+{
+    uint8_t *memory;
+
+    i->context = open_named(i->device);
+    if (!i->context)
+        return fails(i, i->device);
+    fcntl(i->context->async_fd, F_SETFL, fcntl(i->context->async_fd, F_GETFL) | O_NONBLOCK);
+    memory = mmap(NULL, BUFFERS_OCTETS + HEADERS_OCTETS + RECEIVES_OCTETS, PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED)
+        return fails(i, "memory");
+    i->buffers = memory;
+    i->headers = memory + BUFFERS_OCTETS;
+    i->receives = i->headers + HEADERS_OCTETS;
+    i->pd = ibv_alloc_pd(i->context);
+    i->channel = ibv_create_comp_channel(i->context);
+    i->send_cq = i->channel ? ibv_create_cq(i->context, SENDS, NULL, i->channel, 0) : NULL;
+    i->recv_cq = i->channel ? ibv_create_cq(i->context, RECEIVES, NULL, i->channel, 0) : NULL;
+    i->mr = i->pd ? ibv_reg_mr(i->pd, memory, BUFFERS_OCTETS + HEADERS_OCTETS + RECEIVES_OCTETS, IBV_ACCESS_LOCAL_WRITE) : NULL;
+    if (!i->send_cq || !i->recv_cq || !i->mr)
+        return fails(i, "queues and memory");
+    fcntl(i->channel->fd, F_SETFL, fcntl(i->channel->fd, F_GETFL) | O_NONBLOCK);
+    if (sa_open(i) < 0)
+        return fails(i, "umad device");
+    carrier(i, 0);
+    if (!read_port(i)) {
+        snprintf(i->problem, sizeof i->problem, "the port is not active");
+        return -1;
+    }
+    join(i);
+    return 0;
+}
+
+static int post_receives(struct interface *i)
+{
+    for (unsigned k = 0; k < RECEIVES; k++) {
+        struct ibv_sge sge = { (uintptr_t)i->receives + (uintptr_t)k * SLOT, GRH_OCTETS + MOST_MTU, i->mr->lkey };
+        struct ibv_recv_wr wr = { .wr_id = k, .sg_list = &sge, .num_sge = 1 }, *bad;
+
+        if (ibv_post_recv(i->qp, &wr, &bad))
+            return -1;
+    }
+    return 0;
+}
+
+static int queue_pair(struct interface *i)
+{
+    struct ibv_qp_init_attr init = {
+        .send_cq = i->send_cq, .recv_cq = i->recv_cq, .qp_type = IBV_QPT_UD,
+        .cap = { .max_send_wr = SENDS, .max_recv_wr = RECEIVES, .max_send_sge = 2, .max_recv_sge = 1 },
+    };
+    struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .pkey_index = (uint16_t)i->pkey_index, .port_num = (uint8_t)i->portnum,
+                                .qkey = i->broadcast->to.qkey };
+
+    i->qp = ibv_create_qp(i->pd, &init);
+    if (!i->qp)
+        return -1;
+    if (ibv_modify_qp(i->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY) || post_receives(i))
+        return -1;
+    attr.qp_state = IBV_QPS_RTR;
+    if (ibv_modify_qp(i->qp, &attr, IBV_QP_STATE))
+        return -1;
+    attr.qp_state = IBV_QPS_RTS;
+    return ibv_modify_qp(i->qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN) ? -1 : 0;
+}
+
+static void join_all_nodes(struct interface *i)
+{
+    static const uint8_t ip6[16] = { 0xff, 2, [15] = 1 };
+    uint8_t mgid[16];
+
+    mgid_of_ip4(i, (const uint8_t *)"\xe0\0\0\1", mgid);
+    group_of(i, mgid, 1);
+    mgid_of_ip6(i, ip6, mgid);
+    group_of(i, mgid, 1);
+}
+
+/* The broadcast group is joined: queue pair, hardware address, MTU of the TAP. */
+int interface_start(struct interface *i)
+{
+    struct ifreq request = { 0 };
+    uint32_t group = 128u << i->broadcast->mtu;
+
+    if (queue_pair(i) < 0)
+        return fails(i, "queue pair");
+    i->mtu = (group < i->group_mtu ? group : i->group_mtu) - ENCAPSULATION;
+    put32(i->hardware, i->qp->qp_num);
+    memcpy(i->hardware + 4, i->gid, 16);
+    snprintf(request.ifr_name, sizeof request.ifr_name, "%s", i->name);
+    request.ifr_mtu = (int)i->mtu;
+    if (ioctl(netns_socket, SIOCSIFMTU, &request) < 0)
+        return fails(i, "MTU");
+    i->coalesce = i->readable = 1;
+    i->problem[0] = 0;
+    carrier(i, 1);
+    join_all_nodes(i);
+    return 0;
+}
+
+/* The port is another one than before: ask for groups and paths again. */
+static void changed(struct interface *i)
+{
+    int active = read_port(i);
+
+    carrier(i, active && i->qp);
+    if (!active)
+        return;
+    if (!i->broadcast)
+        join(i);
+    else
+        groups_join_again(i);
+    neighbours_forget_paths(i);
+}
+
+/* Asynchronous events that are there. */
+void interface_events(struct interface *i)
+{
+    struct ibv_async_event event;
+
+    while (!ibv_get_async_event(i->context, &event)) {
+        enum ibv_event_type type = event.event_type;
+        unsigned port = (unsigned)event.element.port_num;
+
+        ibv_ack_async_event(&event);
+        switch (type) {
+        case IBV_EVENT_DEVICE_FATAL:
+            say("the fabric went down");
+            _exit(0);
+        case IBV_EVENT_PORT_ACTIVE:
+        case IBV_EVENT_PORT_ERR:
+        case IBV_EVENT_LID_CHANGE:
+        case IBV_EVENT_PKEY_CHANGE:
+        case IBV_EVENT_SM_CHANGE:
+        case IBV_EVENT_CLIENT_REREGISTER:
+            if (port == i->portnum)
+                changed(i);
+            break;
+        default:
+            break;
+        }
+    }
+}

@@ -1,0 +1,222 @@
+/*
+ * softib-ipoib: IP over InfiniBand for one node of a running fabric (RFC 4391, 4392). Each interface is a TAP device in the node's
+ * network namespace, and a UD queue pair on one of the node's ports. Packets of the kernel leave as datagrams over verbs; what the
+ * kernel's Ethernet cannot hold, the 20-octet hardware addresses, is in the ARP and NDP messages on the fabric alone.
+ */
+#ifndef SOFTIB_IPOIB_H
+#define SOFTIB_IPOIB_H
+
+#include "control.h"
+
+#include <infiniband/verbs.h>
+#include <linux/virtio_net.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define HARDWARE_ADDRESS 20
+#define ENCAPSULATION 4          /* EtherType, two octets of zeros */
+#define GRH_OCTETS 40
+#define VNET (sizeof(struct virtio_net_hdr))
+#define ETHERNET 14
+#define HEAD (VNET + ETHERNET)   /* what the TAP puts in front of a packet */
+#define PACKET (65536 + 64)      /* the longest packet of a TAP */
+#define MOST_MTU 4096
+#define BUFFERS 64               /* packets of the kernel that are being sent */
+#define SENDS 2048               /* datagrams that are being sent */
+#define HEADERS 128              /* room for the headers of a segment */
+#define RECEIVES 2048
+#define SLOT (GRH_OCTETS + MOST_MTU + 24)
+#define BATCH 64
+#define QUEUED 8                 /* packets that wait for the path of their neighbour or group */
+#define MOST_NEIGHBOURS 65536
+#define MOST_GROUPS 1024
+
+enum { ETHERTYPE_IP4 = 0x0800, ETHERTYPE_ARP_ = 0x0806, ETHERTYPE_IP6 = 0x86dd };
+
+struct queued {
+    struct queued *next;
+    uint32_t length; /* with the encapsulation */
+    uint8_t packet[];
+};
+
+/* Packets that wait for an address handle. */
+struct waiting {
+    struct queued *first, **end;
+    unsigned count;
+};
+
+/* Where datagrams go. */
+struct destination {
+    struct ibv_ah *ah;
+    uint32_t qpn, qkey;
+    uint16_t lid;
+    uint8_t sl, gid[16];             /* gid: of a group; a neighbour's needs no GRH */
+};
+
+struct neighbour {
+    struct neighbour *by_mac, *by_qpn; /* chains of the tables */
+    uint8_t mac[6], hardware[HARDWARE_ADDRESS];
+    struct destination to;
+    uint64_t asked_ms;               /* when the path was last asked for; 0: it is known */
+    unsigned failures;               /* questions in a row without an answer */
+    struct waiting waiting;
+    struct connection *connection;
+};
+
+enum group_state { GROUP_IDLE, GROUP_JOINING, GROUP_JOINED, GROUP_FAILED };
+
+struct group {
+    struct group *next;
+    struct destination to;
+    enum group_state state;
+    int full;                        /* this interface receives it; else it only sends there */
+    int attached;
+    uint8_t mtu, rate;               /* the codes of the MCMemberRecord */
+    uint64_t again_ms;
+    struct waiting waiting;
+};
+
+struct interface {
+    char name[16], device[32];
+    int tap, umad;
+    unsigned number, portnum, pkey_index;
+    uint16_t pkey, lid, sm_lid;
+    uint8_t sm_sl, mac[6], gid[16], hardware[HARDWARE_ADDRESS];
+    uint32_t agent, serial;
+    struct ibv_context *context;
+    struct ibv_pd *pd;
+    struct ibv_comp_channel *channel;
+    struct ibv_cq *send_cq, *recv_cq;
+    struct ibv_qp *qp;
+    struct ibv_mr *mr;
+    uint8_t *buffers, *receives, *headers;
+    uint32_t used, freed;            /* buffers: counts that never go back */
+    uint32_t posted, done;           /* send requests: the same */
+    uint32_t mtu, psn, group_mtu;    /* mtu: of IP, at the moment */
+    int coalesce, readable;
+    uint64_t looked_ms;
+    char problem[96];
+    struct neighbour **by_mac, **by_qpn;
+    unsigned neighbours;
+    struct group *groups, *broadcast;
+};
+
+extern struct softib_ipoib_totals totals;
+extern int capturing;                /* clients that want every datagram */
+extern int netns_socket;             /* a socket of the node's network namespace, for ioctls on its interfaces */
+
+/* main.c */
+uint64_t now_ms(void);
+void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* interface.c: the queue pair */
+int interface_open(struct interface *i);
+int interface_start(struct interface *i);
+void interface_events(struct interface *i);
+
+/* transmit.c: from the TAP to the fabric */
+int transmit(struct interface *i);
+void reclaim(struct interface *i);
+void send_copy(struct interface *i, const struct destination *to, const uint8_t *packet, uint32_t length);
+
+/* receive.c: from the fabric to the TAP */
+int receive(struct interface *i);
+void to_tap(struct interface *i, const uint8_t *destination, const uint8_t *source, unsigned type, const uint8_t *packet, size_t length);
+
+/* neighbour.c */
+struct neighbour *neighbour_of_mac(struct interface *i, const uint8_t *mac);
+struct neighbour *neighbour_of_qpn(struct interface *i, uint32_t qpn);
+struct neighbour *neighbour_learn(struct interface *i, const uint8_t *hardware);
+void neighbour_send(struct interface *i, struct neighbour *n, const uint8_t *packet, uint32_t length);
+void neighbour_path(struct interface *i, uint64_t guid, const uint8_t *record);
+void neighbours_forget_paths(struct interface *i);
+void waiting_add(struct waiting *w, const uint8_t *packet, uint32_t length);
+void waiting_drop(struct waiting *w);
+
+/* group.c */
+struct group *group_of(struct interface *i, const uint8_t *mgid, int full);
+void group_answer(struct interface *i, struct group *g, const uint8_t *record, unsigned status);
+void group_send(struct interface *i, struct group *g, const uint8_t *packet, uint32_t length);
+void group_leave(struct interface *i, const uint8_t *mgid);
+void groups_join_again(struct interface *i);
+void groups_tick(struct interface *i, uint64_t now);
+void mgid_of_ip4(const struct interface *i, const uint8_t *address, uint8_t *mgid);
+void mgid_of_ip6(const struct interface *i, const uint8_t *address, uint8_t *mgid);
+void snoop(struct interface *i, unsigned type, const uint8_t *packet, size_t length);
+
+/* sa.c */
+int sa_open(struct interface *i);
+void sa_join(struct interface *i, struct group *g);
+void sa_leave(struct interface *i, const struct group *g);
+void sa_path(struct interface *i, const struct neighbour *n);
+void sa_read(struct interface *i);
+
+/* translate.c: ARP and NDP. Each returns the new length, 0: drop it. */
+size_t arp_to_fabric(struct interface *i, const uint8_t *arp, size_t length, uint8_t *out);
+size_t arp_to_tap(struct interface *i, const uint8_t *arp, size_t length, uint8_t *out);
+int is_nd(const uint8_t *packet, size_t length);
+size_t nd_to_fabric(struct interface *i, const uint8_t *packet, size_t length, uint8_t *out);
+size_t nd_to_tap(struct interface *i, const uint8_t *packet, size_t length, uint8_t *out);
+
+/* checksum.c */
+uint32_t sum16(const uint8_t *p, size_t length, uint32_t sum);
+uint16_t fold(uint32_t sum);
+
+/* offload.c: one packet of TCP as several, and the reverse */
+struct segment {
+    uint8_t *header;                 /* encapsulation, IP and TCP */
+    const uint8_t *payload;
+    uint32_t header_length, payload_length;
+};
+int checksum_complete(uint8_t *frame, size_t length);
+unsigned segment_packet(uint8_t *frame, size_t length, unsigned room, struct segment *out, uint8_t *(*header)(struct interface *, unsigned),
+                        struct interface *i);
+struct coalescing {
+    uint8_t *first;                  /* the packet of IP that the others are added to; NULL: none */
+    unsigned count, head, mss;
+    int closed;                      /* nothing follows: a short segment, or one with PSH */
+    uint32_t next_sequence, length;  /* length: of all, headers in */
+    struct { const uint8_t *payload; size_t length; } part[BATCH];
+};
+int coalesce_add(struct coalescing *c, uint8_t *packet, size_t length);
+void coalesce_flush(struct interface *i, struct coalescing *c, const uint8_t *source);
+
+/* client.c */
+struct pollfd;
+int clients_listen(int fd, int netns, int userns);
+unsigned clients_poll(struct pollfd *fds);
+void clients_serve(const struct pollfd *fds, unsigned n);
+void clients_ready(const struct interface *all, unsigned n);
+unsigned clients_count(void);
+int netns_is_used(void);
+void client_capture(const struct interface *i, int outbound, struct softib_ipoib_datagram *head, const struct segment *data);
+
+static inline uint16_t get16(const uint8_t *p)
+{
+    return (uint16_t)(p[0] << 8 | p[1]);
+}
+
+static inline uint32_t get32(const uint8_t *p)
+{
+    return (uint32_t)get16(p) << 16 | get16(p + 2);
+}
+
+static inline void put16(uint8_t *p, unsigned v)
+{
+    p[0] = (uint8_t)(v >> 8);
+    p[1] = (uint8_t)v;
+}
+
+static inline void put32(uint8_t *p, uint32_t v)
+{
+    put16(p, v >> 16);
+    put16(p + 2, v & 0xffff);
+}
+
+/* What PortXmitData counts of a datagram: LRH, GRH, BTH, DETH, payload and padding, ICRC. */
+static inline uint64_t wire_octets(size_t payload, int grh)
+{
+    return 8 + (grh ? GRH_OCTETS : 0) + 12 + 8 + ((payload + 3) & ~(size_t)3) + 4;
+}
+
+#endif

@@ -1,0 +1,229 @@
+/*
+ * softib-ipoib LISTEN NETNS USERNS SOCKET NAME,DEVICE,PORT,PKEY_INDEX,PKEY,TAP,MAC …: descriptors that softib.ulp.ipoib has made, and an
+ * interface a word. It ends when no program uses the node's network any more, or the fabric has gone.
+ */
+#include "ipoib.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define EACH 4         /* descriptors of an interface: TAP, completions, MADs, events */
+#define MOST_FDS (1025 + IPOIB_INTERFACES * EACH)
+#define READY_MS 15000 /* interfaces without an answer of the subnet administrator until then have none */
+#define TICK_MS 1000
+#define IDLE_TICKS 2
+
+int netns_socket;
+
+static struct interface interfaces[IPOIB_INTERFACES];
+static unsigned count;
+static volatile sig_atomic_t terminated;
+
+uint64_t now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* A line of the log, which softib run shows when this program ends before it is ready. */
+void say(const char *format, ...)
+{
+    char line[256];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    fprintf(stderr, "%s\n", line);
+}
+
+static int parse(struct interface *i, const char *word)
+{
+    unsigned mac[6], pkey;
+
+    if (sscanf(word, "%15[^,],%31[^,],%u,%u,%x,%d,%x:%x:%x:%x:%x:%x", i->name, i->device, &i->portnum, &i->pkey_index, &pkey, &i->tap,
+               &mac[0], &mac[1], &mac[2], &mac[3], &mac[4], &mac[5]) != 12)
+        return -1;
+    i->pkey = (uint16_t)pkey;
+    for (unsigned k = 0; k < 6; k++)
+        i->mac[k] = (uint8_t)mac[k];
+    return 0;
+}
+
+static void on_term(int number)
+{
+    (void)number;
+    terminated = 1;
+}
+
+/* Is the question for each interface's group answered? */
+static int all_known(uint64_t began)
+{
+    int known = 1;
+
+    for (unsigned k = 0; k < count; k++) {
+        struct interface *i = &interfaces[k];
+
+        if (i->qp || i->problem[0])
+            continue;
+        if (i->broadcast && i->broadcast->state != GROUP_FAILED && now_ms() - began < READY_MS) {
+            known = 0;
+            continue;
+        }
+        snprintf(i->problem, sizeof i->problem, "the subnet manager has no group for IP in partition 0x%04x", i->pkey & 0x7fff);
+    }
+    return known;
+}
+
+static void drain_channel(struct interface *i)
+{
+    struct ibv_cq *cq;
+    void *unused;
+
+    while (!ibv_get_cq_event(i->channel, &cq, &unused))
+        ibv_ack_cq_events(cq, 1);
+}
+
+/* Completions wake us from here on. True: there is something already. */
+static int arm(struct interface *i)
+{
+    if (!i->qp)
+        return 0;
+    ibv_req_notify_cq(i->recv_cq, 0);
+    ibv_req_notify_cq(i->send_cq, 0);
+    reclaim(i);
+    return receive(i);
+}
+
+static unsigned watch(struct pollfd *fds)
+{
+    unsigned n = clients_poll(fds);
+
+    for (unsigned k = 0; k < count; k++) {
+        struct interface *i = &interfaces[k];
+        int room = i->qp && i->used - i->freed < BUFFERS;
+
+        fds[n++] = (struct pollfd){ i->tap, room ? POLLIN : 0, 0 };
+        fds[n++] = (struct pollfd){ i->channel ? i->channel->fd : -1, POLLIN, 0 };
+        fds[n++] = (struct pollfd){ i->umad, POLLIN, 0 };
+        fds[n++] = (struct pollfd){ i->context ? i->context->async_fd : -1, POLLIN, 0 };
+    }
+    return n;
+}
+
+static void attend(const struct pollfd *fds)
+{
+    for (unsigned k = 0; k < count; k++, fds += EACH) {
+        struct interface *i = &interfaces[k];
+
+        if (fds[0].revents)
+            i->readable = 1;
+        if (fds[1].revents)
+            drain_channel(i);
+        if (fds[2].revents)
+            sa_read(i);
+        if (fds[3].revents)
+            interface_events(i);
+    }
+}
+
+static int move(void)
+{
+    int moved = 0;
+
+    for (unsigned k = 0; k < count; k++) {
+        moved |= receive(&interfaces[k]);
+        if (interfaces[k].readable)
+            moved |= transmit(&interfaces[k]);
+    }
+    return moved;
+}
+
+/* True: go on. */
+static int tick(void)
+{
+    static unsigned idle;
+
+    for (unsigned k = 0; k < count; k++)
+        groups_tick(&interfaces[k], now_ms());
+    if (clients_count()) {
+        idle = 0;
+        return 1;
+    }
+    idle = netns_is_used() ? 0 : idle + 1;
+    return idle < IDLE_TICKS;
+}
+
+static void serve(void)
+{
+    static struct pollfd fds[MOST_FDS];
+    uint64_t began = now_ms(), ticked = began;
+    int ready = 0, moved = 0;
+
+    while (!terminated) {
+        unsigned n;
+        int wait = TICK_MS;
+
+        if (moved)
+            wait = 0;
+        for (unsigned k = 0; !moved && k < count; k++)
+            if (arm(&interfaces[k]))
+                wait = 0;
+        n = watch(fds);
+        if (poll(fds, n, wait) > 0) {
+            attend(fds + n - count * EACH);
+            clients_serve(fds, n - count * EACH);
+        }
+        if (!ready && (ready = all_known(began)))
+            clients_ready(interfaces, count);
+        moved = move();
+        if (now_ms() - ticked >= TICK_MS) {
+            ticked = now_ms();
+            if (!tick())
+                break;
+        }
+    }
+}
+
+static void leave(void)
+{
+    for (unsigned k = 0; k < count; k++)
+        for (struct group *g = interfaces[k].groups; g; g = g->next)
+            if (g->state == GROUP_JOINED)
+                sa_leave(&interfaces[k], g);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 6 || argc - 5 > IPOIB_INTERFACES)
+        return 2;
+    signal(SIGTERM, on_term);
+    signal(SIGINT, SIG_IGN);
+    signal(SIGPIPE, SIG_IGN);
+    clients_listen(atoi(argv[1]), atoi(argv[2]), atoi(argv[3]));
+    netns_socket = atoi(argv[4]);
+    for (int k = 5; k < argc; k++, count++) {
+        struct interface *i = &interfaces[count];
+
+        i->number = count;
+        i->umad = -1;
+        if (parse(i, argv[k]) < 0)
+            return 2;
+    }
+    for (unsigned k = 0; k < count; k++)
+        if (interface_open(&interfaces[k]) < 0 && !interfaces[k].context) {
+            say("%s: %s", interfaces[k].name, interfaces[k].problem);
+            return 1;
+        }
+    serve();
+    leave();
+    return 0;
+}

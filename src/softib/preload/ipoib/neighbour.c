@@ -1,0 +1,185 @@
+/*
+ * The other interfaces of the partition, by the six-octet address that stands for each on this node's TAP and by the queue pair of its
+ * datagrams. That address is 02 and the low five octets of the port's GUID, as the neighbour's own TAP has it; of two GUIDs with equal
+ * ones, the second gets 06 at its head, and so on. The path is asked of the subnet administrator when the first packet goes there.
+ */
+#include "ipoib.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define TABLE 4096 /* chains of each table */
+#define LOCAL 0x02
+#define NEXT_LOCAL 4
+#define ASK_AGAIN_MS 1000
+#define ATTEMPTS 3 /* each is repeated by the device, too */
+
+static unsigned chain_of_mac(const uint8_t *mac)
+{
+    return ((unsigned)get32(mac + 2) * 2654435761u) >> 20;
+}
+
+static unsigned chain_of_qpn(uint32_t qpn)
+{
+    return qpn % TABLE;
+}
+
+static int tables(struct interface *i)
+{
+    if (!i->by_mac)
+        i->by_mac = calloc(TABLE, sizeof *i->by_mac);
+    if (!i->by_qpn)
+        i->by_qpn = calloc(TABLE, sizeof *i->by_qpn);
+    return i->by_mac && i->by_qpn;
+}
+
+struct neighbour *neighbour_of_mac(struct interface *i, const uint8_t *mac)
+{
+    struct neighbour *n = tables(i) ? i->by_mac[chain_of_mac(mac)] : NULL;
+
+    while (n && memcmp(n->mac, mac, 6))
+        n = n->by_mac;
+    return n;
+}
+
+struct neighbour *neighbour_of_qpn(struct interface *i, uint32_t qpn)
+{
+    struct neighbour *n = tables(i) ? i->by_qpn[chain_of_qpn(qpn)] : NULL;
+
+    while (n && n->to.qpn != qpn)
+        n = n->by_qpn;
+    return n;
+}
+
+static void set_qpn(struct interface *i, struct neighbour *n, uint32_t qpn)
+{
+    struct neighbour **at = &i->by_qpn[chain_of_qpn(n->to.qpn)];
+
+    while (*at && *at != n)
+        at = &(*at)->by_qpn;
+    if (*at)
+        *at = n->by_qpn;
+    n->to.qpn = qpn;
+    at = &i->by_qpn[chain_of_qpn(qpn)];
+    n->by_qpn = *at;
+    *at = n;
+}
+
+/* The neighbour with this 20-octet address, known from now on. One that came back has another queue pair. NULL: no memory. */
+struct neighbour *neighbour_learn(struct interface *i, const uint8_t *hardware)
+{
+    const uint8_t *guid = hardware + 12;
+    uint32_t qpn = get32(hardware) & 0xffffff;
+    uint8_t mac[6] = { LOCAL };
+    struct neighbour *n;
+
+    memcpy(mac + 1, guid + 3, 5);
+    while ((n = neighbour_of_mac(i, mac)) && memcmp(n->hardware + 4, hardware + 4, 16))
+        mac[0] = (uint8_t)(mac[0] + NEXT_LOCAL);
+    if (!n) {
+        if (i->neighbours >= MOST_NEIGHBOURS || !tables(i) || !(n = calloc(1, sizeof *n)))
+            return NULL;
+        i->neighbours++;
+        memcpy(n->mac, mac, 6);
+        n->by_mac = i->by_mac[chain_of_mac(mac)];
+        i->by_mac[chain_of_mac(mac)] = n;
+        n->waiting.end = &n->waiting.first;
+        set_qpn(i, n, qpn);
+    } else if (n->to.qpn != qpn) {
+        set_qpn(i, n, qpn);
+    }
+    memcpy(n->hardware, hardware, HARDWARE_ADDRESS);
+    return n;
+}
+
+void waiting_add(struct waiting *w, const uint8_t *packet, uint32_t length)
+{
+    struct queued *q;
+
+    if (w->count >= QUEUED || !(q = malloc(sizeof *q + length)))
+        return;
+    q->next = NULL;
+    q->length = length;
+    memcpy(q->packet, packet, length);
+    *w->end = q;
+    w->end = &q->next;
+    w->count++;
+}
+
+void waiting_drop(struct waiting *w)
+{
+    for (struct queued *q = w->first, *next; q; q = next) {
+        next = q->next;
+        free(q);
+    }
+    w->first = NULL;
+    w->end = &w->first;
+    w->count = 0;
+}
+
+/* Asks for the path, unless it was asked for a moment ago. */
+static void ask(struct interface *i, struct neighbour *n)
+{
+    uint64_t now = now_ms();
+
+    if (n->asked_ms && now - n->asked_ms < ASK_AGAIN_MS)
+        return;
+    n->asked_ms = now;
+    sa_path(i, n);
+}
+
+/* One packet with its encapsulation. */
+void neighbour_send(struct interface *i, struct neighbour *n, const uint8_t *packet, uint32_t length)
+{
+    if (n->asked_ms || !n->to.ah)
+        ask(i, n);
+    if (n->to.ah)
+        send_copy(i, &n->to, packet, length);
+    else
+        waiting_add(&n->waiting, packet, length);
+}
+
+/* The answer to the question for the path to a GID (`record`; NULL: there is no path, or no answer). */
+void neighbour_path(struct interface *i, uint64_t guid, const uint8_t *record)
+{
+    struct ibv_ah_attr attr = { .port_num = (uint8_t)i->portnum };
+    struct ibv_ah *before;
+
+    for (unsigned c = 0; i->by_mac && c < TABLE; c++)
+        for (struct neighbour *n = i->by_mac[c]; n; n = n->by_mac) {
+            uint64_t theirs = (uint64_t)get32(n->hardware + 12) << 32 | get32(n->hardware + 16);
+
+            if (theirs != guid)
+                continue;
+            if (!record && n->waiting.count && ++n->failures < ATTEMPTS) {
+                n->asked_ms = now_ms();
+                sa_path(i, n);
+                return;
+            }
+            n->failures = 0;
+            if (!record) {
+                waiting_drop(&n->waiting);
+                return; /* asked again with the next packet, after a moment */
+            }
+            n->asked_ms = 0;
+            n->to.qkey = i->broadcast->to.qkey;
+            attr.dlid = n->to.lid = get16(record + 40);
+            attr.sl = n->to.sl = record[53] & 15;
+            before = n->to.ah;
+            n->to.ah = ibv_create_ah(i->pd, &attr);
+            if (before)
+                ibv_destroy_ah(before);
+            for (struct queued *q = n->to.ah ? n->waiting.first : NULL; q; q = q->next)
+                send_copy(i, &n->to, q->packet, q->length);
+            waiting_drop(&n->waiting);
+            return;
+        }
+}
+
+/* Paths are asked for again; those known are used until the answer is there. */
+void neighbours_forget_paths(struct interface *i)
+{
+    for (unsigned c = 0; i->by_mac && c < TABLE; c++)
+        for (struct neighbour *n = i->by_mac[c]; n; n = n->by_mac)
+            n->asked_ms = 1;
+}

@@ -1,0 +1,120 @@
+"""How far credits reach: what a virtual lane of a link carries at most, because its receive buffer is
+filled before the first credit is back (IBA chapter 7, flow control)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from softib.iba.rates import SPEEDS
+from softib.iba.smp import PortInfo
+from softib.iba.virtual_lanes import DATA_VLS
+from softib.plural import counted
+
+if TYPE_CHECKING:
+    from softib.sim.paths import Laid, Plane
+
+__all__ = ["Credits", "ahead_ps", "credit_note", "credits_of", "too_long", "vl_blocks"]
+
+SHARED_BY = 8
+"""Data VLs that a profile's ``vl_blocks`` are of. A port has one memory, which its operational VLs
+divide: Linux' mlx4 driver asks ConnectX for 8, 4, 2 and 1 VLs until the memory suffices
+(mlx4_SET_PORT)."""
+BLOCK, WINDOW = 64, 2048
+"""Octets of a credit, and the most blocks that FCCL is ahead of FCTBS (IBA chapter 7)."""
+PACKET_HEADERS = 26
+"""LRH 8, BTH 12, ICRC 4, VCRC 2."""
+CREDIT_OCTETS = 8
+"""A flow-control packet."""
+NS_PER_M = 5.0
+
+
+def vl_blocks(blocks: np.ndarray, operational: np.ndarray) -> np.ndarray:
+    """Receive buffer of each data VL in credits of 64 octets (int64): ``blocks`` where eight VLs are
+    operational, more or less where fewer or more divide the port's memory, at most what 12 bits of
+    FCCL allow. ``operational``: codes of OperationalVLs; one that no manager has written means eight."""
+    vls = np.where(operational > 0, DATA_VLS[operational & 7], SHARED_BY)
+    return np.minimum(blocks * SHARED_BY // vls, WINDOW)
+
+
+class Credits:
+    """By port that sends (float64[ports]). ``gbps``: what one VL of its link carries at most (inf:
+    credits are no limit); ``octets``: receive buffer of a VL at the other end; ``reach_m``: longest
+    cable over which that buffer keeps the link full; ``fit``: octets of the packets that it holds;
+    ``back_ps``: from the first octet of a packet to its credit."""
+
+    def __init__(self, gbps: np.ndarray, octets: np.ndarray, reach_m: np.ndarray, fit: np.ndarray, back_ps: np.ndarray):
+        self.gbps, self.octets, self.reach_m, self.fit, self.back_ps = gbps, octets, reach_m, fit, back_ps
+
+
+def credits_of(plane: Plane) -> Credits:
+    """:class:`Credits` of the links of ``plane``.
+
+    A credit is back after the packet has been sent, has crossed the cable, has left the buffer and
+    a flow-control packet has crossed it the other way. As long as the packets that fit the buffer
+    take no less time than that, the link is full.
+    """
+    from softib.sim.packet.profiles import PROFILES
+
+    f, t = plane.fabric, plane.table
+    peer = np.maximum(t.peer, 0)
+    figures = [plane.profile.vl_blocks, *(PROFILES[s.name].vl_blocks for s in SPEEDS)]
+    blocks = vl_blocks(
+        np.array(figures, np.int64)[plane.speed_codes[peer]], PortInfo.operational_vls.get(f.port_info[peer])
+    )
+    packet = (t.mtu + PACKET_HEADERS).astype(np.float64)
+    fit = np.maximum(blocks // -(-(t.mtu + PACKET_HEADERS) // BLOCK), 1)
+    gbps = np.where(plane.gbps > 0, plane.gbps, np.inf)
+    sends_ns, credit_ns = packet * 8 / gbps, CREDIT_OCTETS * 8 / gbps
+    to_memory_ns = packet * 8 / plane.profile.pcie_gbps if plane.profile.pcie_gbps else 0.0 * packet
+    through_ns = np.where(t.switch[peer] >= 0, plane.switch_ps[peer] / 1000, to_memory_ns)
+    cable_ns = plane.cable_ps / 1000
+    back_ns = (sends_ns + through_ns + 2 * cable_ns + credit_ns) * plane.scale.latency
+    limited = (t.peer >= 0) & (plane.gbps > 0) & (fit * sends_ns < back_ns)
+    limited[plane.inside] = limited[f.port_peer[plane.inside]] = False
+    return Credits(
+        np.where(limited, fit * packet * 8 / back_ns, np.inf),
+        blocks * float(BLOCK),
+        np.maximum((fit - 1) * sends_ns - through_ns - credit_ns, 0.0) / (2 * NS_PER_M),
+        fit * packet,
+        back_ns * 1000,
+    )
+
+
+def ahead_ps(plane: Plane, laid: Laid, octets: np.ndarray) -> np.ndarray:
+    """What a message of ``octets`` on the wire that finds all credits is ahead of the rate that
+    credits allow in the long run (int64 by message): a buffer's octets leave at the link's rate,
+    the next ones a round trip later."""
+    rows = laid.port >> 4
+    if not np.isfinite(plane.credits.gbps[rows]).any():
+        return np.zeros(len(octets), np.int64)
+    c, entry = plane.credits, rows[laid.channel]
+    size = np.repeat(octets, np.diff(laid.first))
+    rounds = np.maximum(np.ceil(size / c.fit[entry]) - 1, 0)
+    alone = rounds * c.back_ps[entry] + (size - rounds * c.fit[entry]) * 8000 / np.maximum(plane.gbps[entry], 1e-9)
+    ahead = np.where(np.isfinite(c.gbps[entry]), size * 8000 / c.gbps[entry] - alone, 0.0)
+    found = np.zeros(len(octets))
+    np.maximum.at(found, np.repeat(np.arange(len(octets)), np.diff(laid.first)), ahead)
+    return np.round(found).astype(np.int64)
+
+
+def credit_note(plane: Plane, laid: Laid) -> tuple[str, ...]:
+    """A line where links of the paths ``laid`` are longer than their credits reach."""
+    used = np.unique(laid.port[laid.channel]) >> 4
+    ports = np.unique(used[np.isfinite(plane.credits.gbps[used])])
+    if not len(ports):
+        return ()
+    worst = int(ports[np.argmin(plane.credits.gbps[ports] / plane.gbps[ports])])
+    others = f" and {counted(len(ports) - 1, 'other link')}" if len(ports) > 1 else ""
+    return (f"{plane.fabric.port_name(worst)}{others}: {too_long(plane, worst)}",)
+
+
+def too_long(plane: Plane, port: int) -> str:
+    """Why credits limit the link of ``port``."""
+    c = plane.credits
+    buffer, metres = c.octets[port] / 1024, plane.cable_ps[port] / 1000 / NS_PER_M
+    return (
+        f"credits of {buffer:.0f} KiB a VL last for {c.reach_m[port]:.0f} m at {plane.gbps[port]:.0f} Gb/s, "
+        f"the cable has {metres:.0f} m: {c.gbps[port]:.0f} Gb/s a VL"
+    )

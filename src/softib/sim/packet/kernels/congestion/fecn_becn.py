@@ -1,0 +1,50 @@
+"""FECN and BECN of InfiniBand (IBA annex A10).
+
+A switch marks packets with FECN where more is queued for an output VL than its threshold allows; a
+port that has no credits is a victim and marks only where VictimMask says so. The destination
+answers with a packet that carries BECN.
+"""
+
+import numpy as np
+
+from softib.jit import inner
+from softib.sim.packet.constants import CNP, FECN
+from softib.sim.packet.kernels.hca.acks import control
+from softib.sim.packet.kernels.link.credits import has_credit
+
+
+@inner
+def mark(net, state, k, out, row):
+    """Packet ``k`` was queued for port VL ``row`` of ``out``: does the switch set its FECN bit?
+    (annex A10, switches)"""
+    threshold = net.marking[out].threshold
+    octets = np.int64(state.packet[k].octets)
+    if threshold == 0 or state.vl[row].queued < threshold or octets < net.marking[out].packet_size:
+        return
+    if not net.marking[out].victim and not has_credit(state, row, octets):
+        return
+    state.vl_more[row].mark += 1
+    if state.vl_more[row].mark > net.marking[out].rate:
+        state.vl_more[row].mark = 0
+        state.packet[k].marks |= FECN
+        state.port[out].marked += 1
+
+
+@inner
+def forward_notice(net, state, port, k):
+    """A packet with FECN arrived at ``port``: a packet with BECN goes back. Returns the port to
+    look at."""
+    state.port[port].rcv_fecn += 1
+    stream = np.int64(state.packet[k].stream)
+    q = stream >> 1
+    if stream & 1:  # a response: its sender is the destination of the requests
+        lid = state.message[state.order[state.qp[q].first_message]].lid
+        return control(net, state, port, stream, CNP, np.int64(0), lid, state.qp[q].out_vl)
+    return control(net, state, port, stream, CNP, np.int64(0), state.qp[q].back_lid, state.qp[q].back_vl)
+
+
+@inner
+def no_notice(net, state, port, k):
+    """In place of :func:`forward_notice`: the receiver sends no notice."""
+    state.port[port].rcv_fecn += 1
+    return np.int64(-1)

@@ -1,0 +1,125 @@
+"""Who may use the service: accounts with a role, their passwords, tokens and client certificates.
+
+Only digests are kept: scrypt of passwords, SHA-256 of tokens, which are random.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import threading
+import time
+from base64 import b64decode, b64encode
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from softib.errors import InputError
+from softib.tenants.store import Store
+
+__all__ = ["ROLES", "Account", "Accounts", "Role"]
+
+Role = Literal["admin", "operator", "viewer", "tenant"]
+ROLES = get_args(Role)
+"""``admin``: accounts too; ``operator``: all partitions; ``viewer``: only looks; ``tenant``: the
+partitions of its tenant alone."""
+COST = {"n": 1 << 14, "r": 8, "p": 1}
+REMEMBERED_S = 60.0
+"""A password that was right is taken again without scrypt for this time: it costs 50 ms."""
+
+
+@dataclass(frozen=True)
+class Account:
+    """``tenant``: of a tenant's account."""
+
+    name: str
+    role: str
+    tenant: str = ""
+
+    @property
+    def changes(self) -> bool:
+        """May it change partitions?"""
+        return self.role != "viewer"
+
+
+class Accounts:
+    """The accounts of ``store``. For any thread."""
+
+    def __init__(self, store: Store):
+        self.store = store
+        self._lock = threading.Lock()
+        self._right: dict[bytes, tuple[float, Account]] = {}
+        self._key = secrets.token_bytes(16)
+
+    def all(self) -> list[Account]:
+        """Every account, by name."""
+        return [Account(*row) for row in self.store.read("SELECT name, role, tenant FROM account ORDER BY name")]
+
+    def put(self, account: Account, password: str) -> None:
+        """Enter an account, or change it. Raises :class:`InputError`."""
+        if account.role not in ROLES:
+            raise InputError(f"role {account.role[:24]!r} does not exist; use {', '.join(ROLES)}")
+        if (account.role == "tenant") != bool(account.tenant):
+            raise InputError("an account of role tenant has a tenant, and no other has one")
+        if len(password) < 8 or ":" in account.name or not account.name.isprintable() or not account.name:
+            raise InputError("an account needs a printable name without ':' and a password of 8 characters or more")
+        salt = secrets.token_bytes(16)
+        digest = hashlib.scrypt(password.encode(), salt=salt, **COST)
+        secret = f"{b64encode(salt).decode()}${b64encode(digest).decode()}"
+        with self._lock, self.store.transaction():
+            self.store.db.execute(
+                "INSERT OR REPLACE INTO account VALUES (?, ?, ?, ?)",
+                (account.name, account.role, account.tenant, secret),
+            )
+            self._right.clear()
+
+    def remove(self, name: str) -> None:
+        """Remove an account and its tokens."""
+        with self._lock, self.store.transaction():
+            self.store.db.execute("DELETE FROM account WHERE name = ?", (name,))
+            self.store.db.execute("DELETE FROM token WHERE name = ?", (name,))
+            self._right.clear()
+
+    def by_password(self, name: str, password: str) -> Account | None:
+        """The account, where the password is right."""
+        key = hmac.digest(self._key, f"{name}:{password}".encode(), "sha256")
+        until_s, known = self._right.get(key, (0.0, None))
+        if known is not None and until_s > time.monotonic():
+            return known
+        found = self._find("SELECT name, role, tenant, secret FROM account WHERE name = ?", name)
+        salt, _, digest = (found[3] if found else "AAAA$AAAA").partition("$")
+        got = hashlib.scrypt(password.encode(), salt=b64decode(salt), **COST)
+        if found is None or not hmac.compare_digest(got, b64decode(digest)):
+            return None
+        account = Account(*found[:3])
+        with self._lock:
+            self._right[key] = time.monotonic() + REMEMBERED_S, account
+        return account
+
+    def new_token(self, account: Account) -> str:
+        """A token of ``account``; it is kept as a digest."""
+        token = secrets.token_urlsafe(32)
+        with self._lock, self.store.transaction():
+            values = _digest(token), account.name, time.time()
+            self.store.db.execute("INSERT INTO token VALUES (?, ?, ?)", values)
+        return token
+
+    def by_token(self, token: str) -> Account | None:
+        """The account of a token."""
+        found = self._find(
+            "SELECT a.name, a.role, a.tenant FROM token t JOIN account a ON a.name = t.name WHERE t.digest = ?",
+            _digest(token),
+        )
+        return None if found is None else Account(*found)
+
+    def by_certificate(self, common_name: str) -> Account | None:
+        """The account that a verified client certificate names by its common name."""
+        found = self._find("SELECT name, role, tenant FROM account WHERE name = ?", common_name)
+        return None if found is None else Account(*found)
+
+    def _find(self, query: str, value: str) -> tuple[Any, ...] | None:
+        return next(iter(self.store.read(query, (value,))), None)
+
+
+def _digest(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()

@@ -1,0 +1,212 @@
+"""The changes that clients ask for, as functions over a draft. Each raises :class:`InputError`, and
+then nothing of it is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from softib.errors import InputError, LimitError
+from softib.tenants.model import DEFAULT_BASE, Member, Partition, Qos, Tenant, guid_text, pkey_text
+from softib.tenants.state import Draft, Rows
+
+__all__ = [
+    "MOST_PKEYS",
+    "QUARANTINE_S",
+    "Change",
+    "Forbidden",
+    "NotThere",
+    "Options",
+    "Refused",
+    "add_members",
+    "allot",
+    "create",
+    "delete_partition",
+    "put_tenant",
+    "remove_members",
+    "remove_tenant",
+    "set_everyone",
+    "set_members",
+    "set_qos",
+    "undo",
+]
+
+MOST_PKEYS = 128
+"""P_Keys of a port: what adapters hold, and UFM allows."""
+QUARANTINE_S = 3600.0
+"""A P_Key that the service allotted is not allotted again for this time after its end."""
+Change = Callable[[Draft], str]
+"""Makes the change in a draft, and returns one line about it for the log."""
+
+
+class Refused(InputError):
+    """The change contradicts what is there (status 409)."""
+
+
+class NotThere(InputError):
+    """What shall be changed does not exist (status 404)."""
+
+
+class Forbidden(InputError):
+    """The account may not change that (status 403)."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a request says of the partition itself; None leaves it as it is, or at its default."""
+
+    name: str | None = None
+    tenant: str | None = None
+    index0: bool | None = None
+    ip_over_ib: bool | None = None
+    qos: Qos | None = None
+
+
+Room = Callable[[int], int]
+"""GUID → entries of its P_Key table, 0 where that is not known yet."""
+
+
+def _existing(draft: Draft, pkey: int) -> Partition:
+    partition = draft.partition(pkey)
+    if partition is None:
+        raise NotThere(f"there is no partition with P_Key {pkey_text(pkey)}")
+    return partition
+
+
+def _with(draft: Draft, pkey: int, options: Options) -> Partition:
+    """The partition as the request wants it, made where it is not there."""
+    partition = draft.partition(pkey) or Partition(pkey, name=f"api_pkey_{pkey_text(pkey)}")
+    given: dict[str, Any] = {
+        "name": options.name,
+        "tenant": options.tenant if partition.tenant == "" else None,
+        "index0": options.index0,
+        "ip_over_ib": options.ip_over_ib,
+        "qos": options.qos,
+    }
+    return replace(partition, **{k: v for k, v in given.items() if v is not None})
+
+
+def add_members(draft: Draft, pkey: int, members: Mapping[int, Member], options: Options, room: Room) -> str:
+    """Add members to a partition, which is made where it is not there; members that are there get
+    the membership of the request."""
+    partition = _with(draft, pkey, options)
+    draft.put(partition.with_members({**partition.members, **members}))
+    _check(draft, partition, members, room)
+    return f"{len(members)} GUIDs added to {pkey_text(pkey)}"
+
+
+def set_members(draft: Draft, pkey: int, members: Mapping[int, Member], options: Options, room: Room) -> str:
+    """Give a partition these members and no others."""
+    partition = _with(draft, pkey, options)
+    draft.put(partition.with_members(dict(members)))
+    _check(draft, partition, members, room)
+    return f"{pkey_text(pkey)} has {len(members)} GUIDs"
+
+
+def remove_members(draft: Draft, pkey: int, guids: Iterable[int]) -> str:
+    """Remove members. GUIDs that are none, and a partition that does not exist, are passed over:
+    clients repeat a removal whose answer they did not get."""
+    partition = draft.partition(pkey)
+    if partition is None:
+        return f"{pkey_text(pkey)} does not exist"
+    gone = set(guids) & partition.members.keys()
+    draft.put(partition.with_members({g: m for g, m in partition.members.items() if g not in gone}))
+    return f"{len(gone)} GUIDs removed from {pkey_text(pkey)}"
+
+
+def create(draft: Draft, pkey: int, options: Options) -> str:
+    """Make an empty partition."""
+    if draft.partition(pkey) is not None:
+        raise Refused(f"there is a partition with P_Key {pkey_text(pkey)} already")
+    partition = _with(draft, pkey, options)
+    draft.put(partition)
+    _check_tenant(draft, partition)
+    return f"{pkey_text(pkey)} made"
+
+
+def allot(draft: Draft, options: Options, now_s: float, first: int = 1) -> int:
+    """Make an empty partition with a free P_Key, the first from ``first`` on, and return the key.
+    Keys in quarantine are passed over."""
+    for pkey in (*range(first, DEFAULT_BASE), *range(1, first)):
+        if draft.partition(pkey) is None and draft.quarantined_until(pkey) <= now_s:
+            create(draft, pkey, options)
+            return pkey
+    raise LimitError("no P_Key is free: 32,766 partitions exist or are in quarantine; delete some, or wait")
+
+
+def delete_partition(draft: Draft, pkey: int, now_s: float, quarantine_s: float = QUARANTINE_S) -> str:
+    """Delete a partition. Its P_Key is in quarantine then."""
+    if pkey == DEFAULT_BASE:
+        raise Refused("the default partition 0x7fff cannot be deleted; remove its GUIDs, or make its members limited")
+    _existing(draft, pkey)
+    draft.remove(pkey)
+    draft.quarantine[pkey] = now_s + quarantine_s
+    return f"{pkey_text(pkey)} deleted"
+
+
+def set_qos(draft: Draft, pkey: int, qos: Qos) -> str:
+    """Set MTU, SL and rate of a partition."""
+    draft.put(replace(_existing(draft, pkey), qos=qos))
+    return f"{pkey_text(pkey)}: MTU {qos.mtu}k, SL {qos.sl}, {qos.rate:g} Gb/s"
+
+
+def set_everyone(draft: Draft, membership: str) -> str:
+    """Set what ports are in the default partition that it does not name: full or limited members."""
+    if membership not in ("full", "limited"):
+        raise InputError(f"membership {membership[:24]!r} is not possible; use full or limited")
+    draft.put(replace(_existing(draft, DEFAULT_BASE), everyone=membership))
+    return f"the default partition makes ports {membership} members"
+
+
+def put_tenant(draft: Draft, tenant: Tenant) -> str:
+    """Enter a tenant, or change its limit."""
+    if not tenant.name or len(tenant.name) > 64 or not tenant.name.isprintable():
+        raise InputError(f"name of a tenant {tenant.name[:24]!r} is not possible; use 1 to 64 printable characters")
+    if tenant.limit < draft.partitions_of(tenant.name):
+        raise Refused(f"{tenant.name} has {draft.partitions_of(tenant.name)} partitions; delete some first")
+    draft.tenants[tenant.name] = tenant
+    return f"tenant {tenant.name}: at most {tenant.limit} partitions"
+
+
+def remove_tenant(draft: Draft, name: str) -> str:
+    """Remove a tenant that has no partition."""
+    if draft.tenant(name) is None:
+        raise NotThere(f"there is no tenant {name[:64]!r}")
+    if count := draft.partitions_of(name):
+        raise Refused(f"{name} still has {count} partitions; delete them first")
+    draft.tenants[name] = None
+    return f"tenant {name} removed"
+
+
+def undo(draft: Draft, rows: Rows, room: Room) -> str:
+    """Take back a revision: each row that still is as it left it."""
+    draft.undo(rows)
+    for pkey, partition in draft.partitions.items():
+        if partition is not None:
+            old = draft.base.partition(pkey)
+            came = partition.members.keys() - (old.members.keys() if old else set())
+            _check(draft, partition, {g: partition.members[g] for g in came}, room)
+    return f"{sum(map(len, rows.values()))} rows taken back"
+
+
+def _check(draft: Draft, partition: Partition, members: Mapping[int, Member], room: Room) -> None:
+    _check_tenant(draft, partition)
+    for guid in members:
+        pkeys = draft.memberships(guid) | {DEFAULT_BASE}
+        entries = room(guid) or MOST_PKEYS
+        if len(pkeys) > min(MOST_PKEYS, entries):
+            raise Refused(
+                f"port {guid_text(guid)} would be in {len(pkeys)} partitions, and its P_Key table or that of the "
+                f"switch port in front of it has {min(MOST_PKEYS, entries)} entries; remove it from others first"
+            )
+
+
+def _check_tenant(draft: Draft, partition: Partition) -> None:
+    if not partition.tenant:
+        return
+    tenant = draft.tenant(partition.tenant)
+    if tenant is None:
+        raise NotThere(f"there is no tenant {partition.tenant[:64]!r}; make it first")
+    if draft.partitions_of(tenant.name) > tenant.limit:
+        raise Refused(f"tenant {tenant.name} may have {tenant.limit} partitions, and has them")

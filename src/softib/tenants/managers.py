@@ -1,0 +1,81 @@
+"""The subnet managers that program partitions for the service: softib's own in a running fabric, or
+OpenSM. Each reads a partitions.conf on request."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import time
+from pathlib import Path
+from typing import Protocol
+
+from softib.errors import PeerError
+from softib.foreign_text import shown
+from softib.live.control import ask
+from softib.live.instances import Instance
+from softib.tenants.partitions_file import to_conf
+from softib.tenants.state import State
+from softib.whole_files import write_text
+
+__all__ = ["FileManager", "InternalManager", "Manager"]
+
+SWEEP_S, LOOK_S = 60.0, 0.01
+COMMAND_S = 30.0
+FILE = "partitions.conf"
+
+
+class Manager(Protocol):
+    """Programs what the service wants. ``settles_s``: how long after :meth:`program` returned its
+    tables may still be on their way."""
+
+    settles_s: float
+
+    def program(self, state: State) -> None:
+        """Make the manager program these partitions. Raises :class:`SoftibError` where it cannot."""
+
+
+class InternalManager:
+    """softib's manager inside the running fabric ``instance``: it returns when its sweep is over."""
+
+    settles_s = 0.5
+
+    def __init__(self, instance: Instance, folder: Path):
+        self.instance, self.file = instance, folder / FILE
+
+    def program(self, state: State) -> None:
+        """Write the file, and wait for a sweep that read it."""
+        write_text(self.file, to_conf(list(state.partitions.values())))
+        before = ask(self.instance, "sweep", partitions=str(self.file.resolve()))["sweeps"]
+        until = time.monotonic() + SWEEP_S
+        while True:
+            manager = ask(self.instance, "status")["sm"]
+            if manager["sweeps"] > before and not manager["phase"]:
+                return
+            if time.monotonic() > until:
+                raise PeerError(
+                    f"the manager of {self.instance.name!r} has not finished its sweep after {SWEEP_S:.0f} s"
+                )
+            time.sleep(LOOK_S)
+
+
+class FileManager:
+    """A manager elsewhere, OpenSM above all: ``file`` is its partitions.conf, and ``reload`` the
+    command that makes it read that again (``kill -HUP 4711``). It does not say when it is done."""
+
+    settles_s = 30.0
+
+    def __init__(self, file: Path, reload: str):
+        self.file, self.reload = file, shlex.split(reload)
+
+    def program(self, state: State) -> None:
+        """Write the file and run the command."""
+        write_text(self.file, to_conf(list(state.partitions.values())))
+        try:
+            done = subprocess.run(
+                self.reload, capture_output=True, text=True, timeout=COMMAND_S, stdin=subprocess.DEVNULL
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise PeerError(f"{self.reload[0]}: the manager could not be reloaded: {error}") from None
+        if done.returncode:
+            why = shown((done.stderr or done.stdout).strip().splitlines()[-1]) if done.stderr or done.stdout else ""
+            raise PeerError(f"{shlex.join(self.reload)} ended with {done.returncode}: {why or 'it printed nothing'}")

@@ -1,0 +1,141 @@
+"""Tenants, partitions and members as values, and how their P_Keys and GUIDs are written.
+
+A P_Key is its 15 bits, without the membership bit (IBA 10.9.1.1). A GUID is the PortGUID of a host's
+port or of a virtual function.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from softib.errors import InputError
+from softib.iba.constants import DEFAULT_PKEY
+
+__all__ = [
+    "DEFAULT_BASE",
+    "FULL_BIT",
+    "MTU_CODES",
+    "RATES",
+    "Member",
+    "Partition",
+    "Qos",
+    "Tenant",
+    "guid_text",
+    "parse_guid",
+    "parse_pkey",
+    "pkey_text",
+]
+
+FULL_BIT = 0x8000
+DEFAULT_BASE = DEFAULT_PKEY & ~FULL_BIT
+RATES: dict[float, int] = {
+    2.5: 2, 10: 3, 30: 4, 5: 5, 20: 6, 40: 7, 60: 8, 80: 9, 120: 10, 14: 11, 56: 12, 112: 13, 168: 14, 25: 15,
+    100: 16, 200: 17, 300: 18, 28: 19, 50: 20, 400: 21, 600: 22, 800: 23, 1200: 24,
+}  # fmt: skip
+"""Rate in Gb/s → the code of a path's or group's rate (IBA 15.2.5.16, table 224)."""
+MTU_CODES = {2: 4, 4: 5}
+"""MTU in KiB, as UFM writes it → its code."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """``limit``: partitions that it may have."""
+
+    name: str
+    limit: int = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A GUID in a partition; ``host``: the host through whose name it came in."""
+
+    full: bool = True
+    host: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Qos:
+    """``mtu`` in KiB, ``rate`` in Gb/s."""
+
+    mtu: int = 2
+    sl: int = 0
+    rate: float = 2.5
+
+    def __post_init__(self) -> None:
+        if self.mtu not in MTU_CODES:
+            raise InputError(f"mtu_limit {self.mtu} is not possible; use {' or '.join(map(str, MTU_CODES))} (KiB)")
+        if not 0 <= self.sl <= 15:
+            raise InputError(f"service_level {self.sl} is not possible; SLs are 0 to 15")
+        if self.rate not in RATES:
+            raise InputError(
+                f"rate_limit {self.rate:g} is not a rate; use {', '.join(f'{r:g}' for r in sorted(RATES))}"
+            )
+
+    @property
+    def codes(self) -> tuple[int, int, int]:
+        """The codes of MTU and rate, and the SL, as partitions.conf takes them."""
+        return MTU_CODES[self.mtu], RATES[self.rate], self.sl
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """``tenant``: "" for the operator's own. ``index0``: members have its P_Key at index 0.
+    ``everyone``: the membership of every port that ``members`` does not name (of the default
+    partition alone; "" elsewhere)."""
+
+    pkey: int
+    name: str = ""
+    tenant: str = ""
+    index0: bool = False
+    ip_over_ib: bool = True
+    everyone: str = ""
+    qos: Qos = field(default_factory=Qos)
+    members: Mapping[int, Member] = field(default_factory=dict)
+
+    def with_members(self, members: Mapping[int, Member]) -> Partition:
+        """The same partition with other members."""
+        return replace(self, members=members)
+
+    def membership(self, guid: int) -> int:
+        """The P_Key as the table of ``guid`` has it, 0 where it is no member."""
+        member = self.members.get(guid)
+        full = self.everyone == "full" if member is None else member.full
+        if member is None and not self.everyone:
+            return 0
+        return self.pkey | (FULL_BIT if full else 0)
+
+
+def pkey_text(pkey: int) -> str:
+    """``0x5``: as UFM writes it."""
+    return f"{pkey:#x}"
+
+
+def guid_text(guid: int) -> str:
+    """Sixteen digits."""
+    return f"{guid:016x}"
+
+
+_HEX = re.compile(r"(?:0[xX])?([0-9a-fA-F]{1,18})")
+
+
+def parse_pkey(text: object) -> int:
+    """The 15 bits of a P_Key: hexadecimal digits with or without ``0x``; the membership bit is left
+    out. Raises :class:`InputError` for what is outside 0x1 to 0x7fff."""
+    digits = _HEX.fullmatch(text) if isinstance(text, str) else None
+    value = int(digits[1], 16) if digits else -1
+    if not 0 <= value <= 0xFFFF or not value & DEFAULT_BASE:
+        raise InputError(f"pkey {str(text)[:24]!r} is not possible; use a hexadecimal P_Key of 0x1 to 0x7fff")
+    return value & DEFAULT_BASE
+
+
+def parse_guid(text: object) -> int:
+    """A GUID: 16 hexadecimal digits with or without ``0x``, or in groups of two or four that
+    colons separate. Raises :class:`InputError`."""
+    digits = _HEX.fullmatch(text.replace(":", "")) if isinstance(text, str) else None
+    if digits is None or len(digits[1]) != 16 or not int(digits[1], 16):
+        raise InputError(
+            f"GUID {str(text)[:32]!r} is not possible; use 16 hexadecimal digits, for example 0002c903000e0b72"
+        )
+    return int(digits[1], 16)

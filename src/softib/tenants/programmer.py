@@ -1,0 +1,298 @@
+"""The one thread that programs: it gives durable changes to the subnet manager, reads the tables of
+the changed ports back, and says of each revision whether it is programmed.
+
+A member whose port does not answer is pending; its table is read when it appears. A port that
+answers and does not hold what it shall refused the change: the revisions that touched it are taken
+back.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from softib.errors import SoftibError
+from softib.tenants.managers import Manager
+from softib.tenants.model import DEFAULT_BASE, guid_text, pkey_text
+from softib.tenants.state import State
+from softib.tenants.subnet import Held, SubnetView
+from softib.tenants.writer import Done
+
+__all__ = ["Drift", "Hooks", "Programmer"]
+
+LOG = logging.getLogger("softib.tenants")
+FIRST_LOOK_S, LOOK_S = 0.02, 0.2
+RETRY_S = 5.0
+"""A manager, or a way into the subnet, that failed is tried again after this time."""
+APPEAR_S = 2.0
+"""How often the subnet is searched for members that do not answer, at least."""
+RECONCILE_S = 60.0
+SHARE = 10
+"""Searches for pending members take at most this part of the time."""
+
+
+Differences = tuple[set[int], set[int]]
+"""The P_Keys that a table lacks, and those that it should not hold."""
+
+
+def _bases(wrong: Differences) -> set[int]:
+    return {key & DEFAULT_BASE for key in (*wrong[0], *wrong[1])}
+
+
+@dataclass(frozen=True)
+class Drift:
+    """Somebody else changed a table: ``missing`` and ``extra`` are P_Keys as it was found."""
+
+    at_s: float
+    guid: int
+    port: str
+    missing: tuple[int, ...]
+    extra: tuple[int, ...]
+
+    def __str__(self) -> str:
+        keys = lambda found: ", ".join(map(pkey_text, found))
+        parts = [f"lacks {keys(self.missing)}"] * bool(self.missing) + [f"holds {keys(self.extra)}"] * bool(self.extra)
+        return f"{self.port} ({guid_text(self.guid)}) {' and '.join(parts)}, which this service did not program"
+
+
+@dataclass
+class Hooks:
+    """What the programmer needs of the service. ``mark``: (revisions, state, detail);
+    ``take_back``: undo a revision, because of the line."""
+
+    clock: Callable[[], float]
+    snapshot: Callable[[], State]
+    mark: Callable[[list[int], str, str], None]
+    take_back: Callable[[int, str], None]
+
+
+class Programmer:
+    """``changed`` takes durable changes from any thread. ``programmed`` is the newest revision up
+    to which all reachable tables hold what they shall."""
+
+    def __init__(self, view: SubnetView, manager: Manager, hooks: Hooks, reconcile_s: float = RECONCILE_S):
+        self.view, self.manager, self.hooks, self.reconcile_s = view, manager, hooks, reconcile_s
+        self.drifts: list[Drift] = []
+        self.problem = ""
+        self.ready = threading.Event()
+        """Set after the first reconciliation."""
+        self._waiting: dict[int, Done] = {}
+        self._pending: dict[int, Done] = {}
+        self._searched, self._took = 0.0, 0.0
+        """When the subnet was discovered last, and how long that took."""
+        self._tasks: list[Callable[[], None]] = []
+        self._undone: set[int] = set()
+        self._lock, self._wake = threading.Lock(), threading.Event()
+        self._stop = False
+        self._thread = threading.Thread(target=self._run, name="softib-tenants-programmer", daemon=True)
+
+    def start(self, unprogrammed: list[Done]) -> None:
+        """Begin, with revisions that an earlier process left."""
+        self.changed(unprogrammed)
+        self._thread.start()
+
+    def changed(self, done: list[Done]) -> None:
+        """These are durable."""
+        with self._lock:
+            for one in done:
+                self._waiting[one.revision] = one
+        self._wake.set()
+
+    def call(self, task: Callable[[], object]) -> None:
+        """Do ``task`` in the programmer's thread, which owns the way into the subnet, and wait."""
+        over, failed = threading.Event(), list[BaseException]()
+
+        def run() -> None:
+            try:
+                task()
+            except BaseException as error:
+                failed.append(error)
+            finally:
+                over.set()
+
+        with self._lock:
+            self._tasks.append(run)
+        self._wake.set()
+        over.wait()
+        if failed:
+            raise failed[0]
+
+    def close(self) -> None:
+        """End after what is under way."""
+        self._stop = True
+        self._wake.set()
+        self._thread.join(10.0)
+
+    # -- the thread --
+
+    def _run(self) -> None:
+        due = 0.0  # of the next reconciliation
+        while not self._stop:
+            now = time.monotonic()
+            try:
+                if now >= due:
+                    self._reconcile(first=not self.ready.is_set())
+                    due = time.monotonic() + self.reconcile_s
+                    self.ready.set()
+                self._turn()
+                self.problem = ""
+            except SoftibError as error:
+                if str(error) != self.problem:
+                    LOG.warning("%s", error)
+                self.problem = str(error)
+                self._wait(RETRY_S)
+                continue
+            self._wait(max(0.0, min(due - time.monotonic(), self._search_s() if self._pending else self.reconcile_s)))
+
+    def _wait(self, seconds: float) -> None:
+        self._wake.wait(seconds)
+        self._wake.clear()
+
+    def _turn(self) -> None:
+        while not self._stop:
+            with self._lock:
+                batch, tasks = list(self._waiting.values()), self._tasks
+                self._tasks = []
+            for task in tasks:
+                task()
+            if not batch:
+                break
+            self._program(batch)
+        if self._pending:
+            self._search()
+
+    def _program(self, batch: list[Done]) -> None:
+        """Program and verify; a batch stays waiting until the manager took it."""
+        guids = self._guids(batch)
+        if guids - self.view.ports.keys() and time.monotonic() >= self._searched + self._search_s():
+            self._discover()  # new members may be ports that came since
+        self.manager.program(self.hooks.snapshot())
+        with self._lock:
+            for one in batch:
+                self._waiting.pop(one.revision, None)
+        self._judge(batch, self._verify(guids))
+
+    def _guids(self, batch: list[Done]) -> set[int]:
+        if any(one.everyone for one in batch):
+            return set(self.view.ports)
+        return set().union(*(one.guids for one in batch))
+
+    def _discover(self) -> None:
+        began = time.monotonic()
+        self.view.discover()
+        self._searched = time.monotonic()
+        self._took = self._searched - began
+
+    def _search_s(self) -> float:
+        return max(APPEAR_S, SHARE * self._took)
+
+    def _verify(self, guids: set[int]) -> dict[int, Differences]:
+        """Read the tables of ``guids`` until they hold what the state wants or the manager's time
+        is over; what then still differs."""
+        until = time.monotonic() + self.manager.settles_s
+        look, wanted_of = FIRST_LOOK_S, guids & self.view.ports.keys()
+        while True:
+            held = self.view.read(wanted_of)
+            state = self.hooks.snapshot()
+            wrong = {}
+            for guid, table in held.items():
+                differs = self._differs(state, guid, table)
+                if any(differs):
+                    wrong[guid] = differs
+            if not wrong or time.monotonic() > until or self._newer(wrong.keys()):
+                return wrong
+            wanted_of = set(wrong)
+            time.sleep(look)
+            look = min(LOOK_S, 2 * look)
+
+    def _newer(self, guids: Iterable[int]) -> bool:
+        """Do durable changes wait that touch these ports? Then the tables are judged after those."""
+        with self._lock:
+            return any(not one.guids.isdisjoint(guids) for one in self._waiting.values())
+
+    def _differs(self, state: State, guid: int, held: Held) -> Differences:
+        return held.differs(state.wanted(guid, self.view.manager))
+
+    def _judge(self, batch: list[Done], wrong: dict[int, Differences]) -> None:
+        """Say of each revision what became of it."""
+        programmed: list[int] = []
+        for one in batch:
+            refused = sorted(g for g in self._guids([one]) & wrong.keys() if one.pkeys & _bases(wrong[g]))
+            if refused and self._newer(refused):
+                self._pending[one.revision] = one
+                continue
+            if refused:
+                self._refused(one.revision, refused[0], wrong[refused[0]])
+                continue
+            silent = sorted(g for g in one.guids if g not in self.view.tables)
+            if silent:
+                self._pending[one.revision] = one
+                shown = ", ".join(guid_text(g) for g in silent[:4]) + (", …" if len(silent) > 4 else "")
+                self.hooks.mark([one.revision], "pending", f"waits for {len(silent)} ports: {shown}")
+            else:
+                self._pending.pop(one.revision, None)
+                programmed.append(one.revision)
+        if programmed:
+            self.hooks.mark(programmed, "programmed", "")
+
+    def _refused(self, revision: int, guid: int, wrong: Differences) -> None:
+        port, (missing, extra) = self.view.ports[guid], wrong
+        keys = ", ".join(pkey_text(k) for k in sorted(missing or extra))
+        what = f"does not take {keys}" if missing else f"still holds {keys}"
+        where = f"{port.name} ({guid_text(port.guid)}) {what}"
+        self._pending.pop(revision, None)
+        LOG.warning("revision %d is refused: %s", revision, where)
+        if revision in self._undone:
+            self.hooks.mark([revision], "refused", where)
+            return
+        self._undone.add(revision)
+        self.hooks.take_back(revision, where)
+
+    def undoes(self, revision: int) -> None:
+        """``revision`` is itself a taking back: it is not taken back again."""
+        self._undone.add(revision)
+
+    def _search(self) -> None:
+        """Have pending members appeared?"""
+        if time.monotonic() < self._searched + self._search_s():
+            return
+        known = set(self.view.tables)
+        self._discover()
+        batch = list(self._pending.values())
+        missing = self._guids(batch) - known
+        appeared = missing & self.view.ports.keys()
+        if not appeared:
+            return
+        wrong = self._verify(appeared)
+        if wrong:  # the manager has not seen them yet, or read its file before
+            self.manager.program(self.hooks.snapshot())
+            wrong = self._verify(appeared)
+        self._judge([one for one in batch if one.guids & appeared], wrong)
+
+    # -- reconciliation --
+
+    def _reconcile(self, first: bool) -> None:
+        """Compare every port's table with the state. What differs, and no change waits for, somebody
+        else changed; the manager programs it again."""
+        self._discover()
+        held = self.view.read(self.view.ports)
+        state = self.hooks.snapshot()
+        with self._lock:
+            busy = self._guids(list(self._waiting.values()))
+        drifts = []
+        for guid, table in held.items():
+            missing, extra = self._differs(state, guid, table)
+            if (missing or extra) and guid not in busy:
+                name = self.view.ports[guid].name
+                drifts.append(Drift(self.hooks.clock(), guid, name, tuple(sorted(missing)), tuple(sorted(extra))))
+        if not drifts:
+            return
+        if not first or len(state.partitions) > 1:
+            for drift in drifts:
+                LOG.warning("%s", drift)
+            self.drifts = (self.drifts + drifts)[-1000:]
+        self.manager.program(state)
+        self._verify({d.guid for d in drifts})

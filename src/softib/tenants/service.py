@@ -1,0 +1,234 @@
+"""Partitions as a service: changes that are durable when they return, programmed soon after, and
+questions about both."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from softib.errors import InputError
+from softib.monitor.opening import Opened
+from softib.tenants import changes
+from softib.tenants.accounts import Accounts
+from softib.tenants.changes import Change, NotThere, Options, Refused
+from softib.tenants.managers import Manager
+from softib.tenants.model import DEFAULT_BASE, Member, Partition, guid_text, pkey_text
+from softib.tenants.programmer import Hooks, Programmer
+from softib.tenants.state import Draft, Rows
+from softib.tenants.store import Revision, Store
+from softib.tenants.subnet import Held, SubnetView
+from softib.tenants.writer import Done, Request, Writer, done_of
+
+__all__ = ["Finding", "TenantService"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What an operator should know. ``kind``: ``drift``, ``index0``, ``qos``, ``manager``."""
+
+    kind: str
+    where: str
+    text: str
+
+
+class TenantService:
+    """The service of one subnet, its database in ``folder``. ``open_wire`` opens the way by which
+    tables are read, ``manager`` programs them (None: nothing is programmed, only kept)."""
+
+    def __init__(
+        self,
+        folder: Path,
+        open_wire: Callable[[], Opened],
+        manager: Manager | None,
+        clock: Callable[[], float] = time.time,
+    ):
+        self.folder, self.clock = folder, clock
+        self._next_key = 1
+        self.store = Store(folder)
+        self.state = self.store.state()
+        self.accounts = Accounts(self.store)
+        self.view = SubnetView(open_wire)
+        self.writer = Writer(self.store, self.state, clock, self._committed)
+        hooks = Hooks(clock, lambda: self.state, self._mark, self._take_back)
+        self.programmer = None if manager is None else Programmer(self.view, manager, hooks)
+        if self.programmer is not None:
+            self.programmer.start([done_of(r.id, r.detail, r.rows) for r in self.store.unprogrammed()])
+
+    def close(self) -> None:
+        """End the threads and close the database."""
+        if self.programmer is not None:
+            self.programmer.close()
+        self.writer.close()
+        self.view.close()
+        self.store.close()
+
+    # -- changes --
+
+    def change(self, change: Change, actor: str, action: str, request_id: str | None = None, digest: str = "") -> Done:
+        """Make ``change`` durable. A repeated ``request_id`` makes nothing again."""
+        return self.writer.submit(Request(change, actor, action, request_id, digest))
+
+    def rehearse(self, change: Change) -> Rows:
+        """What ``change`` would change, without making it."""
+        with self.writer.lock:
+            draft = Draft(self.state)
+            change(draft)
+            return draft.rows()
+
+    def take_back(self, number: int, actor: str) -> Done:
+        """Undo a revision, as far as later ones have not changed its rows."""
+        revision = self.store.revision(number)
+        if revision is None:
+            raise NotThere(f"there is no revision {number}")
+        change = lambda draft: changes.undo(draft, revision.rows, self.view.room)
+        return self.change(change, actor, f"undo revision {number}")
+
+    def allot(self, draft: Draft, options: Options) -> int:
+        """Make a partition with a free P_Key, the next one behind the key allotted last: a key rests
+        as long as possible. Of the writer's thread."""
+        pkey = changes.allot(draft, options, self.clock(), self._next_key)
+        self._next_key = pkey % (DEFAULT_BASE - 1) + 1
+        return pkey
+
+    def refuse_held_key(self, pkey: int) -> None:
+        """Raise :class:`Refused` where a port still holds ``pkey``, which has no partition: its
+        members would reach the ports of its former partition."""
+        if pkey in self.state.partitions or self.programmer is None:
+            return
+        keys = {pkey, pkey | 0x8000}
+        suspects = [g for g, held in self.view.tables.items() if keys & set(held.port)]
+        if not suspects:
+            return
+        self.programmer.call(lambda: self.view.read(suspects))
+        still = [g for g in suspects if (held := self.view.tables.get(g)) is not None and keys & set(held.port)]
+        if still:
+            raise Refused(
+                f"P_Key {pkey_text(pkey)} is still in the table of {self.view.ports[still[0]].name} "
+                f"({guid_text(still[0])}); use another, or try again when it is out of it"
+            )
+
+    def hosts_members(self, names: Iterable[str]) -> dict[int, Member]:
+        """The ports of hosts as members. Raises :class:`NotThere` for a name that no host has."""
+        out: dict[int, Member] = {}
+        for name in names:
+            guids = self.view.names.get(name)
+            if not guids:
+                raise NotThere(f"there is no host {name[:64]!r}")
+            out.update({g: Member(host=name) for g in guids})
+        return out
+
+    # -- questions --
+
+    def held(self, guid: int) -> Held | None:
+        """The tables of a port as read last."""
+        return self.view.tables.get(guid)
+
+    def programmed(self, partition: Partition, guid: int) -> bool:
+        """Do the tables in front of ``guid`` hold this membership, as they were read last?"""
+        held, key = self.view.tables.get(guid), partition.membership(guid)
+        return held is not None and key in held.port and (held.leaf is None or key in held.leaf)
+
+    def settled(self, number: int, seconds: float) -> Revision | None:
+        """The revision when it is more than durable, or after ``seconds``."""
+        until = time.monotonic() + seconds
+        while True:
+            revision = self.store.revision(number)
+            if revision is None or revision.state != "durable" or time.monotonic() > until:
+                return revision
+            time.sleep(0.01)
+
+    def findings(self) -> list[Finding]:
+        """What somebody else changed, and what members will not get."""
+        out: list[Finding] = []
+        if self.programmer is not None:
+            if self.programmer.problem:
+                out.append(Finding("manager", "", self.programmer.problem))
+            out += [Finding("drift", guid_text(d.guid), str(d)) for d in self.programmer.drifts]
+        return out + self._index0() + self._qos()
+
+    def _index0(self) -> list[Finding]:
+        first: dict[int, list[int]] = {}
+        for partition in list(self.state.partitions.values()):
+            if partition.index0:
+                for guid in partition.members:
+                    first.setdefault(guid, []).append(partition.pkey)
+        return [
+            Finding(
+                "index0",
+                guid_text(guid),
+                f"{guid_text(guid)} is in {len(pkeys)} partitions that want index 0 "
+                f"({', '.join(map(pkey_text, sorted(pkeys)[:4]))}); {pkey_text(min(pkeys))} has it",
+            )
+            for guid, pkeys in sorted(first.items())
+            if len(pkeys) > 1
+        ]
+
+    def _qos(self) -> list[Finding]:
+        """Partitions that want more than a member's port has: no path or group is that fast or
+        large."""
+        out = []
+        for partition in list(self.state.partitions.values()):
+            mtu = partition.qos.codes[0]
+            small = sorted(g for g in partition.members if 0 < (p.mtu if (p := self.view.ports.get(g)) else 0) < mtu)
+            if small:
+                text = (
+                    f"{pkey_text(partition.pkey)} wants an MTU of {partition.qos.mtu}k and {len(small)} of its ports, "
+                    f"{self.view.ports[small[0]].name} among them, have less; they cannot join its IPoIB group"
+                )
+                out.append(Finding("qos", pkey_text(partition.pkey), text))
+        return out
+
+    def isolation(self, guids: Iterable[int]) -> list[tuple[int, int, int]]:
+        """Pairs of ports whose tables, read now, let them exchange packets though no partition says
+        so: (PortGUID, PortGUID, P_Key), for each of ``guids`` and the ports that share a P_Key with
+        it. Empty: isolated, as far as ports answered."""
+        if self.programmer is None:
+            raise InputError("no subnet is programmed here; start the service on a running fabric or a umad device")
+        wanted = set(guids)
+        self.programmer.call(lambda: self.view.read(wanted))
+        holders: dict[int, set[int]] = {}
+        for guid, held in self.view.tables.items():
+            for key in held.port:
+                holders.setdefault(key & DEFAULT_BASE, set()).add(guid)
+        partners = {
+            p for g in wanted if (h := self.view.tables.get(g)) for k in h.port for p in holders[k & DEFAULT_BASE]
+        }
+        self.programmer.call(lambda: self.view.read(partners))
+        return [pair for guid in sorted(wanted & self.view.tables.keys()) for pair in self._meets(guid, partners)]
+
+    def _meets(self, guid: int, partners: set[int]) -> Iterable[tuple[int, int, int]]:
+        own = set(self.view.tables[guid].port)
+        state, manager = self.state, self.view.manager
+        wanted = state.wanted(guid, manager)
+        for partner in sorted(partners - {guid}):
+            theirs = self.view.tables.get(partner)
+            if theirs is None:
+                continue
+            meet = _common(own, set(theirs.port)) - _common(wanted, state.wanted(partner, manager))
+            if meet:
+                yield guid, partner, min(meet)
+
+    # -- of the threads --
+
+    def _committed(self, done: list[Done]) -> None:
+        if self.programmer is not None:
+            self.programmer.changed(done)
+
+    def _mark(self, revisions: list[int], state: str, detail: str) -> None:
+        with self.store.transaction():
+            self.store.mark(revisions, state, detail)
+
+    def _take_back(self, number: int, where: str) -> None:
+        done = self.take_back(number, "softib")
+        assert self.programmer is not None
+        self.programmer.undoes(done.revision)
+        self._mark([number], "rolled-back", f"{where}; revision {done.revision} takes it back")
+
+
+def _common(a: set[int], b: set[int]) -> set[int]:
+    """P_Keys, without the membership bit, by which two ports may exchange packets: one of both is a
+    full member (IBA 10.9.3)."""
+    full = {k & DEFAULT_BASE for k in a if k & 0x8000} & {k & DEFAULT_BASE for k in b}
+    return full | ({k & DEFAULT_BASE for k in b if k & 0x8000} & {k & DEFAULT_BASE for k in a})

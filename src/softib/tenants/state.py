@@ -1,0 +1,237 @@
+"""What the service wants of the subnet: tenants and partitions by name and P_Key, and a draft of a
+change over them.
+
+A :class:`Draft` is read like the state that it is over, and records what it changes; nothing is
+changed before its rows are in the database.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from softib.tenants.model import DEFAULT_BASE, FULL_BIT, Member, Partition, Qos, Tenant, guid_text
+
+__all__ = ["Draft", "Rows", "State", "head_of", "partition_of"]
+
+Rows = dict[str, list[list[Any]]]
+"""Table → [key, before, after] of each row that a change touches; None where there is no row."""
+
+
+def head_of(partition: Partition) -> list[Any]:
+    """A partition without its members, as a row of the database."""
+    p = partition
+    return [p.name, p.tenant, int(p.index0), int(p.ip_over_ib), p.everyone, p.qos.mtu, p.qos.sl, p.qos.rate]
+
+
+def partition_of(pkey: int, head: list[Any], members: dict[int, Member]) -> Partition:
+    """The reverse of :func:`head_of`."""
+    name, tenant, index0, ip_over_ib, everyone, mtu, sl, rate = head
+    return Partition(pkey, name, tenant, bool(index0), bool(ip_over_ib), everyone, Qos(mtu, sl, rate), members)
+
+
+@dataclass
+class State:
+    """``pkeys_of``: GUID → P_Keys of the partitions that name it; ``quarantine``: P_Key → clock
+    time (s) before which it is not allotted again."""
+
+    tenants: dict[str, Tenant] = field(default_factory=dict)
+    partitions: dict[int, Partition] = field(default_factory=dict)
+    quarantine: dict[int, float] = field(default_factory=dict)
+    pkeys_of: dict[int, frozenset[int]] = field(default_factory=dict)
+    owned: dict[str, int] = field(default_factory=dict)
+    """Tenant → how many partitions it has."""
+
+    @classmethod
+    def empty(cls) -> State:
+        """Every port is a full member of the default partition, which carries IPoIB, as with
+        OpenSM without a file."""
+        state = cls()
+        state.partitions[DEFAULT_BASE] = Partition(DEFAULT_BASE, "management", everyone="full")
+        return state
+
+    def partition(self, pkey: int) -> Partition | None:
+        """The partition of ``pkey``."""
+        return self.partitions.get(pkey)
+
+    def tenant(self, name: str) -> Tenant | None:
+        """The tenant of that name."""
+        return self.tenants.get(name)
+
+    def quarantined_until(self, pkey: int) -> float:
+        """Clock time before which ``pkey`` is not allotted; minus infinity: it is free."""
+        return self.quarantine.get(pkey, -math.inf)
+
+    def memberships(self, guid: int) -> frozenset[int]:
+        """P_Keys of the partitions that name ``guid``."""
+        return self.pkeys_of.get(guid, frozenset())
+
+    def partitions_of(self, tenant: str) -> int:
+        """How many partitions ``tenant`` has."""
+        return self.owned.get(tenant, 0)
+
+    def wanted(self, guid: int, manager: int = 0) -> set[int]:
+        """The P_Keys, with their membership bits, that the table of ``guid`` shall hold.
+        ``manager``: the port of the subnet manager, always a full member of the default
+        partition."""
+        keys = {p.membership(guid) for k in self.memberships(guid) if (p := self.partitions.get(k)) is not None}
+        default = FULL_BIT | DEFAULT_BASE if guid == manager else self.partitions[DEFAULT_BASE].membership(guid)
+        return ({k for k in keys if k & DEFAULT_BASE != DEFAULT_BASE} | {default}) - {0}
+
+    def take(self, draft: Draft) -> None:
+        """Make the changes of ``draft``, whose rows are in the database."""
+        for pkey, partition in draft.partitions.items():
+            old = self.partitions.get(pkey)
+            for owner, count in ((old, -1), (partition, 1)):
+                if owner is not None:
+                    _put(self.owned, owner.tenant, self.owned.get(owner.tenant, 0) + count or None)
+            _put(self.partitions, pkey, partition)
+        for guid, pkeys in draft.pkeys_of.items():
+            _put(self.pkeys_of, guid, pkeys or None)
+        for name, tenant in draft.tenants.items():
+            _put(self.tenants, name, tenant)
+        for pkey, until_s in draft.quarantine.items():
+            _put(self.quarantine, pkey, until_s)
+
+
+class Draft:
+    """A change over ``base``, a :class:`State` or another draft. None stands for what it removes."""
+
+    def __init__(self, base: State | Draft):
+        self.base = base
+        self.partitions: dict[int, Partition | None] = {}
+        self.tenants: dict[str, Tenant | None] = {}
+        self.quarantine: dict[int, float | None] = {}
+        self.pkeys_of: dict[int, frozenset[int]] = {}
+
+    def partition(self, pkey: int) -> Partition | None:
+        """The partition of ``pkey``."""
+        return self.partitions[pkey] if pkey in self.partitions else self.base.partition(pkey)
+
+    def tenant(self, name: str) -> Tenant | None:
+        """The tenant of that name."""
+        return self.tenants[name] if name in self.tenants else self.base.tenant(name)
+
+    def quarantined_until(self, pkey: int) -> float:
+        """Clock time before which ``pkey`` is not allotted."""
+        if pkey in self.quarantine:
+            until_s = self.quarantine[pkey]
+            return -math.inf if until_s is None else until_s
+        return self.base.quarantined_until(pkey)
+
+    def memberships(self, guid: int) -> frozenset[int]:
+        """P_Keys of the partitions that name ``guid``."""
+        return self.pkeys_of[guid] if guid in self.pkeys_of else self.base.memberships(guid)
+
+    def partitions_of(self, tenant: str) -> int:
+        """How many partitions ``tenant`` has."""
+        count = self.base.partitions_of(tenant)
+        for pkey, partition in self.partitions.items():
+            old = self.base.partition(pkey)
+            count += (partition is not None and partition.tenant == tenant) - (old is not None and old.tenant == tenant)
+        return count
+
+    def put(self, partition: Partition) -> None:
+        """Enter a partition, or another form of one."""
+        self._members(self.partition(partition.pkey), partition)
+        self.partitions[partition.pkey] = partition
+
+    def remove(self, pkey: int) -> None:
+        """Remove a partition with its members."""
+        self._members(self.partition(pkey), None)
+        self.partitions[pkey] = None
+
+    def _members(self, old: Partition | None, new: Partition | None) -> None:
+        before = old.members if old is not None else {}
+        after = new.members if new is not None else {}
+        pkey = (old or new).pkey  # type: ignore[union-attr]
+        for guid in before.keys() ^ after.keys():
+            self.pkeys_of[guid] = self.memberships(guid) ^ {pkey}
+
+    def take(self, draft: Draft) -> None:
+        """Make the changes of a draft over this one."""
+        for own, theirs in zip(self._tables, draft._tables, strict=True):
+            own.update(theirs)
+
+    @property
+    def _tables(self) -> tuple[dict[Any, Any], ...]:
+        return self.partitions, self.tenants, self.quarantine, self.pkeys_of
+
+    def rows(self) -> Rows:
+        """The rows that it changes, with what was there before."""
+        partitions, members = list[list[Any]](), list[list[Any]]()
+        for pkey, new in self.partitions.items():
+            old = self.base.partition(pkey)
+            heads = [old and head_of(old), new and head_of(new)]
+            if heads[0] != heads[1]:
+                partitions.append([pkey, *heads])
+            members += _member_rows(pkey, old, new)
+        tenants = [
+            [name, *((t and asdict(t)) for t in (self.base.tenant(name), new))] for name, new in self.tenants.items()
+        ]
+        quarantine = [
+            [pkey, None if math.isinf(t := self.base.quarantined_until(pkey)) else t, new]
+            for pkey, new in self.quarantine.items()
+        ]
+        tables = {"tenant": tenants, "partition": partitions, "member": members, "quarantine": quarantine}
+        return {name: rows for name, rows in tables.items() if rows}
+
+    def undo(self, rows: Rows) -> None:
+        """Give each row that still is as a change left it what it was before; what later changes
+        made of others stays."""
+        for name, before, after in rows.get("tenant", []):
+            if _tenant(after) == self.tenant(name):
+                self.tenants[name] = _tenant(before)
+        for pkey, before, after in rows.get("quarantine", []):
+            if self.quarantined_until(pkey) == (-math.inf if after is None else after):
+                self.quarantine[pkey] = before
+        heads = {pkey: (before, after) for pkey, before, after in rows.get("partition", [])}
+        members: dict[int, list[list[Any]]] = {pkey: [] for pkey in heads}
+        for (pkey, guid), before, after in rows.get("member", []):
+            members.setdefault(pkey, []).append([int(guid, 16), before, after])
+        for pkey, changed in members.items():
+            self._undo_partition(pkey, heads.get(pkey), changed)
+
+    def _undo_partition(self, pkey: int, heads: tuple[Any, Any] | None, changed: list[list[Any]]) -> None:
+        now = self.partition(pkey)
+        head, held = (head_of(now), dict(now.members)) if now else (None, {})
+        for guid, before, after in changed:
+            if _row(held.get(guid)) != after:
+                continue
+            if before is None:
+                held.pop(guid, None)
+            else:
+                held[guid] = Member(bool(before[0]), before[1])
+        if heads is not None and head == heads[1]:
+            head = heads[0]
+        if head is not None:
+            self.put(partition_of(pkey, head, held))
+        elif now is not None and held:  # members that later changes entered keep their partition
+            self.put(now.with_members(held))
+        elif now is not None:
+            self.remove(pkey)
+
+
+def _put(table: dict[Any, Any], key: Any, value: Any) -> None:
+    if value is None:
+        table.pop(key, None)
+    else:
+        table[key] = value
+
+
+def _row(member: Member | None) -> list[Any] | None:
+    return None if member is None else [int(member.full), member.host]
+
+
+def _tenant(row: dict[str, Any] | None) -> Tenant | None:
+    return None if row is None else Tenant(**row)
+
+
+def _member_rows(pkey: int, old: Partition | None, new: Partition | None) -> Iterable[list[Any]]:
+    before, after = old.members if old else {}, new.members if new else {}
+    for guid in sorted(before.keys() | after.keys()):
+        rows = _row(before.get(guid)), _row(after.get(guid))
+        if rows[0] != rows[1]:
+            yield [[pkey, guid_text(guid)], *rows]

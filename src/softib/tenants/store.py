@@ -1,0 +1,226 @@
+"""The database of the service: SQLite with a write-ahead log, one file below the service's
+directory.
+
+A change is durable when :meth:`Store.commit` has returned: ``synchronous = FULL`` waits for the
+disk at each commit.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from softib.errors import InputError, MissingLibrary, SoftibError
+from softib.tenants.model import Member, Tenant
+from softib.tenants.state import Rows, State, partition_of
+
+__all__ = ["FILE", "Revision", "Store", "Unavailable"]
+
+FILE = "tenants.db"
+BUSY_MS = 2000
+"""How long a locked database is waited for."""
+
+
+class Unavailable(SoftibError):
+    """The database cannot be written now; nothing of the change was made."""
+
+
+@dataclass(frozen=True)
+class Revision:
+    """One change. ``state``: ``durable``, ``programmed``, ``pending`` (members that do not answer
+    wait), ``rolled-back`` or ``refused``; ``detail`` says where."""
+
+    id: int
+    at_s: float
+    actor: str
+    action: str
+    request_id: str | None
+    digest: str
+    state: str
+    detail: str
+    rows: Rows
+
+
+class Store:
+    """The open database of ``folder``, which is made where it is not there. One process has it at a
+    time. Raises :class:`InputError` where another one has it, or it cannot be read."""
+
+    def __init__(self, folder: Path):
+        self.folder, self.path = folder, folder / FILE
+        self._writes, self._reads = threading.RLock(), threading.Lock()
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._lock = _locked(folder / "lock")
+        except OSError as error:
+            raise InputError(f"{folder}: cannot keep tenants there: {error.strerror or error}") from None
+        try:
+            self.db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
+            os.chmod(self.path, 0o600)
+            for pragma in (f"busy_timeout = {BUSY_MS}", "journal_mode = WAL", "synchronous = FULL"):
+                self.db.execute(f"PRAGMA {pragma}")
+            _migrate(self.path)
+            self._reading = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
+        except (sqlite3.Error, OSError) as error:
+            self._lock.close()
+            raise InputError(f"{self.path}: cannot be used as the tenants' database: {error}") from None
+
+    def close(self) -> None:
+        """Close it; another process may open it then."""
+        for connection in (self._reading, self.db):
+            connection.close()
+        self._lock.close()
+
+    # -- reading: of any thread --
+
+    def read(self, query: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+        """The rows of a query, of what is committed."""
+        with self._reads:
+            return self._reading.execute(query, values).fetchall()
+
+    def state(self) -> State:
+        """What the last commit left."""
+        read = self.read
+        state = State.empty()
+        for name, limit in read("SELECT name, max_partitions FROM tenant"):
+            state.tenants[name] = Tenant(name, limit)
+        members: dict[int, dict[int, Member]] = {}
+        pkeys: dict[int, set[int]] = {}
+        for pkey, text, full, host in read("SELECT pkey, guid, full, host FROM member"):
+            guid = int(text, 16)
+            members.setdefault(pkey, {})[guid] = Member(bool(full), host)
+            pkeys.setdefault(guid, set()).add(pkey)
+        for pkey, *head in read("SELECT * FROM partition"):
+            state.partitions[pkey] = partition_of(pkey, head, members.get(pkey, {}))
+            state.owned[head[1]] = state.owned.get(head[1], 0) + 1
+        state.pkeys_of = {guid: frozenset(keys) for guid, keys in pkeys.items()}
+        state.quarantine = dict(read("SELECT pkey, until_s FROM quarantine"))
+        return state
+
+    def revisions(self, most: int = 100, before: int | None = None) -> list[Revision]:
+        """The newest revisions first, those older than ``before``."""
+        query = "SELECT * FROM revision WHERE id < ? ORDER BY id DESC LIMIT ?"
+        return [_revision(row) for row in self.read(query, (1 << 62 if before is None else before, most))]
+
+    def revision(self, number: int) -> Revision | None:
+        """One of them."""
+        return next((_revision(row) for row in self.read("SELECT * FROM revision WHERE id = ?", (number,))), None)
+
+    def of_request(self, request_id: str) -> Revision | None:
+        """The revision that the request made; within a transaction."""
+        row = self.db.execute("SELECT * FROM revision WHERE request_id = ?", (request_id,)).fetchone()
+        return None if row is None else _revision(row)
+
+    def unprogrammed(self) -> list[Revision]:
+        """Revisions that are durable and no more, or wait for members: the oldest first."""
+        found = self.read("SELECT * FROM revision WHERE state IN ('durable', 'pending') ORDER BY id")
+        return [_revision(row) for row in found]
+
+    # -- writing --
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """What the block writes is durable at its end, or not there at all (:class:`Unavailable`)."""
+        try:
+            with self._writes:
+                self.db.execute("BEGIN IMMEDIATE")
+                try:
+                    yield
+                    self.db.execute("COMMIT")
+                except BaseException:
+                    if self.db.in_transaction:
+                        self.db.execute("ROLLBACK")
+                    raise
+        except sqlite3.Error as error:
+            raise Unavailable(f"{self.path}: {error}; nothing was changed, send the request again") from None
+
+    def write(self, rows: Rows) -> None:
+        """Write the rows of a change; within a transaction."""
+        for name, _, after in rows.get("tenant", []):
+            self._row("tenant", "name = ?", [name], after and [after["name"], after["limit"]])
+        for pkey, _, after in rows.get("partition", []):
+            self._row("partition", "pkey = ?", [pkey], after and [pkey, *after])
+        for (pkey, guid), _, after in rows.get("member", []):
+            self._row("member", "pkey = ? AND guid = ?", [pkey, guid], after and [pkey, guid, *after])
+        for pkey, _, after in rows.get("quarantine", []):
+            self._row("quarantine", "pkey = ?", [pkey], None if after is None else [pkey, after])
+
+    def _row(self, table: str, where: str, key: list[Any], after: list[Any] | None) -> None:
+        if after:
+            marks = ", ".join("?" * len(after))
+            self.db.execute(f"INSERT OR REPLACE INTO {table} VALUES ({marks})", after)
+        else:
+            self.db.execute(f"DELETE FROM {table} WHERE {where}", key)
+
+    def enter(
+        self, at_s: float, actor: str, action: str, request_id: str | None, digest: str, rows: Rows, detail: str = ""
+    ) -> int:
+        """Enter a revision; within a transaction. Returns its number."""
+        values = (None, at_s, actor, action, request_id, digest, "durable", detail, json.dumps(rows))
+        done = self.db.execute("INSERT INTO revision VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+        return int(done.lastrowid or 0)
+
+    def mark(self, numbers: list[int], state: str, detail: str = "") -> None:
+        """Set the state of revisions, and add ``detail`` to their text; within a transaction."""
+        self.db.executemany(
+            "UPDATE revision SET state = ?, detail = detail || ? WHERE id = ?",
+            [(state, f"; {detail}" if detail else "", number) for number in numbers],
+        )
+
+    def backup(self, path: Path) -> None:
+        """Copy the database as it stands into ``path``, while it is used."""
+        part = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            copy = sqlite3.connect(part)
+            with copy:
+                self.db.backup(copy)
+            copy.close()
+            part.replace(path)
+        except (sqlite3.Error, OSError) as error:
+            raise InputError(f"{path}: the backup cannot be written: {error}") from None
+        finally:
+            part.unlink(missing_ok=True)
+
+
+def _revision(row: tuple[Any, ...]) -> Revision:
+    number, at_s, actor, action, request_id, digest, state, detail, rows = row
+    return Revision(number, at_s, actor, action, request_id, digest, state, detail, json.loads(rows))
+
+
+def _locked(path: Path) -> IO[bytes]:
+    file = open(path, "ab")  # noqa: SIM115  # held as long as the store is open
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.close()
+        raise InputError(f"{path.parent}: another process serves these tenants; stop it first") from None
+    return file
+
+
+def _migrate(path: Path) -> None:
+    """Bring the schema to the newest version."""
+    try:
+        from alembic import command
+        from alembic.config import Config
+        from alembic.util.exc import CommandError
+        from sqlalchemy import create_engine
+    except ImportError as error:
+        raise MissingLibrary(f"tenants need {error.name}; pip install 'softib[tenants]'") from None
+    config = Config()
+    config.set_main_option("script_location", "softib.tenants:migrations")
+    engine = create_engine(f"sqlite:///{path}")
+    try:
+        with engine.begin() as connection:
+            config.attributes["connection"] = connection
+            command.upgrade(config, "head")
+    except CommandError as error:
+        raise InputError(f"{path}: {error}; a newer softib wrote it") from None
+    finally:
+        engine.dispose()

@@ -1,0 +1,152 @@
+"""What the subnet's ports hold, by MADs: which ports there are, and their P_Key tables as they were
+read last. For one thread, except where it says so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from softib.errors import PeerError
+from softib.iba.constants import PKEY_BLOCK
+from softib.iba.smp import PortInfo
+from softib.live.subnet_reader import SubnetReader
+from softib.monitor.opening import Opened
+from softib.sm.config import SmConfig
+from softib.sm.sa.inventory import pkey_blocks
+
+__all__ = ["Held", "Port", "SubnetView"]
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """An end port that answered discovery. ``row`` and ``leaf`` are rows of the database, ``leaf``
+    the switch port in front of it where that enforces partitions (else -1). ``entries``: the
+    smaller of both tables. ``lid``, ``mtu`` (code) as its PortInfo says."""
+
+    guid: int
+    name: str
+    node: str
+    row: int
+    leaf: int
+    leaf_name: str
+    entries: int
+    lid: int
+    mtu: int
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """The P_Keys that a port's table holds, in their order, and those of the switch port in front
+    of it (None: that does not enforce partitions)."""
+
+    port: tuple[int, ...]
+    leaf: frozenset[int] | None
+
+    def differs(self, wanted: set[int]) -> tuple[set[int], set[int]]:
+        """What is missing, and what is too much, in either table."""
+        missing, extra = wanted - set(self.port), set(self.port) - wanted
+        if self.leaf is not None:
+            missing |= wanted - self.leaf
+            extra |= self.leaf - wanted
+        return missing, extra
+
+
+class SubnetView:
+    """``open_wire`` opens the way into the subnet; it is opened again when it broke. ``ports`` and
+    ``tables`` are replaced whole, so other threads may read them."""
+
+    def __init__(self, open_wire: Callable[[], Opened]):
+        self._open = open_wire
+        self._opened: Opened | None = None
+        self._reader: SubnetReader | None = None
+        self.ports: dict[int, Port] = {}
+        self.tables: dict[int, Held] = {}
+        """PortGUID → its table as read last; of ports that answered then."""
+        self.manager = 0
+        """PortGUID of the master subnet manager; 0: no host's."""
+        self.names: dict[str, list[int]] = {}
+        """Name of a host → PortGUIDs."""
+
+    def room(self, guid: int) -> int:
+        """Entries of the tables for ``guid``; 0 where it was never seen. For any thread."""
+        port = self.ports.get(guid)
+        return 0 if port is None else port.entries
+
+    def discover(self) -> None:
+        """Look at the whole subnet. Raises :class:`PeerError` where no one answers."""
+        if self._opened is None:
+            self._opened = self._open()
+        try:
+            reader = SubnetReader(self._opened.wire, SmConfig(), lambda what, nodes, mads: None)
+            reader.nodes()
+        except PeerError:
+            self.close()
+            raise
+        if reader.subnet.db.sm_port < 0:
+            raise PeerError("no device of the subnet answers; is the link of this host's port up?")
+        self._reader = reader
+        self.ports = {p.guid: p for p in self._found(reader)}
+        names: dict[str, list[int]] = {}
+        for port in self.ports.values():
+            names.setdefault(port.node.split(" ")[0], []).append(port.guid)
+            if port.node != port.node.split(" ")[0]:
+                names.setdefault(port.node, []).append(port.guid)
+        self.names = names
+        db = reader.subnet.db
+        master = int(PortInfo.master_sm_lid.get(db.port_info[db.sm_port]))
+        self.manager = next((p.guid for p in self.ports.values() if p.lid == master), 0)
+        self.tables = {g: held for g, held in self.tables.items() if g in self.ports}
+
+    def _found(self, reader: SubnetReader) -> Iterable[Port]:
+        db = reader.subnet.db
+        rows = db.end_ports()
+        rows = rows[~db.is_switch[db.port_node[rows]]]
+        peer = db.port_peer[rows]
+        blocks = pkey_blocks(db, rows)
+        behind = np.where(peer >= 0, peer, 0)
+        enforced = np.where((peer >= 0) & db.is_switch[db.port_node[behind]], pkey_blocks(db, behind), 0)
+        lids, mtus = PortInfo.lid.get(db.port_info[rows]), PortInfo.neighbor_mtu.get(db.port_info[rows])
+        for i, row in enumerate(rows.tolist()):
+            leaf = int(peer[i]) if enforced[i] else -1
+            entries = min(int(blocks[i]), int(enforced[i]) or 1 << 16) * PKEY_BLOCK
+            yield Port(
+                int(db.port_guid[row]),
+                db.port_name(row),
+                db.name(int(db.port_node[row])),
+                row,
+                leaf,
+                db.port_name(leaf) if leaf >= 0 else "",
+                entries,
+                int(lids[i]),
+                int(mtus[i]),
+            )
+
+    def read(self, guids: Iterable[int]) -> dict[int, Held]:
+        """The tables of these ports, of those that answer; the others are forgotten. Raises
+        :class:`PeerError` where the way into the subnet is gone."""
+        ports = [self.ports[g] for g in guids if g in self.ports]
+        if not ports or self._reader is None:
+            return {}
+        rows = [r for p in ports for r in (p.row, p.leaf) if r >= 0]
+        try:
+            read = self._reader.pkey_tables(np.array(rows, np.int64))
+        except PeerError:
+            self.close()
+            raise
+        found: dict[int, Held] = {}
+        for port in ports:
+            own, leaf = read.get(port.row), read.get(port.leaf)
+            if own is not None and (port.leaf < 0 or leaf is not None):
+                keys = tuple(own[own > 0].tolist())
+                found[port.guid] = Held(keys, None if leaf is None else frozenset(leaf[leaf > 0].tolist()))
+        silent = {p.guid for p in ports} - found.keys()
+        self.tables = {g: h for g, h in self.tables.items() if g not in silent} | found
+        return found
+
+    def close(self) -> None:
+        """Close the way into the subnet; the next discovery opens it again."""
+        if self._opened is not None:
+            self._opened.close()
+        self._opened = self._reader = None

@@ -1,0 +1,152 @@
+"""The one thread that writes: it takes the changes that wait, checks each against those before it,
+commits them together and then answers them all.
+
+A commit waits for the disk for some milliseconds; together, hundreds of changes a second need few
+of them.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+
+from softib.errors import SoftibError
+from softib.tenants.changes import Change, Refused
+from softib.tenants.state import Draft, Rows, State
+from softib.tenants.store import Store, Unavailable
+
+__all__ = ["Done", "Request", "Writer", "done_of"]
+
+MOST_TOGETHER = 512
+
+
+@dataclass(frozen=True)
+class Done:
+    """A durable change: its revision, and the GUIDs whose tables it changes (``everyone``: those of
+    all ports), in these partitions. ``repeated``: the same request came before, and nothing was
+    made again."""
+
+    revision: int
+    text: str
+    guids: frozenset[int] = frozenset()
+    pkeys: frozenset[int] = frozenset()
+    everyone: bool = False
+    repeated: bool = False
+
+
+def done_of(number: int, text: str, rows: Rows) -> Done:
+    """The durable change whose rows these are."""
+    members = [(pkey, int(guid, 16)) for (pkey, guid), _, _ in rows.get("member", [])]
+    heads = rows.get("partition", [])
+    everyone = any((before[4] if before else "") != (after[4] if after else "") for _, before, after in heads)
+    return Done(
+        number,
+        text,
+        frozenset(guid for _, guid in members),
+        frozenset({pkey for pkey, _ in members} | {pkey for pkey, _, _ in heads}),
+        everyone,
+    )
+
+
+@dataclass
+class Request:
+    """One change that waits. ``digest`` names the content of ``request_id``."""
+
+    change: Change
+    actor: str
+    action: str
+    request_id: str | None = None
+    digest: str = ""
+    answer: Future[Done] = field(default_factory=Future)
+
+
+class Writer:
+    """``committed`` is called, in the writer's thread, with the changes of each commit."""
+
+    def __init__(self, store: Store, state: State, clock: Callable[[], float], committed: Callable[[list[Done]], None]):
+        self.store, self.state, self.clock, self.committed = store, state, clock, committed
+        self._queue: queue.SimpleQueue[Request | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="softib-tenants-writer", daemon=True)
+        self.lock = threading.Lock()
+        """Held while the state changes: a reader that needs several partitions of one moment takes it."""
+        self._thread.start()
+
+    def submit(self, request: Request) -> Done:
+        """Make the change durable. Raises what the change raises, :class:`Unavailable` where the
+        database cannot be written."""
+        self._queue.put(request)
+        return request.answer.result()
+
+    def close(self) -> None:
+        """End the thread after what waits."""
+        self._queue.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        while (first := self._queue.get()) is not None:
+            together = [first]
+            ends = False
+            while len(together) < MOST_TOGETHER and not self._queue.empty():
+                another = self._queue.get()
+                if another is None:
+                    ends = True
+                    break
+                together.append(another)
+            self._commit(together)
+            if ends:
+                return
+
+    def _commit(self, together: list[Request]) -> None:
+        batch, durable = Draft(self.state), list[tuple[Request, Done]]()
+        try:
+            with self.store.transaction():
+                for request in together:
+                    self._one(batch, request, durable)
+        except SoftibError as error:
+            for request in together:
+                if not request.answer.done():
+                    request.answer.set_exception(error)
+            return
+        with self.lock:
+            self.state.take(batch)
+        self.committed([done for _, done in durable if not done.repeated])
+        for request, done in durable:
+            request.answer.set_result(done)
+
+    def _one(self, batch: Draft, request: Request, durable: list[tuple[Request, Done]]) -> None:
+        """Make one change over those of the batch before it; its own mistake is its own answer."""
+        try:
+            earlier = self._earlier(request, durable)
+            if earlier is not None:
+                durable.append((request, earlier))
+                return
+            draft = Draft(batch)
+            text = request.change(draft)
+        except Unavailable:
+            raise
+        except Exception as error:
+            request.answer.set_exception(error)
+            return
+        rows: Rows = draft.rows()
+        self.store.write(rows)
+        number = self.store.enter(
+            self.clock(), request.actor, request.action, request.request_id, request.digest, rows, text
+        )
+        durable.append((request, done_of(number, text, rows)))
+        batch.take(draft)
+
+    def _earlier(self, request: Request, durable: list[tuple[Request, Done]]) -> Done | None:
+        if request.request_id is None:
+            return None
+        revision = self.store.of_request(request.request_id)
+        if revision is None:
+            return None
+        if revision.digest != request.digest:
+            raise Refused(
+                f"request {request.request_id[:64]!r} came before with another content (revision {revision.id}); use a "
+                f"new id"
+            )
+        return Done(revision.id, revision.detail, repeated=True)

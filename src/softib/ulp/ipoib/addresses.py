@@ -1,0 +1,89 @@
+"""The interfaces of a node and their addresses, from what the node's sysfs has.
+
+``ib0`` is the first port's, in the partition of the P_Key at index 0; ``ib0.8001`` is a child
+interface in another partition of the same port, as with Linux. The IPv4 address of a parent is that
+of rdma_cm with 10 in the place of 127; a child's is 10.<128 + low seven bits of the P_Key>.<row>.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["NETWORK", "Interface", "interfaces_of", "net_address"]
+
+NETWORK = ipaddress.ip_network("10.64.0.0/10")
+RDMA_CM = ipaddress.ip_network("127.64.0.0/10")
+CHILD_ROWS = 0xFFFE
+"""Ports whose child interfaces have an IPv4 address: a /16 holds no more."""
+MEMBER = 0x7FFF
+FULL = 0x8000
+UNIVERSAL = 0x02
+
+
+@dataclass(frozen=True)
+class Interface:
+    """``device``, ``portnum`` and ``pkey_index`` are what its queue pair uses; ``guid`` is the port's."""
+
+    name: str
+    device: str
+    portnum: int
+    pkey_index: int
+    pkey: int
+    guid: bytes
+    ip4: ipaddress.IPv4Interface | None
+
+    @property
+    def mac(self) -> bytes:
+        """The TAP's own address: local, and the low five octets of the port's GUID."""
+        return bytes([UNIVERSAL]) + self.guid[3:]
+
+    @property
+    def ip6(self) -> ipaddress.IPv6Address:
+        """Link-local, from the port's GUID (RFC 4391, 8)."""
+        return ipaddress.IPv6Address(b"\xfe\x80" + bytes(6) + bytes([self.guid[0] | UNIVERSAL]) + self.guid[1:])
+
+
+def net_address(rdma_address: str) -> str:
+    """The address of ``ib0`` for that of rdma_cm (``$SOFTIB_ADDRESS`` outside the namespace)."""
+    row = int(ipaddress.ip_address(rdma_address)) - int(RDMA_CM.network_address)
+    return str(NETWORK.network_address + row)
+
+
+def interfaces_of(view: Path, addresses: Sequence[str]) -> list[Interface]:
+    """The interfaces of the node whose tree is ``view``, parents in the order of ``addresses`` (those
+    of rdma_cm), each followed by its children. A port whose P_Key table is empty has none."""
+    out: list[Interface] = []
+    for number, (port, address) in enumerate(zip(_ports(view), addresses, strict=False)):
+        guid = bytes.fromhex((port / "gids" / "0").read_text().strip().replace(":", ""))[8:]
+        row = int(ipaddress.ip_address(address)) - int(RDMA_CM.network_address)
+        for index, pkey in _pkeys(port):
+            name, ip4 = f"ib{number}.{pkey | FULL:04x}", _child_address(pkey, row)
+            if index == 0:
+                name, ip4 = f"ib{number}", ipaddress.IPv4Interface(f"{net_address(address)}/{NETWORK.prefixlen}")
+            out.append(Interface(name, port.parts[-3], int(port.name), index, pkey, guid, ip4))
+    return out
+
+
+def _ports(view: Path) -> list[Path]:
+    found = (view / "sys/class/infiniband").glob("*/ports/*")
+    return sorted(found, key=lambda p: (len(p.parts[-3]), p.parts[-3], int(p.name)))
+
+
+def _pkeys(port: Path) -> Iterator[tuple[int, int]]:
+    """Index and value of each partition, full membership where the table has both."""
+    entries = sorted((int(p.name), int(p.read_text(), 16)) for p in (port / "pkeys").iterdir())
+    seen = set()
+    for index, pkey in entries:
+        twin = any(other == pkey | FULL for _, other in entries)
+        if pkey & MEMBER and not (twin and not pkey & FULL and index) and pkey & MEMBER not in seen:
+            seen.add(pkey & MEMBER)
+            yield index, pkey
+
+
+def _child_address(pkey: int, row: int) -> ipaddress.IPv4Interface | None:
+    if row > CHILD_ROWS:
+        return None
+    return ipaddress.IPv4Interface(f"10.{128 + (pkey & 0x7F)}.{row >> 8}.{row & 0xFF}/16")

@@ -1,0 +1,95 @@
+"""Datagrams of a node's interfaces in a capture that Wireshark reads, as InfiniBand packets from LRH
+to VCRC: ``softib run --net --pcap FILE``."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import threading
+from typing import Any
+
+import numpy as np
+
+from softib.errors import InputError
+from softib.iba.crc import ICRC_SIZE, VCRC_SIZE, icrc
+from softib.iba.crc_kernels import vcrcs
+from softib.iba.headers import BTH, DETH, GRH, LNH, LRH, Operation, Service
+from softib.iba.pcap import PcapFile
+from softib.ulp.ipoib.network import CONTROL, Network, ask
+
+__all__ = ["Capture", "packet_of"]
+
+UD_SEND_ONLY = int(Service.UD | Operation.SEND_ONLY)
+WORD, GID_SIZE = 4, 16
+IBA_TRANSPORT = 0x1B
+"""GRH.NxtHdr (IBA 8.3)."""
+LONGEST = 1 << 17
+BUFFER = 8 << 20
+"""Room in the socket, for datagrams that come faster than they are written."""
+
+
+def packet_of(head: Any, payload: bytes) -> np.ndarray:
+    """uint8[size]: the packet of one datagram (``softib_ipoib_datagram`` and its payload)."""
+    pad = -len(payload) % WORD
+    parts = [
+        BTH.pack(opcode=UD_SEND_ONLY, pad_count=pad, pkey=head.pkey, dest_qp=head.destination_qp, psn=head.psn),
+        DETH.pack(qkey=head.qkey, src_qp=head.source_qp),
+        np.frombuffer(payload + bytes(pad), np.uint8),
+    ]
+    size = sum(map(len, parts)) + ICRC_SIZE
+    if head.grh:
+        grh = GRH.pack(ip_ver=6, pay_len=size, next_header=IBA_TRANSPORT)
+        grh[-2 * GID_SIZE :] = np.frombuffer(head.source_gid + head.destination_gid, np.uint8)
+        parts.insert(0, grh)
+        size += GRH.size
+    words, lnh = (LRH.size + size) // WORD, LNH.GRH if head.grh else LNH.BTH
+    parts.insert(0, LRH.pack(sl=head.sl, lnh=int(lnh), dlid=head.destination_lid, slid=head.source_lid, pkt_len=words))
+    packet = np.zeros(words * WORD + VCRC_SIZE, np.uint8)
+    packet[: -ICRC_SIZE - VCRC_SIZE] = np.concatenate(parts)
+    packet[-ICRC_SIZE - VCRC_SIZE : -VCRC_SIZE] = np.frombuffer(
+        icrc(packet[: -ICRC_SIZE - VCRC_SIZE].tobytes()), np.uint8
+    )
+    vcrcs(packet[None, :-VCRC_SIZE], packet[None, -VCRC_SIZE:])
+    return packet
+
+
+class Capture:
+    """Writes what the interfaces of ``network`` send and receive to ``path`` until :meth:`close`.
+    Raises :class:`InputError` where the file cannot be written."""
+
+    def __init__(self, path: str | os.PathLike[str], network: Network):
+        self._file, self._head = PcapFile(path), CONTROL.layout("softib_ipoib_datagram")
+        self._network = network
+        self._sock = network.sock.dup()
+        self._sock.settimeout(None)
+        with contextlib.suppress(OSError):
+            self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER)
+        self.problem: InputError | None = None
+        ask(self._sock, "CAPTURE")
+        self._thread = threading.Thread(target=self._write, daemon=True)
+        self._thread.start()
+
+    def _write(self) -> None:
+        while True:
+            try:
+                message = self._sock.recv(LONGEST)
+                if len(message) < self._head.size:
+                    return
+                head = self._head.unpack(message)
+                self._file.write(packet_of(head, message[self._head.size :])[None, :], head.ns)
+            except InputError as error:
+                self.problem = error
+                return
+            except OSError:
+                return
+
+    def close(self) -> None:
+        """End the file. Raises :class:`InputError` where it could not be written."""
+        with contextlib.suppress(OSError):
+            self._sock.shutdown(socket.SHUT_RD)
+        self._thread.join()
+        self._sock.close()
+        if self.problem is not None:
+            raise self.problem
+        self._file.close()

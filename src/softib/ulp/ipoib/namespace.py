@@ -1,0 +1,204 @@
+"""A network namespace with TAP devices: made by a child process that passes its descriptors on, and
+entered by a program before it begins.
+
+Without root the namespace belongs to a user namespace in which the user stays who he is and may
+configure the network (ambient capabilities). Sources: network_namespaces(7), user_namespaces(7),
+capabilities(7), netdevice(7), Linux' Documentation/networking/tuntap.rst.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import fcntl
+import os
+import socket
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from softib.errors import InputError
+from softib.ulp.ipoib.addresses import Interface
+
+__all__ = ["Descriptors", "entering", "make_namespace"]
+
+CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
+TUN = "/dev/net/tun"
+TUNSETIFF, TUNSETOFFLOAD = 0x400454CA, 0x400454D0
+IFF_TAP, IFF_NO_PI, IFF_VNET_HDR = 0x2, 0x1000, 0x4000
+OFFLOADS = 1 | 2 | 4 | 8
+"""Checksums, TCP over IPv4 and IPv6, TCP with ECN (TUN_F_…)."""
+SIOCGIFFLAGS, SIOCSIFFLAGS, SIOCSIFADDR, SIOCSIFNETMASK = 0x8913, 0x8914, 0x8916, 0x891C
+SIOCSIFHWADDR, SIOCGIFINDEX = 0x8924, 0x8933
+SIOCADDRT, RTF_UP = 0x890B, 1
+IFF_UP = 1
+ARPHRD_ETHER = 1
+PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE = 47, 2
+CAPABILITIES = (10, 12, 13)
+"""NET_BIND_SERVICE, NET_ADMIN, NET_RAW."""
+CAP_VERSION_3 = 0x20080522
+
+
+@dataclass(frozen=True)
+class Descriptors:
+    """``net``, ``user`` (-1: the one that we are in), a ``socket`` for ioctls, and the ``taps`` in the
+    order of the interfaces."""
+
+    net: int
+    user: int
+    socket: int
+    taps: tuple[int, ...]
+
+    def close(self) -> None:
+        """Close them all."""
+        for fd in (self.net, self.user, self.socket, *self.taps):
+            if fd >= 0:
+                os.close(fd)
+
+
+def make_namespace(interfaces: Sequence[Interface]) -> Descriptors:
+    """A new network namespace with a TAP for each interface. Raises :class:`InputError` where the
+    system refuses one."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    child = os.fork()
+    if child == 0:
+        _child(theirs, interfaces)
+    theirs.close()
+    with ours:
+        message, fds, _, _ = socket.recv_fds(ours, 1024, len(interfaces) + 3)
+    os.waitpid(child, 0)
+    if message[:1] != b"+":
+        raise InputError(message.decode("utf-8", "replace") or "the network namespace could not be made")
+    net, sock, *rest = fds
+    user = rest.pop(0) if message == b"+user" else -1
+    return Descriptors(net, user, sock, tuple(rest))
+
+
+def _child(sock: socket.socket, interfaces: Sequence[Interface]) -> None:
+    """What the child does; it does not return."""
+    try:
+        try:
+            own_user = _unshare()
+            names = ["net", *(["user"] if own_user else [])]
+            namespaces = [os.open(f"/proc/self/ns/{name}", os.O_RDONLY) for name in names]
+            control = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            _up(control, "lo")
+            with contextlib.suppress(OSError):
+                Path("/proc/sys/net/ipv4/ping_group_range").write_text(f"{os.getgid()} {os.getgid()}")
+            taps = [_tap(control, interface) for interface in interfaces]
+            _multicast_route(control, interfaces[0].name)
+            socket.send_fds(
+                sock,
+                [b"+user" if own_user else b"+"],
+                [namespaces[0], control.fileno(), *namespaces[1:], *taps],
+            )
+        except InputError as error:
+            sock.send(str(error).encode())
+        except OSError as error:
+            sock.send(f"the network of the node could not be made: {error.strerror or error}".encode())
+    finally:
+        os._exit(0)
+
+
+def _call(result: int) -> None:
+    if result:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def _unshare() -> bool:
+    """Enter a new network namespace; where that is not allowed, with a new user namespace. Whether
+    it was."""
+    uid, gid, libc = os.getuid(), os.getgid(), _libc()
+    if libc.unshare(CLONE_NEWNET) == 0:
+        return False
+    try:
+        _call(libc.unshare(CLONE_NEWUSER | CLONE_NEWNET))
+        Path("/proc/self/setgroups").write_text("deny")  # must be before a gid_map without privilege
+        Path("/proc/self/uid_map").write_text(f"{uid} {uid} 1")
+        Path("/proc/self/gid_map").write_text(f"{gid} {gid} 1")
+    except OSError as error:
+        raise InputError(
+            f"this machine permits no network namespace ({error.strerror}); run as root, or enable unprivileged user "
+            "namespaces (sysctl kernel.unprivileged_userns_clone=1)"
+        ) from None
+    return True
+
+
+def _request(name: str, body: bytes) -> bytes:
+    return struct.pack("16s24s", name.encode(), body)
+
+
+def _up(control: socket.socket, name: str) -> None:
+    flags = struct.unpack_from("h", fcntl.ioctl(control, SIOCGIFFLAGS, _request(name, b"")), 16)[0]
+    fcntl.ioctl(control, SIOCSIFFLAGS, _request(name, struct.pack("h", flags | IFF_UP)))
+
+
+def _tap(control: socket.socket, interface: Interface) -> int:
+    """A TAP named like ``interface``, with its addresses, up."""
+    name = interface.name
+    try:
+        tap = os.open(TUN, os.O_RDWR | os.O_NONBLOCK)
+        fcntl.ioctl(tap, TUNSETIFF, _request(name, struct.pack("h", IFF_TAP | IFF_NO_PI | IFF_VNET_HDR)))
+        fcntl.ioctl(tap, TUNSETOFFLOAD, OFFLOADS)
+    except OSError as error:
+        reason = "no such device; make it with 'mknod /dev/net/tun c 10 200', or give the container /dev/net/tun"
+        what = reason if error.errno in (errno.ENOENT, errno.ENXIO, errno.ENODEV) else error.strerror
+        raise InputError(f"{TUN}: {what}") from None
+    fcntl.ioctl(control, SIOCSIFHWADDR, _request(name, struct.pack("H6s", ARPHRD_ETHER, interface.mac)))
+    ip6 = Path("/proc/sys/net/ipv6/conf") / name
+    with contextlib.suppress(OSError):  # no IPv6 in this kernel
+        (ip6 / "addr_gen_mode").write_text("1")  # the address is made of the GUID, not of the TAP's
+        (ip6 / "accept_dad").write_text("0")  # GUIDs are unique: it can be used at once
+    if interface.ip4 is not None:
+        address = struct.pack("HH4s8x", socket.AF_INET, 0, interface.ip4.ip.packed)
+        mask = struct.pack("HH4s8x", socket.AF_INET, 0, interface.ip4.netmask.packed)
+        fcntl.ioctl(control, SIOCSIFADDR, _request(name, address))
+        fcntl.ioctl(control, SIOCSIFNETMASK, _request(name, mask))
+    _up(control, name)
+    with contextlib.suppress(OSError), socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as six:
+        index = struct.unpack_from("i", fcntl.ioctl(control, SIOCGIFINDEX, _request(name, b"")), 16)[0]
+        fcntl.ioctl(six, SIOCSIFADDR, struct.pack("16sIi", interface.ip6.packed, 64, index))
+    return tap
+
+
+def _multicast_route(control: socket.socket, name: str) -> None:
+    """Groups are reached over the interface ``name``, unless a program names another (route(8)'s
+    ``struct rtentry``)."""
+    device = ctypes.create_string_buffer(name.encode())
+    network, mask, none = (struct.pack("HH4s8x", socket.AF_INET, 0, bytes([n, 0, 0, 0])) for n in (224, 240, 0))
+    entry = struct.pack("Q16s16s16sHhxxxxQQhxxxxxxQQQH", 0, network, none, mask, RTF_UP, 0, 0, 0, 0,
+                        ctypes.addressof(device), 0, 0, 0)  # fmt: skip
+    fcntl.ioctl(control, SIOCADDRT, entry)
+
+
+def entering(net: int, user: int) -> Callable[[], None]:
+    """What a child calls before it becomes the program: it is in these namespaces then."""
+
+    def enter() -> None:
+        libc = _libc()
+        if user >= 0:
+            _call(libc.setns(user, CLONE_NEWUSER))
+        _call(libc.setns(net, CLONE_NEWNET))
+        if user >= 0 and os.getuid():
+            _keep_capabilities(libc)
+
+    return enter
+
+
+def _keep_capabilities(libc: ctypes.CDLL) -> None:
+    """:data:`CAPABILITIES` in the user namespace stay through ``execve``."""
+    head = struct.pack("Ii", CAP_VERSION_3, 0)
+    mask = sum(1 << c for c in CAPABILITIES)
+    data = ctypes.create_string_buffer(24)
+    _call(libc.capget(head, data))
+    effective, permitted, _, *high = struct.unpack("6I", data.raw)
+    _call(libc.capset(head, struct.pack("6I", effective, permitted, permitted & mask, *high)))
+    for capability in CAPABILITIES:
+        _call(libc.prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, capability, 0, 0))

@@ -1,0 +1,182 @@
+"""The network of a node of a running fabric: joined by each ``softib run --net``, made by the first.
+
+``FOLDER/net`` of the running fabric has, for each node whose network is up, the socket of its
+``softib-ipoib`` and that program's log. Who uses the network stays connected to the socket;
+``softib-ipoib`` ends when no one is, and no process is in the namespace.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import socket
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from softib.errors import InputError
+from softib.foreign_text import shown
+from softib.live.c_header import CHeader
+from softib.live.instances import Instance
+from softib.live.launch.preload import built_libraries
+from softib.preload.build import IPOIB, why_no_ipoib
+from softib.ulp.ipoib.addresses import Interface, interfaces_of, net_address
+from softib.ulp.ipoib.namespace import entering, make_namespace
+
+__all__ = ["CONTROL", "Network", "join"]
+
+CONTROL = CHeader("ipoib/control.h", "IPOIB_")
+ANSWER_S = 30.0
+"""``softib-ipoib`` gives the subnet administration half of it."""
+BACKLOG = 128
+LONGEST = 8192
+
+
+@dataclass
+class Network:
+    """A node's network while it is used. ``sock`` keeps it; ``net`` and ``user`` (-1: none) are its
+    namespaces; ``problems`` says of each port's own interface without a broadcast group why (its
+    children may have none: not every partition is for IP)."""
+
+    sock: socket.socket
+    net: int
+    user: int
+    addresses: list[str]
+    problems: list[str]
+
+    def totals(self) -> dict[str, int]:
+        """What its interfaces have sent and received."""
+        ask(self.sock, "TOTALS")
+        layout = CONTROL.layout("softib_ipoib_totals")
+        return dict(layout.unpack(self.sock.recv(LONGEST))._asdict())
+
+    def entering(self) -> Callable[[], None]:
+        """What a child calls to be in it."""
+        return entering(self.net, self.user)
+
+    def close(self) -> None:
+        """Use it no more."""
+        self.sock.close()
+        for fd in (self.net, self.user):
+            if fd >= 0:
+                os.close(fd)
+
+
+def ask(sock: socket.socket, op: str) -> None:
+    """Send one request."""
+    fields = {"magic": CONTROL.constant("MAGIC"), "op": CONTROL.constant(f"ASK_{op}")}
+    sock.sendall(CONTROL.layout("softib_ipoib_ask").pack(fields))
+
+
+def join(instance: Instance, attached: dict[str, Any]) -> Network:
+    """The network of the node that ``attached`` (the daemon's reply to ``attach``) describes. Raises
+    :class:`InputError` in one line where it cannot be had; nothing is left then."""
+    view = Path(attached["env"]["SOFTIB_VIEW"])
+    folder = instance.folder / "net"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    place = folder / f"{view.name}.sock"
+    with _alone(folder / f"{view.name}.lock"):
+        network = _connected(place, attached)
+        if network is None:
+            interfaces = interfaces_of(view, attached["env"]["SOFTIB_ADDRESSES"].split())
+            if not interfaces:
+                raise InputError(f"{attached['place']} has no P_Key; is a subnet manager running?")
+            _start(place, interfaces, attached["env"])
+            network = _connected(place, attached)
+    if network is None:
+        raise InputError(f"{attached['place']}: {_last_line(place)}")
+    return network
+
+
+@contextlib.contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
+
+
+def _connected(path: Path, attached: dict[str, Any]) -> Network | None:
+    """The network behind ``path``; None where it is none any more."""
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    sock.settimeout(ANSWER_S)
+    try:
+        sock.connect(str(path))
+    except OSError:
+        sock.close()
+        return None
+    return _greeted(sock, attached)
+
+
+def _greeted(sock: socket.socket, attached: dict[str, Any]) -> Network | None:
+    """The network behind ``sock``; None where it ended before it was ready."""
+    try:
+        message, fds, _, _ = socket.recv_fds(sock, LONGEST, 2)
+    except OSError:
+        message, fds = b"", []
+    if not message:
+        sock.close()
+        return None
+    head, each = CONTROL.layout("softib_ipoib_ready"), CONTROL.layout("softib_ipoib_interface")
+    count = head.unpack(message).interfaces
+    rows = [each.unpack(message[head.size + n * each.size :]) for n in range(count)]
+    addresses = [net_address(a) for a in attached["env"]["SOFTIB_ADDRESSES"].split()]
+    problems = [f"{_text(row.name)}: {_text(row.problem)}" for row in rows if not row.mtu and b"." not in row.name]
+    network = Network(sock, fds[0], fds[1] if len(fds) > 1 else -1, addresses, problems)
+    if problems and not any(row.mtu for row in rows):
+        network.close()
+        raise InputError(f"{attached['place']}: no network: {problems[0]}")
+    return network
+
+
+def _text(field: bytes) -> str:
+    return shown(field.split(b"\0")[0].decode("utf-8", "replace"))
+
+
+def _last_line(place: Path) -> str:
+    lines = place.with_suffix(".log").read_text(errors="replace").strip().splitlines()
+    return shown(lines[-1]) if lines else f"{IPOIB.name} ended; its log is empty"
+
+
+def _start(place: Path, interfaces: Sequence[Interface], env: dict[str, str]) -> None:
+    """Start ``softib-ipoib`` for these interfaces; it listens at ``place``."""
+    if not IPOIB.is_file():
+        raise InputError(why_no_ipoib())
+    limit = CONTROL.constant("INTERFACES")
+    if len(interfaces) > limit:
+        interfaces = interfaces[:limit]
+    made = make_namespace(interfaces)
+    place.unlink(missing_ok=True)
+    try:
+        with (
+            socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listening,
+            open(place.with_suffix(".log"), "wb") as log,
+        ):
+            listening.bind(str(place))
+            os.chmod(place, 0o600)
+            listening.listen(BACKLOG)
+            words = [_word(interface, tap) for interface, tap in zip(interfaces, made.taps, strict=True)]
+            numbers = [str(n) for n in (listening.fileno(), made.net, made.user, made.socket)]
+            fds = [fd for fd in (listening.fileno(), made.net, made.user, made.socket, *made.taps) if fd >= 0]
+            subprocess.Popen(
+                [IPOIB, *numbers, *words],
+                env={**env, "PATH": os.defpath, "LD_PRELOAD": " ".join(map(str, built_libraries()))},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=fds,
+                start_new_session=True,
+                cwd="/",
+            )
+    finally:
+        made.close()
+
+
+def _word(interface: Interface, tap: int) -> str:
+    i = interface
+    return f"{i.name},{i.device},{i.portnum},{i.pkey_index},{i.pkey:04x},{tap},{i.mac.hex(':')}"

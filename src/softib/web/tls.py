@@ -1,0 +1,112 @@
+"""TLS of the server: a certificate of the operator's, or one that is made here and kept."""
+
+from __future__ import annotations
+
+import os
+import ssl
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+from softib.errors import InputError, MissingLibrary
+
+__all__ = ["Tls", "self_signed", "tls_of"]
+
+FILE, DAYS = "server.pem", 825
+
+
+@dataclass(frozen=True)
+class Tls:
+    """``certificate``: PEM with the key in it; ``client_ca``: whose client certificates count."""
+
+    certificate: str
+    client_ca: str | None = None
+
+    def options(self) -> dict[str, Any]:
+        """The arguments of uvicorn's configuration."""
+        out: dict[str, Any] = {"ssl_certfile": self.certificate}
+        if self.client_ca is not None:
+            out |= {"ssl_ca_certs": self.client_ca, "ssl_cert_reqs": ssl.CERT_OPTIONAL, "http": _protocol()}
+        return out
+
+
+def tls_of(certificate: str | os.PathLike[str], client_ca: str | os.PathLike[str] | None) -> Tls:
+    """The files, once they were read as the server will. Raises :class:`InputError`."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        context.load_cert_chain(certificate)
+    except (ssl.SSLError, OSError) as error:
+        raise InputError(f"{os.fspath(certificate)}: no PEM with a certificate and its key: {error}") from None
+    if client_ca is not None:
+        try:
+            context.load_verify_locations(client_ca)
+        except (ssl.SSLError, OSError) as error:
+            raise InputError(f"{os.fspath(client_ca)}: no PEM of a CA: {error}") from None
+    return Tls(os.fspath(certificate), None if client_ca is None else os.fspath(client_ca))
+
+
+def self_signed(folder: Path, host: str, client_ca: str | os.PathLike[str] | None) -> Tls:
+    """The certificate kept in ``folder``, made for ``host`` where there is none."""
+    path = folder / FILE
+    if not path.exists():
+        _make(path, host)
+    return tls_of(path, client_ca)
+
+
+def _make(path: Path, host: str) -> None:
+    try:
+        from cryptography import x509
+        from cryptography.hazmat.primitives import hashes, serialization
+        from cryptography.hazmat.primitives.asymmetric import ec
+    except ImportError as error:
+        raise MissingLibrary(
+            f"a certificate is made with {error.name}; pip install 'softib[tenants]', or give --certificate"
+        ) from None
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, host[:64])])
+    try:
+        alternative: x509.GeneralName = x509.IPAddress(ip_address(host))
+    except ValueError:
+        alternative = x509.DNSName(host)
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(hours=1))
+        .not_valid_after(now + timedelta(days=DAYS))
+        .add_extension(x509.SubjectAlternativeName([alternative]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    pem = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    ) + certificate.public_bytes(serialization.Encoding.PEM)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(pem)
+
+
+def _protocol() -> type:
+    """uvicorn's protocol, which puts the common name of the client's certificate into the state of
+    each request: ASGI has no place for it."""
+    from uvicorn.protocols.http.h11_impl import H11Protocol
+
+    from softib.web.ufm.gate import CERTIFICATE
+
+    class Protocol(H11Protocol):
+        app_state: dict[str, Any]
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            certificate = (
+                (transport.get_extra_info("ssl_object") or ssl).getpeercert() if self.scheme == "https" else None
+            )
+            names = [v for part in (certificate or {}).get("subject", ()) for k, v in part if k == "commonName"]
+            self.app_state = {**self.app_state, CERTIFICATE: names[0] if names else ""}
+
+    return Protocol

@@ -1,0 +1,47 @@
+"""What a client gets for an error: a status and one line in ``error``."""
+
+from __future__ import annotations
+
+import logging
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from softib.errors import LimitError, PeerError, SoftibError, broken_rule
+from softib.tenants.changes import Forbidden, NotThere, Refused
+from softib.tenants.store import Unavailable
+
+__all__ = ["answer_errors"]
+
+LOG = logging.getLogger("softib.tenants")
+STATUS: tuple[tuple[type[SoftibError], int], ...] = (
+    (NotThere, 404),
+    (Forbidden, 403),
+    (Refused, 409),
+    (LimitError, 409),
+    (Unavailable, 503),
+    (PeerError, 503),
+    (SoftibError, 400),
+)
+
+
+def answer_errors(app: FastAPI) -> None:
+    """Turn softib's errors, and bodies that do not fit, into answers."""
+
+    @app.exception_handler(SoftibError)
+    async def refused(request: Request, error: SoftibError) -> JSONResponse:
+        status = next(status for kind, status in STATUS if isinstance(error, kind))
+        LOG.warning("%s %s: %d: %s", request.method, request.url.path, status, error)
+        return JSONResponse({"error": str(error)}, status)
+
+    @app.exception_handler(RequestValidationError)
+    async def unfit(request: Request, error: RequestValidationError) -> JSONResponse:
+        text = "; ".join(f"{e['loc'][-1]}: {broken_rule(e)}" for e in error.errors()[:4])
+        LOG.warning("%s %s: 400: %s", request.method, request.url.path, text)
+        return JSONResponse({"error": text}, 400)
+
+    @app.exception_handler(HTTPException)
+    async def other(request: Request, error: HTTPException) -> JSONResponse:
+        return JSONResponse({"error": str(error.detail)}, error.status_code)

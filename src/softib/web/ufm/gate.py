@@ -1,0 +1,143 @@
+"""The door of the REST interfaces that change something: which paths they are, who may use them, and
+how much a request may hold.
+
+UFM has three prefixes that differ in how a client says who it is: ``/ufmRest`` by name and password,
+``/ufmRestV2`` by a client certificate, ``/ufmRestV3`` by a token. Anything that no browser adds by
+itself: a page of another site cannot use them, unlike a cookie.
+"""
+
+from __future__ import annotations
+
+import binascii
+import json
+import logging
+from base64 import b64decode
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from softib.tenants.accounts import Account, Accounts
+
+__all__ = ["CERTIFICATE", "MOST_OCTETS", "Gate"]
+
+LOG = logging.getLogger("softib.tenants")
+Scope = dict[str, Any]
+Receive = Callable[[], Awaitable[Any]]
+Send = Callable[[Any], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+PREFIXES = ("/ufmRestV3", "/ufmRestV2", "/ufmRest", "/tenants/v1")
+MOST_OCTETS = 4 << 20
+"""Of a request's body: 5,000 GUIDs are 100 KB."""
+CERTIFICATE = "softib_client"
+"""Key of ``scope["state"]``: the common name of the verified client certificate."""
+
+
+class Gate:
+    """An ASGI wrapper: requests below the prefixes go to ``inner`` (UFM's) or ``own``, all others to
+    ``outer``."""
+
+    def __init__(self, inner: App, own: App, outer: App, accounts: Accounts):
+        self.inner, self.own, self.outer, self.accounts = inner, own, outer, accounts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        prefix = next((p for p in PREFIXES if _below(scope.get("path", ""), p)), None)
+        if scope["type"] != "http" or prefix is None:
+            await self.outer(scope, receive, send)
+            return
+        headers = {k.lower(): v.decode("latin-1") for k, v in scope["headers"]}
+        path = scope["path"][len(prefix) :].rstrip("/") or "/"
+        account = await _in_thread(self._account, prefix, headers, scope)
+        if account is None and (prefix, path) != ("/tenants/v1", "/openapi.json"):
+            await _answer(send, 401, "who you are is missing or wrong: name and password, token or client certificate")
+            return
+        if account is not None and scope["method"] not in ("GET", "HEAD") and not account.changes:
+            await _answer(send, 403, f"{account.name} may only look")
+            return
+        body = await _body(headers, receive)
+        if body is None:
+            await _answer(
+                send, 413, f"the body is larger than {MOST_OCTETS >> 20} MB; send the GUIDs in several requests"
+            )
+            return
+        state = {**scope.get("state", {}), "account": account, "body": body}
+        inside = {**scope, "path": path, "raw_path": path.encode(), "root_path": "", "state": state}
+        await (self.own if prefix == "/tenants/v1" else self.inner)(inside, _again(body), send)
+
+    def _account(self, prefix: str, headers: dict[bytes, str], scope: Scope) -> Account | None:
+        kind, _, value = headers.get(b"authorization", "").partition(" ")
+        kind, value = kind.lower(), value.strip()
+        name = scope.get("state", {}).get(CERTIFICATE)
+        found = self.accounts.by_certificate(name) if name else None
+        if found is not None and prefix != "/ufmRestV3":
+            return found
+        if prefix != "/ufmRest" and kind in ("basic", "bearer") and value and prefix != "/ufmRestV2":
+            # Clients send the token as it is, or as the name of a Basic pair without a password.
+            pair = _pair(value)
+            for token in (value, pair[0] if pair and not pair[1] else ""):
+                if token and (found := self.accounts.by_token(token)) is not None:
+                    return found
+        if prefix in ("/ufmRest", "/tenants/v1") and kind == "basic":
+            pair = _pair(value)
+            return None if pair is None else self.accounts.by_password(*pair)
+        return None
+
+
+def _below(path: str, prefix: str) -> bool:
+    return path == prefix or path.startswith(prefix + "/")
+
+
+def _pair(value: str) -> tuple[str, str] | None:
+    """Name and password of HTTP's Basic scheme."""
+    try:
+        name, colon, password = b64decode(value, validate=True).decode().partition(":")
+    except (binascii.Error, ValueError):
+        return None
+    return (name, password) if colon else None
+
+
+async def _body(headers: dict[bytes, str], receive: Receive) -> bytes | None:
+    """The whole body; None where it is too large: then nothing more of it is read."""
+    stated = headers.get(b"content-length", "0")
+    if not stated.isdigit() or len(stated) > 12 or int(stated) > MOST_OCTETS:
+        return None
+    parts, size, more = list[bytes](), 0, True
+    while more:
+        message = await receive()
+        if message["type"] != "http.request":
+            return b""
+        parts.append(message.get("body", b""))
+        size, more = size + len(parts[-1]), bool(message.get("more_body"))
+        if size > MOST_OCTETS:
+            return None
+    return b"".join(parts)
+
+
+def _again(body: bytes) -> Receive:
+    sent = False
+
+    async def receive() -> dict[str, Any]:
+        nonlocal sent
+        if sent:
+            return {"type": "http.disconnect"}
+        sent = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return receive
+
+
+async def _in_thread(function: Callable[..., Any], *values: Any) -> Any:
+    from starlette.concurrency import run_in_threadpool
+
+    return await run_in_threadpool(function, *values)
+
+
+async def _answer(send: Send, status: int, text: str) -> None:
+    body = json.dumps({"error": text}).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    if status == 401:
+        headers.append((b"www-authenticate", b'Basic realm="softib"'))
+    if status == 413:
+        headers.append((b"connection", b"close"))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,218 @@
+"""UFM's calls about what happens and how the service itself is: ``app/``. Events, alarms and bad ports
+are those of the monitor."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from fastapi import FastAPI, HTTPException, Request
+from pydantic import BaseModel
+
+from softib.diags.finding import Finding, Severity
+from softib.sm.config import SmConfig
+from softib.tenants.model import guid_text
+from softib.tenants.service import TenantService
+from softib.web.events import Event
+from softib.web.rows import MOST, counters_of
+from softib.web.served import Served
+from softib.web.ufm.fabric_calls import Reading
+from softib.web.ufm.partitions import account_of
+
+__all__ = ["add_monitoring_calls"]
+
+RELEASE = "6.19.1"
+"""The release whose interface this is."""
+KINDS = {"port": 328, "trap": 256, "node": 332, "sweep": 1310, "manager": 1311, "finding": 702, "source": 1312}
+"""Kind of the monitor's event → UFM's event id."""
+DOWN = {"port": 329, "node": 331}
+"""Of those that say that something went."""
+SEVERITY = {"info": "Info", "warning": "Warning", "error": "Critical"}
+UNHEALTHY = 702
+TELEMETRY = {
+    "port_xmit_data": "PortXmitDataExtended",
+    "port_rcv_data": "PortRcvDataExtended",
+    "port_xmit_pkts": "PortXmitPktsExtended",
+    "port_rcv_pkts": "PortRcvPktsExtended",
+    "port_xmit_wait": "PortXmitWaitExtended",
+    "symbol_error_counter": "SymbolErrorCounter",
+    "link_downed_counter": "LinkDownedCounter",
+    "link_error_recovery_counter": "LinkErrorRecoveryCounter",
+    "port_rcv_errors": "PortRcvErrorsExtended",
+    "port_xmit_discards": "PortXmitDiscardsExtended",
+}
+"""Counter → its name in UFM's telemetry."""
+
+
+class _External(BaseModel):
+    event_id: int = 551
+    description: str
+    external_event_name: str = ""
+    external_event_type: str = ""
+    external_event_source: str = ""
+
+
+def add_monitoring_calls(app: FastAPI, served: Served, service: TenantService, reading: Reading) -> None:
+    """Enter the calls."""
+    _add_application(app, served, service)
+    _add_events(app, served, reading)
+    _add_bad_ports(app, served, reading)
+
+
+def _add_application(app: FastAPI, served: Served, service: TenantService) -> None:
+    @app.get("/app/ufm_version")
+    def version() -> dict[str, Any]:
+        """Which release's interface this is."""
+        return {"ufm_release_version": RELEASE}
+
+    @app.get("/app/smconf")
+    def smconf() -> dict[str, Any]:
+        """The manager's settings as far as clients read them; keys are not told."""
+        config = SmConfig()
+        return {
+            "subnet_prefix": f"{config.subnet_prefix:#018x}",
+            "m_key": "0x0",
+            "sm_key": f"{config.sm_key:#018x}",
+            "sa_key": f"{config.sa_key:#018x}",
+            "m_key_per_port": False,
+        }
+
+    @app.post("/app/tokens")
+    def token(request: Request) -> dict[str, str]:
+        """A token for /ufmRestV3, of the account that asks."""
+        return {"access_token": service.accounts.new_token(account_of(request))}
+
+    @app.get("/app/versioning")
+    def versioning() -> dict[str, str]:
+        """Numbers that change when a list does: clients read it again then."""
+        now = served.now
+        lists = ("switches", "ports", "links")
+        return {
+            **{f"{name}_version": str(now.version) for name in lists},
+            "events_version": str(served.events.number),
+            "alarms_version": str(now.version),
+        }
+
+    @app.get("/healthcheck")
+    def healthcheck() -> dict[str, Any]:
+        """Is the service there, and does it reach its subnet?"""
+        problem = service.programmer.problem if service.programmer is not None else "nothing is programmed"
+        return {"status": "ok" if not problem else "degraded", "problem": problem}
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _event(number: int, event: Event, place: str) -> dict[str, Any]:
+    gone = event.kind in DOWN and event.severity != "info"
+    return {
+        "id": number,
+        "type": str(DOWN[event.kind] if gone else KINDS[event.kind]),
+        "name": {"port": "Link is Down" if gone else "Link is Up"}.get(event.kind, event.kind.capitalize()),
+        "severity": SEVERITY[event.severity],
+        "timestamp": _time(event.time_s),
+        "object_name": place,
+        "object_path": place,
+        "category": "Fabric Notification",
+        "description": event.text,
+    }
+
+
+def _add_events(app: FastAPI, served: Served, reading: Reading) -> None:
+    def listed() -> list[dict[str, Any]]:
+        events = served.events.all()
+        names = (f"{e.guid.removeprefix('0x')}_{e.portnum}" if e.guid and e.portnum else e.node or "" for e in events)
+        return [_event(len(events) - i, e, place) for i, (e, place) in enumerate(zip(events, names, strict=True))]
+
+    @app.get("/app/events")
+    def events() -> list[dict[str, Any]]:
+        """What the monitor saw, the newest first."""
+        return listed()
+
+    @app.get("/app/events/{number}")
+    def one_event(number: int) -> dict[str, Any]:
+        """One of them."""
+        found = next((e for e in listed() if e["id"] == number), None)
+        if found is None:
+            raise HTTPException(404, f"event {number} does not exist")
+        return found
+
+    @app.post("/app/events/external_event")
+    def external(body: _External) -> dict[str, Any]:
+        """Enter an event of another program."""
+        source = body.external_event_source or "external"
+        served.events.add(Event(served.clock(), "source", "info", f"{source[:64]}: {body.description[:500]}"))
+        return {}
+
+    @app.get("/app/alarms")
+    def alarms() -> list[dict[str, Any]]:
+        """The findings that stand."""
+        now = served.now
+        return [
+            {
+                "id": i + 1,
+                "type": str(UNHEALTHY),
+                "name": f.code,
+                "severity": "Critical" if f.severity.name == "ERROR" else "Warning",
+                "timestamp": _time(now.time_s),
+                "object_name": f"{f.where[0].guid:016x}_{f.where[0].portnum or 0}" if f.where else "",
+                "object_path": str(f.where[0]) if f.where else "",
+                "description": f.message,
+                "reason": f.message,
+                "count": 1,
+            }
+            for i, f in enumerate(now.findings)
+        ]
+
+
+def _add_bad_ports(app: FastAPI, served: Served, reading: Reading) -> None:
+    def named() -> list[tuple[Finding, dict[str, Any]]]:
+        """The ports that the rules over counters find bad."""
+        rows, out = reading.rows, list[tuple[Finding, dict[str, Any]]]()
+        for f in served.now.rules:
+            for place in f.where if f.severity > Severity.INFO else ():
+                row = None if place.portnum is None else rows.find(f"{place.guid:x}_{place.portnum}")
+                if row is not None:
+                    out.append((f, rows.port(row)))
+        return out
+
+    def _unhealthy(f: Finding, port: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "id": port["name"],
+            "GUID": port["guid"],
+            "port": port["name"],
+            "PortNumber": port["number"],
+            "NodeDesc": port["node_description"],
+            "PeerGUID": port.get("peer_node_guid", ""),
+            "PeerPortDname": port.get("peer_port_dname", ""),
+            "PeerNodeDesc": port.get("peer_node_name", ""),
+            "Condition": f.code.upper(),
+            "Cond": f.code.upper(),
+            "StatusTime": _time(served.now.time_s),
+            "description": f.message,
+        }
+
+    @app.get("/app/unhealthy_ports")
+    def unhealthy() -> list[dict[str, Any]]:
+        """Ports that the monitor's rules find bad."""
+        return [_unhealthy(f, port) for f, port in named()]
+
+    @app.get("/resources/isolated_ports")
+    def isolated() -> list[dict[str, Any]]:
+        """Bad ports that are out of the subnet: their links are down."""
+        return [_unhealthy(f, port) for f, port in named() if port["logical_state"] == "Down"]
+
+    @app.get("/monitoring/session/0/data")
+    def telemetry() -> dict[str, Any]:
+        """The counters of every port as the last round read them."""
+        rows, now = reading.rows, served.now
+        f, devices = now.fabric, dict[str, Any]()
+        for first in range(0, len(rows.ports), MOST):
+            chosen = rows.ports[first : first + MOST]
+            counters = counters_of(f, now.reading, chosen, 0, MOST)["rows"]
+            for row, values in zip(chosen.tolist(), counters, strict=True):
+                device = devices.setdefault(guid_text(int(f.node_guid[f.port_node[row]])), {"Ports": {}})
+                statistics = {label: values[name] for name, label in TELEMETRY.items()}
+                device["Ports"][str(int(f.port_num[row]))] = {"statistics": statistics}
+        return {_time(now.time_s): {"Fabric": devices}}

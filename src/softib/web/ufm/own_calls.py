@@ -1,0 +1,246 @@
+"""softib's own interface to partitions as a service: tenants, allotted P_Keys, revisions, findings,
+isolation, dry runs, accounts, import and export."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated, Any, Literal
+
+from fastapi import FastAPI, Query, Request
+from fastapi.responses import PlainTextResponse
+from pydantic import BaseModel, Field
+
+from softib.errors import InputError
+from softib.tenants import changes
+from softib.tenants.accounts import Account
+from softib.tenants.changes import Change, Forbidden, NotThere, Options
+from softib.tenants.model import Partition, Qos, Tenant, guid_text, parse_guid, pkey_text
+from softib.tenants.partitions_file import from_conf, from_ufm, to_conf
+from softib.tenants.service import TenantService
+from softib.tenants.state import Draft
+from softib.tenants.store import Revision
+from softib.web.ufm.partitions import RequestId, account_of, make
+
+__all__ = ["add_own_calls"]
+
+LONGEST_WAIT_S = 30.0
+
+
+class _Tenant(BaseModel):
+    limit: Annotated[int, Field(ge=0, le=32_766)] = 1024
+
+
+class _New(BaseModel):
+    name: Annotated[str, Field(min_length=1, max_length=128)]
+    tenant: str = ""
+    index0: bool = False
+    ip_over_ib: bool = True
+    mtu_limit: int = 2
+    service_level: int = 0
+    rate_limit: float = 2.5
+
+
+class _Default(BaseModel):
+    membership: Literal["full", "limited"]
+
+
+class _Account(BaseModel):
+    role: Literal["admin", "operator", "viewer", "tenant"]
+    tenant: str = ""
+    password: Annotated[str, Field(max_length=1024)]
+
+
+class _Guids(BaseModel):
+    guids: Annotated[list[str], Field(max_length=1000)]
+
+
+class _Import(BaseModel):
+    format: Literal["partitions.conf", "ufm"]
+    content: Any
+    dry_run: bool = False
+
+
+def add_own_calls(app: FastAPI, service: TenantService) -> None:
+    """Enter the calls."""
+    _add_tenants(app, service)
+    _add_revisions(app, service)
+    _add_whole(app, service)
+    _add_accounts(app, service)
+
+
+def _operator(request: Request, role: tuple[str, ...] = ("admin", "operator")) -> Account:
+    account = account_of(request)
+    if account.role not in role:
+        raise Forbidden(f"{account.name} is {account.role}; that takes {' or '.join(role)}")
+    return account
+
+
+def _revision(revision: Revision, rows: bool = False) -> dict[str, Any]:
+    out = {k: v for k, v in asdict(revision).items() if k not in ("digest", "rows")}
+    return {**out, "rows": revision.rows} if rows else out
+
+
+def _add_tenants(app: FastAPI, service: TenantService) -> None:
+    @app.get("/tenants")
+    def tenants(request: Request) -> list[dict[str, Any]]:
+        """Tenants, their limits and how many partitions each has."""
+        own = account_of(request)
+        listed = [t for t in list(service.state.tenants.values()) if own.role != "tenant" or t.name == own.tenant]
+        return [{**asdict(t), "partitions": service.state.partitions_of(t.name)} for t in listed]
+
+    @app.put("/tenants/{name}")
+    def put_tenant(request: Request, name: str, body: _Tenant) -> dict[str, Any]:
+        """Enter a tenant, or change its limit."""
+        _operator(request)
+        change: Change = lambda draft: changes.put_tenant(draft, Tenant(name, body.limit))
+        return {"revision": make(service, request, "put tenant", change).revision}
+
+    @app.delete("/tenants/{name}")
+    def remove_tenant(request: Request, name: str) -> dict[str, Any]:
+        """Remove a tenant without partitions."""
+        _operator(request)
+        return {
+            "revision": make(
+                service, request, "remove tenant", lambda draft: changes.remove_tenant(draft, name)
+            ).revision
+        }
+
+    @app.post("/partitions")
+    def allot(request: Request, body: _New, request_id: RequestId = None) -> dict[str, Any]:
+        """Make a partition with a free P_Key."""
+        account = account_of(request)
+        qos = Qos(body.mtu_limit, body.service_level, body.rate_limit)
+        options = Options(body.name, account.tenant or body.tenant or None, body.index0, body.ip_over_ib, qos)
+        pkeys: list[int] = []
+
+        def change(draft: Draft) -> str:
+            pkeys[:] = [service.allot(draft, options)]
+            return f"{pkey_text(pkeys[0])} allotted"
+
+        done = make(service, request, "allot", change, request_id)
+        pkey = pkeys[0] if pkeys else next(iter(done.pkeys), 0)
+        return {"pkey": pkey_text(pkey), "revision": done.revision}
+
+    @app.put("/default_membership")
+    def default_membership(request: Request, body: _Default) -> dict[str, Any]:
+        """Make ports that no one names full or limited members of the default partition."""
+        _operator(request)
+        change: Change = lambda draft: changes.set_everyone(draft, body.membership)
+        return {"revision": make(service, request, "default membership", change).revision}
+
+
+def _add_revisions(app: FastAPI, service: TenantService) -> None:
+    @app.get("/revisions")
+    def revisions(
+        request: Request, limit: Annotated[int, Query(ge=1, le=1000)] = 100, before: int | None = None
+    ) -> list[dict[str, Any]]:
+        """The log of changes, the newest first: who, what, when, and what became of it."""
+        _operator(request, ("admin", "operator", "viewer"))
+        return [_revision(r) for r in service.store.revisions(limit, before)]
+
+    @app.get("/revisions/{number}")
+    def revision(
+        request: Request, number: int, wait_s: Annotated[float, Query(ge=0, le=LONGEST_WAIT_S)] = 0.0
+    ) -> dict[str, Any]:
+        """One change with its rows; with ``wait_s`` when it is more than durable."""
+        _operator(request, ("admin", "operator", "viewer"))
+        found = service.settled(number, wait_s)
+        if found is None:
+            raise NotThere(f"there is no revision {number}")
+        return _revision(found, rows=True)
+
+    @app.post("/revisions/{number}/undo")
+    def undo(request: Request, number: int) -> dict[str, Any]:
+        """Take a change back, as far as later ones did not change the same rows."""
+        account = _operator(request)
+        return {"revision": service.take_back(number, account.name).revision}
+
+    @app.get("/findings")
+    def findings(request: Request) -> list[dict[str, Any]]:
+        """What somebody else changed, and what members will not get."""
+        _operator(request, ("admin", "operator", "viewer"))
+        return [asdict(f) for f in service.findings()]
+
+    @app.post("/isolation")
+    def isolation(request: Request, body: _Guids) -> dict[str, Any]:
+        """Read the tables of these ports and of all that share a P_Key with them, and compare who can
+        meet whom with the partitions."""
+        _operator(request, ("admin", "operator", "viewer"))
+        guids = [parse_guid(g) for g in body.guids]
+        pairs = service.isolation(guids)
+        silent = [guid_text(g) for g in guids if service.held(g) is None]
+        meets = [{"a": guid_text(a), "b": guid_text(b), "pkey": pkey_text(k)} for a, b, k in pairs]
+        return {"isolated": not meets, "meets": meets, "silent": silent}
+
+
+def _add_whole(app: FastAPI, service: TenantService) -> None:
+    @app.get("/export/partitions.conf", response_class=PlainTextResponse)
+    def export(request: Request) -> str:
+        """All partitions as OpenSM's file. UFM's form is GET resources/pkeys?guids_data=true."""
+        _operator(request, ("admin", "operator", "viewer"))
+        return to_conf(list(service.state.partitions.values()))
+
+    @app.post("/import")
+    def take(request: Request, body: _Import) -> dict[str, Any]:
+        """Enter the partitions of a partitions.conf, or of UFM's answer to
+        GET resources/pkeys?guids_data=true; those of other P_Keys stay."""
+        _operator(request)
+        if body.format == "ufm":
+            partitions, notes = from_ufm(body.content)
+        elif isinstance(body.content, str):
+            partitions, notes = from_conf(body.content, "partitions.conf")
+        else:
+            raise InputError("content: must be the text of partitions.conf")
+        change: Change = lambda draft: _entered(draft, partitions, service)
+        if body.dry_run:
+            return {"rows": service.rehearse(change), "notes": notes}
+        return {"revision": make(service, request, "import", change).revision, "notes": notes}
+
+    @app.post("/backup")
+    def backup(request: Request) -> dict[str, Any]:
+        """Copy the database beside it, while it is used. To restore, stop the server and put the copy
+        in its place."""
+        _operator(request, ("admin",))
+        path = service.folder / f"tenants-{int(service.clock())}.db"
+        service.store.backup(path)
+        return {"file": str(path)}
+
+
+def _entered(draft: Draft, partitions: list[Partition], service: TenantService) -> str:
+    for p in partitions:
+        old = draft.partition(p.pkey)
+        options = Options(p.name, old.tenant if old else None, p.index0, p.ip_over_ib, p.qos)
+        changes.set_members(draft, p.pkey, p.members, options, service.view.room)
+        if p.everyone:
+            changes.set_everyone(draft, p.everyone)
+    return f"{len(partitions)} partitions entered"
+
+
+def _add_accounts(app: FastAPI, service: TenantService) -> None:
+    @app.get("/accounts")
+    def accounts(request: Request) -> list[dict[str, Any]]:
+        """Names, roles and tenants."""
+        _operator(request, ("admin",))
+        return [asdict(a) for a in service.accounts.all()]
+
+    @app.put("/accounts/{name}")
+    def put(request: Request, name: str, body: _Account) -> dict[str, Any]:
+        """Enter an account, or change it. A client certificate whose common name is ``name`` is it."""
+        _operator(request, ("admin",))
+        if body.tenant and body.tenant not in service.state.tenants:
+            raise NotThere(f"there is no tenant {body.tenant[:64]!r}; make it first")
+        service.accounts.put(Account(name, body.role, body.tenant), body.password)
+        return {}
+
+    @app.delete("/accounts/{name}")
+    def remove(request: Request, name: str) -> dict[str, Any]:
+        """Remove an account and its tokens."""
+        if _operator(request, ("admin",)).name == name:
+            raise InputError("an administrator cannot remove its own account; use another")
+        service.accounts.remove(name)
+        return {}
+
+    @app.post("/tokens")
+    def token(request: Request) -> dict[str, str]:
+        """A token of the account that asks."""
+        return {"access_token": service.accounts.new_token(account_of(request))}

@@ -1,0 +1,257 @@
+"""UFM's calls about P_Keys: ``resources/pkeys`` and ``actions``.
+
+What clients rely on: every success is 200, keys of answers are unpadded (``0x5``), an unknown P_Key
+is 200 with ``{}``, the membership of POST is a text and not a list, unknown GUIDs are taken.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from fastapi import FastAPI, Header, Request
+from pydantic import BaseModel, Field, StrictBool
+
+from softib.errors import InputError
+from softib.tenants import changes
+from softib.tenants.accounts import Account
+from softib.tenants.changes import Change, Options, Refused
+from softib.tenants.model import DEFAULT_BASE, Member, Partition, Qos, guid_text, parse_guid, parse_pkey, pkey_text
+from softib.tenants.service import TenantService
+from softib.tenants.state import Draft
+from softib.tenants.writer import Done
+
+__all__ = ["Membership", "RequestId", "account_of", "add_partition_calls", "make"]
+
+Membership = Literal["full", "limited"]
+Guids = Annotated[list[str], Field(max_length=20_000)]
+RequestId = Annotated[str | None, Header(alias="X-Request-Id", max_length=128)]
+
+
+class _Pkey(BaseModel):
+    pkey: str
+    index0: StrictBool | None = None
+    ip_over_ib: StrictBool | None = None
+
+
+class _Members(_Pkey):
+    guids: Guids
+    membership: Membership = "full"
+    partition_name: Annotated[str | None, Field(max_length=128)] = None
+
+
+class _Set(_Members):
+    memberships: list[Membership] | None = None
+
+
+class _Qos(BaseModel):
+    mtu_limit: int = 2
+    service_level: int = 0
+    rate_limit: float = 2.5
+
+
+class _Add(_Pkey, _Qos):
+    partition_name: Annotated[str | None, Field(max_length=128)] = None
+
+
+class _QosOf(_Qos):
+    pkey: str
+
+
+class _Hosts(_Pkey):
+    hosts_names: str | list[str]
+    membership: Membership = "full"
+
+
+class _Remove(BaseModel):
+    pkey: str
+    guids: Guids
+
+
+def account_of(request: Request) -> Account:
+    """The account of a request that passed the gate."""
+    account: Account = request.state.account
+    return account
+
+
+def make(service: TenantService, request: Request, action: str, change: Change, request_id: str | None = None) -> Done:
+    """Make a change in the name of the request's account; one that is a tenant's within its tenant."""
+    account = account_of(request)
+    digest = hashlib.sha256(f"{request.method} {request.url.path}\n".encode() + request.state.body).hexdigest()
+    within = change if account.role != "tenant" else lambda draft: _within(draft, change, account.tenant)
+    return service.change(within, account.name, action, request_id, digest)
+
+
+def _within(draft: Draft, change: Change, tenant: str) -> str:
+    """Make a change that touches nothing but the tenant's partitions, and ports of no other tenant."""
+    text = change(draft)
+    if draft.tenants:
+        raise Refused("tenants are changed by operators")
+    for pkey, new in draft.partitions.items():
+        old = draft.base.partition(pkey)
+        if (old is not None and old.tenant != tenant) or (new is not None and new.tenant != tenant):
+            raise changes.Forbidden(f"P_Key {pkey_text(pkey)} is not one of {tenant}'s")
+        for guid in (new.members.keys() if new else set()) - (old.members.keys() if old else set()):
+            others = (draft.partition(k) for k in draft.memberships(guid))
+            if any(p is not None and p.tenant not in ("", tenant) for p in others):
+                raise changes.Forbidden(f"port {guid_text(guid)} is another tenant's")
+    return text
+
+
+def _names(listed: str | list[str]) -> list[str]:
+    names = listed if isinstance(listed, list) else listed.replace(" ", ",").split(",")
+    return [n for n in names if n]
+
+
+def _members(guids: list[str], membership: str | list[str]) -> dict[int, Member]:
+    of = [membership] * len(guids) if isinstance(membership, str) else membership
+    if len(of) != len(guids):
+        raise InputError(f"memberships has {len(of)} entries and guids {len(guids)}; give each GUID one")
+    return {parse_guid(g): Member(m == "full") for g, m in zip(guids, of, strict=True)}
+
+
+def _options(request: Request, body: _Pkey, **more: Any) -> Options:
+    account = account_of(request)
+    given = {"index0": body.index0, "ip_over_ib": body.ip_over_ib, **more}
+    return Options(tenant=account.tenant or None, **given)
+
+
+def _document(service: TenantService, partition: Partition, guids: bool, qos: bool) -> dict[str, Any]:
+    out: dict[str, Any] = {"partition": partition.name, "ip_over_ib": partition.ip_over_ib}
+    if qos:
+        q = partition.qos
+        out["qos_conf"] = {"mtu_limit": q.mtu, "service_level": q.sl, "rate_limit": q.rate}
+    if guids:
+        out["guids"] = [_guid(service, partition, guid, member) for guid, member in partition.members.items()]
+        if partition.everyone:
+            out["membership"] = partition.everyone
+    return out
+
+
+def _guid(service: TenantService, partition: Partition, guid: int, member: Member) -> dict[str, Any]:
+    return {
+        "guid": guid_text(guid),
+        "index0": partition.index0,
+        "membership": "full" if member.full else "limited",
+        "programmed": service.programmed(partition, guid),
+    }
+
+
+def add_partition_calls(app: FastAPI, service: TenantService) -> None:
+    """Enter the calls."""
+    _add_questions(app, service)
+    _add_changes(app, service)
+    _add_removals(app, service)
+
+
+def _visible(request: Request, partition: Partition | None) -> bool:
+    account = account_of(request)
+    return partition is not None and (account.role != "tenant" or partition.tenant == account.tenant)
+
+
+def _add_questions(app: FastAPI, service: TenantService) -> None:
+    @app.get("/resources/pkeys")
+    def pkeys(request: Request, guids_data: bool = False, qos_conf: bool = False) -> dict[str, Any]:
+        """Partitions by P_Key."""
+        partitions = [p for p in list(service.state.partitions.values()) if _visible(request, p)]
+        partitions.sort(key=lambda p: (p.pkey != DEFAULT_BASE, p.pkey))
+        return {pkey_text(p.pkey): _document(service, p, guids_data, qos_conf) for p in partitions}
+
+    @app.get("/resources/pkeys/{pkey}")
+    def one_pkey(request: Request, pkey: str, guids_data: bool = False, qos_conf: bool = False) -> dict[str, Any]:
+        """One partition; ``{}`` where there is none."""
+        partition = service.state.partitions.get(parse_pkey(pkey))
+        if partition is None or not _visible(request, partition):
+            return {}
+        return _document(service, partition, guids_data, qos_conf)
+
+
+def _add_changes(app: FastAPI, service: TenantService) -> None:
+    @app.post("/resources/pkeys")
+    def add_guids(request: Request, body: _Members, request_id: RequestId = None) -> dict[str, Any]:
+        """Add GUIDs to a partition, which is made where it is not there."""
+        pkey, members = parse_pkey(body.pkey), _members(body.guids, body.membership)
+        options = _options(request, body, name=body.partition_name)
+        service.refuse_held_key(pkey)
+        change: Change = lambda draft: changes.add_members(draft, pkey, members, options, service.view.room)
+        make(service, request, "add GUIDs", change, request_id)
+        return {}
+
+    @app.put("/resources/pkeys")
+    def set_guids(request: Request, body: _Set, request_id: RequestId = None) -> dict[str, Any]:
+        """Give a partition these GUIDs and no others."""
+        pkey = parse_pkey(body.pkey)
+        members = _members(body.guids, body.membership if body.memberships is None else list(body.memberships))
+        options = _options(request, body, name=body.partition_name)
+        service.refuse_held_key(pkey)
+        change: Change = lambda draft: changes.set_members(draft, pkey, members, options, service.view.room)
+        make(service, request, "set GUIDs", change, request_id)
+        return {}
+
+    @app.post("/resources/pkeys/add")
+    def create(request: Request, body: _Add, request_id: RequestId = None) -> dict[str, Any]:
+        """Make an empty partition; 400 where its P_Key is taken."""
+        pkey = parse_pkey(body.pkey)
+        qos = Qos(body.mtu_limit, body.service_level, body.rate_limit)
+        options = _options(request, body, name=body.partition_name, qos=qos)
+        service.refuse_held_key(pkey)
+        try:
+            make(service, request, "create", lambda draft: changes.create(draft, pkey, options), request_id)
+        except Refused as error:
+            raise InputError(str(error)) from None
+        return {}
+
+    @app.put("/resources/pkeys/qos_conf")
+    def set_qos(request: Request, body: _QosOf, request_id: RequestId = None) -> dict[str, Any]:
+        """Set MTU, SL and rate of a partition."""
+        pkey, qos = parse_pkey(body.pkey), Qos(body.mtu_limit, body.service_level, body.rate_limit)
+        make(service, request, "set QoS", lambda draft: changes.set_qos(draft, pkey, qos), request_id)
+        return {}
+
+    @app.post("/resources/pkeys/hosts")
+    def add_hosts(request: Request, body: _Hosts, request_id: RequestId = None) -> dict[str, Any]:
+        """Add every port of the hosts."""
+        pkey, hosts = parse_pkey(body.pkey), service.hosts_members(_names(body.hosts_names))
+        members = {g: Member(body.membership == "full", m.host) for g, m in hosts.items()}
+        options = _options(request, body)
+        service.refuse_held_key(pkey)
+        change: Change = lambda draft: changes.add_members(draft, pkey, members, options, service.view.room)
+        make(service, request, "add hosts", change, request_id)
+        return {}
+
+
+def _add_removals(app: FastAPI, service: TenantService) -> None:
+    def remove(
+        request: Request, pkey: int, guids: Mapping[int, Any] | set[int], request_id: str | None
+    ) -> dict[str, Any]:
+        change: Change = lambda draft: changes.remove_members(draft, pkey, guids)
+        make(service, request, "remove GUIDs", change, request_id)
+        return {}
+
+    @app.post("/actions/remove_guids_from_pkey")
+    def remove_guids(request: Request, body: _Remove, request_id: RequestId = None) -> dict[str, Any]:
+        """Remove GUIDs from a partition."""
+        return remove(request, parse_pkey(body.pkey), {parse_guid(g) for g in body.guids}, request_id)
+
+    @app.delete("/resources/pkeys/{pkey}/guids/{guids}")
+    def delete_guids(request: Request, pkey: str, guids: str, request_id: RequestId = None) -> dict[str, Any]:
+        """Remove GUIDs, between commas, from a partition."""
+        return remove(request, parse_pkey(pkey), {parse_guid(g) for g in guids.split(",") if g}, request_id)
+
+    @app.delete("/resources/pkeys/{pkey}/hosts/{hosts}")
+    def delete_hosts(request: Request, pkey: str, hosts: str, request_id: RequestId = None) -> dict[str, Any]:
+        """Remove the ports of hosts, between commas, from a partition."""
+        key, names = parse_pkey(pkey), set(_names(hosts))
+        partition = service.state.partitions.get(key)
+        through = {g for g, m in partition.members.items() if m.host in names} if partition else set()
+        known = {g for name in names for g in service.view.names.get(name, [])}
+        return remove(request, key, through | known, request_id)
+
+    @app.delete("/resources/pkeys/{pkey}")
+    def delete(request: Request, pkey: str, request_id: RequestId = None) -> dict[str, Any]:
+        """Delete a partition."""
+        key = parse_pkey(pkey)
+        change: Change = lambda draft: changes.delete_partition(draft, key, service.clock())
+        make(service, request, "delete", change, request_id)
+        return {}

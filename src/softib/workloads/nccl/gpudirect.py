@@ -1,0 +1,34 @@
+"""GPUDirect RDMA: the path between a GPU and its adapter, and what it costs.
+
+An adapter reads and writes a GPU's memory by peer-to-peer DMA. Only behind one PCIe switch does that
+run at the rate of the link; through a root complex, between processors, or through host memory it
+carries less and takes longer.
+"""
+
+from __future__ import annotations
+
+from softib.workloads.parameters import Section
+
+__all__ = ["GPUDIRECT", "JOINED", "dma_share", "dma_us"]
+
+GPUDIRECT = ("pix", "phb", "sys", "off")
+"""Between GPU and NIC: the same PCIe switch, the root complex of one processor, the link between
+processors, no peer-to-peer DMA (NCCL's PATH_PIX, PATH_PHB, PATH_SYS; NCCL_NET_GDR_LEVEL)."""
+JOINED = {
+    "pix": "behind one PCIe switch",
+    "phb": "at one root complex",
+    "sys": "across processors",
+    "off": "through host memory",
+}
+
+
+def dma_share(level: str, v: Section) -> float:
+    """Share of the link's rate that DMA between GPU and adapter carries in one direction."""
+    return 1.0 if level == "pix" else v[f"gpudirect_{level}_share"]
+
+
+def dma_us(level: str, v: Section) -> float:
+    """µs that a hop between nodes takes longer than between GPUs at their adapter's PCIe switch."""
+    if level == "pix":
+        return 0.0
+    return 2 * v["bounce"] if level == "off" else v[f"gpudirect_{level}"]
