@@ -191,8 +191,7 @@ class Store:
 
 
 def _revision(row: tuple[Any, ...]) -> Revision:
-    *values, rows = row
-    return Revision(*values, json.loads(rows))
+    return Revision(*row[:-1], rows=json.loads(row[-1]))
 
 
 def _locked(path: Path) -> IO[bytes]:
