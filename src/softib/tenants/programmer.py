@@ -137,7 +137,8 @@ class Programmer:
                     self._reconcile(first=not self.ready.is_set())
                     due = time.monotonic() + self.reconcile_s
                     self.ready.set()
-                self._turn()
+                self._step()
+                self.manager.keep(self.hooks.snapshot())
                 self.problem = ""
             except SoftibError as error:
                 if str(error) != self.problem:
@@ -151,7 +152,7 @@ class Programmer:
         self._wake.wait(seconds)
         self._wake.clear()
 
-    def _turn(self) -> None:
+    def _step(self) -> None:
         while not self._stop:
             with self._lock:
                 batch, tasks = list(self._waiting.values()), self._tasks
@@ -169,11 +170,15 @@ class Programmer:
         guids = self._guids(batch)
         if guids - self.view.ports.keys() and time.monotonic() >= self._searched + self._search_s():
             self._discover()  # new members may be ports that came since
-        self.manager.program(self.hooks.snapshot())
+        self.manager.program(self.hooks.snapshot(), set().union(*(one.pkeys for one in batch)))
         with self._lock:
             for one in batch:
                 self._waiting.pop(one.revision, None)
-        self._judge(batch, self._verify(guids))
+        wrong = self._verify(guids)
+        if wrong and not self._newer(wrong):  # a sweep that reads every table has the last word
+            self.manager.program(self.hooks.snapshot())
+            wrong = self._verify(set(wrong))
+        self._judge(batch, wrong)
 
     def _guids(self, batch: list[Done]) -> set[int]:
         if any(one.everyone for one in batch):

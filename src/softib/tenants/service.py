@@ -199,14 +199,14 @@ class TenantService:
         return [pair for guid in sorted(wanted & self.view.tables.keys()) for pair in self._meets(guid, partners)]
 
     def _meets(self, guid: int, partners: set[int]) -> Iterable[tuple[int, int, int]]:
-        own = set(self.view.tables[guid].port)
+        held = set(self.view.tables[guid].port)
         state, manager = self.state, self.view.manager
         wanted = state.wanted(guid, manager)
         for partner in sorted(partners - {guid}):
             theirs = self.view.tables.get(partner)
             if theirs is None:
                 continue
-            meet = _common(own, set(theirs.port)) - _common(wanted, state.wanted(partner, manager))
+            meet = _common(held, set(theirs.port)) - _common(wanted, state.wanted(partner, manager))
             if meet:
                 yield guid, partner, min(meet)
 
@@ -218,7 +218,7 @@ class TenantService:
 
     def _mark(self, revisions: list[int], state: str, detail: str) -> None:
         with self.store.transaction():
-            self.store.mark(revisions, state, detail)
+            self.store.mark(revisions, state, self.clock(), detail)
 
     def _take_back(self, number: int, where: str) -> None:
         done = self.take_back(number, "softib")

@@ -137,9 +137,9 @@ class SubnetView:
             raise
         found: dict[int, Held] = {}
         for port in ports:
-            own, leaf = read.get(port.row), read.get(port.leaf)
-            if own is not None and (port.leaf < 0 or leaf is not None):
-                keys = tuple(own[own > 0].tolist())
+            entries, leaf = read.get(port.row), read.get(port.leaf)
+            if entries is not None and (port.leaf < 0 or leaf is not None):
+                keys = tuple(entries[entries > 0].tolist())
                 found[port.guid] = Held(keys, None if leaf is None else frozenset(leaf[leaf > 0].tolist()))
         silent = {p.guid for p in ports} - found.keys()
         self.tables = {g: h for g, h in self.tables.items() if g not in silent} | found

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from softib.errors import InputError, MissingLibrary
+from softib.whole_files import write_text
 
 __all__ = ["Tls", "self_signed", "tls_of"]
 
@@ -86,9 +87,8 @@ def _make(path: Path, host: str) -> None:
     pem = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     ) + certificate.public_bytes(serialization.Encoding.PEM)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(pem)
+    write_text(path, pem.decode())  # the folder is its owner's alone
+    path.chmod(0o600)
 
 
 def _protocol() -> type:
