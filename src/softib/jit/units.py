@@ -71,7 +71,7 @@ def unit_of(k, keep):
 
 
 def one_at_a_time(dispatcher, name, signature):
-    """Look into the store, and compile and keep what it has not: one process at a time, so that
+    """Look into the store, and compile and keep what is missing: one process at a time, so that
     processes that begin at once compile a unit once. Numba's own lock comes first, or two threads
     could wait for each other.
 
