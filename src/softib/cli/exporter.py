@@ -45,6 +45,13 @@ class Forgotten(Result):
 @click.option(
     "--in-flight", type=click.IntRange(1, 64), default=4, show_default=True, help="Requests at one device at a time."
 )
+@click.option(
+    "--no-collector",
+    "no_collectors",
+    multiple=True,
+    type=click.Choice(["details", "fec", "modules", "manager", "findings"]),
+    help="Leave this out of rounds and metrics; repeatable.",
+)
 @click.option("--history", metavar="DIR", help="Keep every interval as Parquet in this directory.")
 @click.option(
     "--keep-days",
@@ -77,6 +84,7 @@ def command(
     every: float,
     window: float,
     in_flight: int,
+    no_collectors: tuple[str, ...],
     history: str | None,
     keep_days: float,
     to: tuple[str, ...],
@@ -146,6 +154,7 @@ def command(
         history=history,
         keep_days=keep_days,
         in_flight=in_flight,
+        no_collectors=no_collectors,
         notice=print_notice,
     )
     with exporter:

@@ -59,6 +59,7 @@ class ExporterService:
         history: History | None = None,
         pace: Pace | None = None,
         keep_s: float = 0.0,
+        left_out: frozenset[str] = frozenset(),
         notice: Callable[[str], None] = lambda line: None,
     ):
         try:
@@ -66,11 +67,14 @@ class ExporterService:
         except ImportError:
             raise MissingLibrary("softib exporter needs prometheus-client: pip install 'softib[monitor]'") from None
         self.every_s, self.scheme, self.window_s, self.notice = every_s, scheme, window_s, notice
-        self.watch = Watch(opened, pace, keep=1)
+        self.watch = Watch(opened, pace, keep=1, left_out=left_out)
         self.watch.poller.keeps_down = True
         self.seen = SeenPorts(opened.memory, keep_s, notice)
         self._standing = b""
-        self.findings = StandingFindings(opened.memory, keep_s, notice, LatestTables(opened.wire, opened.name))
+        self.findings: StandingFindings | None = None
+        if "findings" not in left_out:
+            tables = LatestTables(opened.wire, opened.name)
+            self.findings = StandingFindings(opened.memory, keep_s, notice, tables)
         self.sinks: list[RoundSink] = []
         """Where every round goes beside the metrics."""
         if history is not None:
@@ -173,7 +177,7 @@ class ExporterService:
                 self._standing = standing_text(self.seen)
                 self.watch.poller.hurried = bool(self.seen.down())
             text = self._ports.text(one.reading, interval, self._ratios, self.seen) + self._standing
-        findings = self.findings.step(one.reading, ports, self.seen)
+        findings = b"" if self.findings is None else self.findings.step(one.reading, ports, self.seen)
         with self._lock:
             self._text, self._last_s = text + findings, time.monotonic()
         for sink in self.sinks:
@@ -197,7 +201,8 @@ class ExporterService:
         def take(ports: ObservedPorts, reading: Reading, interval: Interval | None) -> None:
             if interval is not None:
                 history.append(ports, interval)
-                history.append_manager(self.watch.manager.rounds[-1])
+                if self.watch.manager.rounds:
+                    history.append_manager(self.watch.manager.rounds[-1])
 
         return RoundSink(take, history.release, "these rounds are not kept")
 
