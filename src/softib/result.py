@@ -38,10 +38,12 @@ __all__ = [
 
 DOCUMENTS: dict[str, str] = {
     "advise": "api.planning.advice:Recommendation",
+    "audit": "api.audit:AuditResult",
     "accept": "api.acceptance.result:Acceptance",
     "baseline": "api.acceptance.baselines:BaselineComparison",
     "baseline-record": "cli.baseline:Recorded",
     "check": "analysis.model:CheckResult",
+    "ci": "api.running.ci:CiRun",
     "compare": "api.simulation.comparison:Comparison",
     "compile": "cli.itself:Compiled",
     "convert": "cli.convert:Converted",
@@ -72,6 +74,7 @@ DOCUMENTS: dict[str, str] = {
     "status": "live.status:Status",
     "sweep": "api.sweep.sweep:Sweep",
     "top": "render.top:Top",
+    "why": "analysis.jobs.why:Why",
 }
 """Document of ``--json`` → module and class of its result; several where it has one of several
 forms."""
