@@ -66,6 +66,12 @@ class Forgotten(Result):
     metavar="NAME=TARGET",
     help="Hand every round to an installed package's exporter too; repeatable.",
 )
+@click.option(
+    "--jobs",
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
+    help="Slurm's or Kubernetes' jobs, or YAML: findings name those that cross them.",
+)
 @click.option("--expect", metavar="FILE", help="A plan or a discovery: its devices and cables must be there.")
 @click.option(
     "--once", is_flag=True, help="Print the metrics of one second, or of files, and leave (for a textfile collector)."
@@ -88,6 +94,7 @@ def command(
     history: str | None,
     keep_days: float,
     to: tuple[str, ...],
+    jobs: str | None,
     expect: str | None,
     once: bool,
     fabric: str | None,
@@ -159,6 +166,8 @@ def command(
     )
     with exporter:
         exporter.export_to(*to)
+        if jobs is not None:
+            exporter.follow_jobs(jobs)
         if expect is not None:
             exporter.expect(expect)
         if once:

@@ -145,6 +145,15 @@ class Exporter(Suggests):
         seen. Raises :class:`InputError` or a related error for a file that cannot be read."""
         self._service.seen.expect(_ports_of_file(os.fspath(file)))
 
+    def follow_jobs(self, jobs: str | os.PathLike[str]) -> None:
+        """Findings name the jobs whose traffic takes the cable: those of a file as :func:`jobs_on`
+        takes it, which is read again when it changes. Raises :class:`UnreadableFile` and
+        :class:`InputError` for a file that has no jobs."""
+        from softib.analysis.jobs.files import read_jobs
+
+        read_jobs(os.fspath(jobs))
+        self._service.follow_jobs(os.fspath(jobs))
+
     @staticmethod
     def forget(source: str, *names: str) -> list[str]:
         """Let the exporter of ``source`` forget what is down: everything, or the devices and ports

@@ -20,7 +20,7 @@ from softib.monitor.exporter.standing_findings import StandingFindings
 from softib.monitor.exporter.text import PortText
 from softib.monitor.history import History
 from softib.monitor.intervals import Interval, same_cables
-from softib.monitor.latest_tables import LatestTables
+from softib.monitor.latest_tables import JobsCrossing, LatestTables
 from softib.monitor.opening import Opened
 from softib.monitor.perfmgr import Pace
 from softib.monitor.reading import Reading
@@ -71,10 +71,10 @@ class ExporterService:
         self.watch.poller.keeps_down = True
         self.seen = SeenPorts(opened.memory, keep_s, notice)
         self._standing = b""
+        self._tables = LatestTables(opened.wire, opened.name)
         self.findings: StandingFindings | None = None
         if "findings" not in left_out:
-            tables = LatestTables(opened.wire, opened.name)
-            self.findings = StandingFindings(opened.memory, keep_s, notice, tables)
+            self.findings = StandingFindings(opened.memory, keep_s, notice, self._tables)
         self.sinks: list[RoundSink] = []
         """Where every round goes beside the metrics."""
         if history is not None:
@@ -194,6 +194,11 @@ class ExporterService:
             sink.failing = True
         else:
             sink.failing = False
+
+    def follow_jobs(self, file: str) -> None:
+        """Name the jobs of ``file`` that cross what a finding is about."""
+        if self.findings is not None:
+            self.findings.jobs = JobsCrossing(file, self._tables, self.notice)
 
     def history_sink(self, history: History) -> RoundSink:
         """The place of ``history`` among :attr:`sinks`: it keeps intervals, and rounds of the manager."""
