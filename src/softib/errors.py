@@ -10,7 +10,7 @@
     ├── LimitError            correct, but more than InfiniBand or a table can hold  → exit 2
     ├── PeerError             the other side of a wire broke the protocol
     │   └── MadTimeout        … or did not answer
-    └── SoftibBug             our own fault; please report
+    └── SoftibBug             a bug of softib; please report
 
 ``str(error)`` is always one printable line of bounded length: what is wrong, where, what would be
 right.
@@ -129,7 +129,7 @@ class MadTimeout(PeerError):
 
 
 class SoftibBug(SoftibError):
-    """A broken invariant: our own fault."""
+    """A broken invariant: a bug of softib."""
 
     exit_code = 70  # EX_SOFTWARE of sysexits.h
 

@@ -2,7 +2,7 @@
 is read.
 
 ``str.isdigit`` is true for ``²``, which ``int`` refuses; ``int`` refuses 5,000 digits with an error
-that nobody expects, and takes 4,000, which no column and no ``float`` holds.
+that no one expects, and takes 4,000, which no column and no ``float`` holds.
 """
 
 from __future__ import annotations

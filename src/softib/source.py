@@ -42,7 +42,7 @@ def load(
     (also in ``notes`` of the result), and that a file was taken instead of a running fabric of its
     name.
 
-    Raises :class:`InputError` and its kin, one line each, where it is nothing readable.
+    Raises :class:`InputError` or a related error, one line each, where it is not readable.
     """
     if source.startswith("umad:"):
         if ibnl:

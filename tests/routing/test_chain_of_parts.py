@@ -180,7 +180,7 @@ WRONG = [
     ("topologies", "topology\nid: 1\nsw-grp: ALL\nhca-grp: nobody\nend-topology\n", "", "which is not there"),
     ("topologies", "topology\nid: 1\nsw-grp: ALL\nend-topology\n", "", "needs an id .* an hca-grp"),
     ("steps", "", step(1, "minhop", 4), "names topology 4"),
-    ("steps", "", step(1, "dfsssp"), "none of a chain's"),
+    ("steps", "", step(1, "dfsssp"), "cannot be part of a chain"),
     ("steps", "", step(1, "minhop") + step(1, "updn"), "two steps have the id 1"),
     ("steps", "", step(1, "minhop") + step(2, "updn", fallback_to=7), "which is no step"),
     ("steps", "", step(1, "minhop", path_bit=1), "path-bit"),

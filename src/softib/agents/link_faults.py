@@ -60,7 +60,7 @@ __all__ = ["LinkFaults", "plant_at_start"]
 
 
 class LinkFaults:
-    """Plants and mends faults of the links of ``plane``. ``port`` is a row of the port arrays,
+    """Inject and clear faults of the links of ``plane``. ``port`` is a row of the port arrays,
     either end of a cable.
 
     Every method raises :class:`InputError` in one line where the fault cannot be.

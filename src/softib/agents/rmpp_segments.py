@@ -1,7 +1,7 @@
 """What an RMPP message has on the wire beyond its first packet, counted at every port of its way
 (IBA 13.6, 16.1.3.5).
 
-Between our own programs a message travels in one piece, and the agents route and count its first
+Between softib's programs a message travels in one piece, and the agents route and count its first
 packet. Its other segments go the same way, the acknowledgements that the receiver's driver sends go
 by the tables to the sender's LID.
 """

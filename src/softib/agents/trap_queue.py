@@ -215,7 +215,7 @@ class TrapQueue:
             raise
 
     def _leaves(self, at: PortTraps, trap: PendingTrap, manager: int, now_ps: int) -> bool:
-        """False where ``manager`` (a LID) was told often enough: then it is given up."""
+        """False where ``manager`` (a LID) got it often enough: then it is given up."""
         if manager != trap.manager:
             trap.manager, trap.sends = manager, 0
         if trap.sends >= MOST_SENDS:

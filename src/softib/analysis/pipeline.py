@@ -23,7 +23,7 @@ Steps = Callable[[str], AbstractContextManager[None]]
 
 
 def quietly(what: str) -> AbstractContextManager[None]:
-    """Steps that nobody watches."""
+    """Steps that no one watches."""
     return nullcontext()
 
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Routed", "check_choice", "from_engine", "from_file", "routed"]
 
-DUMPS = "a dump of tables tells none"
+DUMPS = "a dump of tables has none"
 RUNNING = "running"
 """Format of a source that is a running fabric."""
 PER_SUBNET = ("path_sls", "pair_sls")
@@ -73,7 +73,7 @@ class Routed:
 
 
 ONE_VL = "all paths taken on one VL, which has no credit loop; then paths on several VLs have none"
-"""Why nobody was asked for SLs: the channels of one link are one there, so a loop of several VLs
+"""Why no one was asked for SLs: the channels of one link are one there, so a loop of several VLs
 would be one, too."""
 
 

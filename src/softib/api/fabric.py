@@ -184,7 +184,7 @@ class Fabric(Suggests):
         """A multigraph: nodes by name with ``type`` and ``guid``, an edge a cable with ``ports``,
         ``gbps``, ``length_m``.
 
-        Two devices of one name are told apart by their GUID.
+        Two devices of one name are distinguished by their GUID.
         """
         from softib.api.graph import multigraph
 
@@ -244,7 +244,7 @@ def load(
     ``ibnl`` are directories of IBNL system descriptions that a ``.topo`` needs; ``node_name_map``
     is OpenSM's file of names. ``notice`` gets what a user should know though nothing is wrong
     (default: a :class:`SoftibWarning`); ``progress`` gets a line again and again while a subnet is
-    read: nodes and MADs. Raises :class:`InputError` and its kin, one line each: what, where, what
+    read: nodes and MADs. Raises :class:`InputError` or a related error, one line each: what, where, what
     would be right.
     """
     from softib.source import load as read

@@ -54,7 +54,7 @@ PREFIX = "softib-compile-"
 
 
 def doctor() -> list[Check]:
-    """What of this machine can run what: ``name``, ``state`` (``ok``, ``absent``: one thing less,
+    """What of this machine can run what: ``name``, ``state`` (``ok``, ``absent``: one feature fewer,
     ``missing``: softib needs it), ``what`` it is for, and what would ``mend`` it. Looks, changes
     nothing, needs no root."""
     from softib.live.launch.doctor import checks

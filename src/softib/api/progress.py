@@ -17,12 +17,12 @@ Notice: TypeAlias = Callable[[str], None]
 
 
 def unwatched(step: str) -> AbstractContextManager[None]:
-    """Steps that nobody watches."""
+    """Steps that no one watches."""
     return nullcontext()
 
 
 def silent(line: str) -> None:
-    """A :data:`Notice` that nobody reads."""
+    """A :data:`Notice` that no one reads."""
 
 
 class Timed:

@@ -60,8 +60,8 @@ def serve(
     it reads that again (``reload``). ``certificate``: a PEM file with certificate and key for TLS, which
     is made where ``tenants`` are served beyond loopback; ``client_ca``: the CA of client certificates.
     Raises :class:`InputError`
-    and its kin where the source, the jobs or the history cannot be read, the extra ``serve`` is not
-    installed, or the address is taken; :class:`PeerError` where nobody answers.
+    or a related error where the source, the jobs or the history cannot be read, the extra ``serve`` is
+    not installed, or the address is taken; :class:`PeerError` where no one answers.
     """
     from softib.web.access import is_loopback
     from softib.web.server import DEFAULT_PORT
@@ -234,7 +234,7 @@ def _no_sl(slid: int, dlid: int) -> tuple[int, str]:
 
 
 def _sl_of(name: str) -> Sl:
-    """What the subnet administration of a running fabric says; nobody is asked behind a umad
+    """What the subnet administration of a running fabric says; no one is asked behind a umad
     device."""
 
     def reported_sl(slid: int, dlid: int) -> tuple[int, str]:
@@ -254,7 +254,7 @@ def _sl_of(name: str) -> Sl:
 
 
 def _copy(result: ReadResult) -> ReadResult:
-    """A reading of a source that does not change; whoever checks it brings it up, so each gets a
+    """A reading of a source that does not change; a check brings it up, so each gets a
     copy."""
     from dataclasses import replace
 

@@ -36,13 +36,13 @@ its words."""
     "--ignore", "ignored", multiple=True, metavar="CODE", help="Leave findings of this code out (repeatable)."
 )
 @click.option("--baseline", metavar="F", type=click.Path(), help="Leave out what this file of --write-baseline knows.")
-@click.option("--write-baseline", metavar="F", type=click.Path(), help="Write what was found as known, and exit 0.")
+@click.option("--write-baseline", metavar="F", type=click.Path(), help="Write the findings as known, and exit 0.")
 @click.option(
     "--jobs",
     "jobs_file",
     metavar="F",
     type=click.Path(),
-    help="Say which jobs cross what was found, and which links each shares: squeue --json, scontrol show job "
+    help="Name the jobs that cross the findings, and which links each shares: squeue --json, scontrol show job "
     "--json, kubectl get pods -o json, "
     "or YAML.",
 )
@@ -74,7 +74,7 @@ def command(
     load: Load,
     guid_files: dict[str, str | None],
 ) -> int:
-    """Check SOURCE ("-": stdin) and print what was found.
+    """Check SOURCE ("-": stdin) and print the findings.
 
     Exit 1 when there is a finding of severity warning or error among those shown, such as a record
     that could not be read; information alone is exit 0.

@@ -84,7 +84,7 @@ def command(
     """Serve the counters of SOURCE at /metrics for Prometheus.
 
     SOURCE is a running fabric or umad:DEVICE. Rounds of Gets are read in the background; a scrape
-    gets the last one, and what nobody answered in it is absent. With --once also one or two files
+    gets the last one, and what no one answered in it is absent. With --once also one or two files
     that others collected (ibdiagnet's .db_csv, perfquery's output with --fabric …).
     docs/monitoring.md lists every metric.
 

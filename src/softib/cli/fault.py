@@ -1,4 +1,4 @@
-"""``softib fault``: break and mend a running fabric."""
+"""``softib fault``: inject faults into a running fabric, and clear them."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ _SPANS = (("year", 3.156e7), ("day", 86_400.0), ("hour", 3600.0), ("second", 1.0
 @click.option("--period", "period_s", type=float, metavar="S", help="flap: seconds between two falls (default 2).")
 @click.option("--down", "down_s", type=float, metavar="S", help="flap: seconds each lasts (default: half a period).")
 @click.option("--count", type=int, metavar="N", help="flap: how many (default: until clear or link-up).")
-@click.option("--duration", "duration_s", type=float, metavar="S", help="flap: no new one after so many seconds.")
+@click.option("--duration", "duration_s", type=float, metavar="S", help="flap: no new one after that many seconds.")
 @click.option("--width", type=int, metavar="LANES", help="downgrade: lanes at most.")
 @click.option("--speed", metavar="GEN", help="downgrade: generation at most, such as EDR.")
 @click.option(
@@ -72,7 +72,7 @@ _SPANS = (("year", 3.156e7), ("day", 86_400.0), ("hour", 3600.0), ("second", 1.0
 @fabric_option
 @json_option
 def command(kind: str, locations: tuple[str, ...], fabric: str | None, as_json: bool, **options: Any) -> int:
-    """Break or mend a running fabric. Both ends of a link change; switches send trap 128.
+    """Inject a fault into a running fabric, or clear one. Both ends of a link change; switches send trap 128.
 
     \b
     link-down|link-up NODE[PORT]     no signal on the cable, and again
@@ -81,13 +81,13 @@ def command(kind: str, locations: tuple[str, ...], fabric: str | None, as_json: 
     attenuation NODE[PORT] DB        light for the port is lost; 0 heals
     weak-laser NODE[PORT] DB         its laser sends less; 0 heals
     hot-module NODE[PORT] CELSIUS    its module is that warm
-    downgrade NODE[PORT]             trains anew at --width and --speed
+    downgrade NODE[PORT]             trains again at --width and --speed
     slow-port NODE[PORT] GBPS        drains slowly; 0 = nothing
     flow-control NODE[PORT] SHARE    leaves out flow-control packets; 0 heals
     switch-down|switch-up NODE       without power, and again
     sys-guid NODE                    takes the SystemImageGUID --guid (trap 145)
     list                             what there is
-    clear [NODE[PORT]|NODE]          mends it, or everything
+    clear [NODE[PORT]|NODE]          clears it, or everything
 
     Several places are changed at once, by name or pattern: 'leaf-3[*]', 'leaf-*[1-4,9]', 'spine-?'.
 

@@ -19,9 +19,9 @@ MARKS = {"ok": "ok     ", "absent": "absent ", "missing": "MISSING"}
 @click.command()
 @json_option
 def doctor(as_json: bool) -> int:
-    """Say what of this machine can run what, a line each, and what would mend it.
+    """Check what this machine can run, and how to fix what it cannot, a line each.
 
-    ``absent`` is one thing less; ``MISSING`` is what softib needs. Exit 1 when something is
+    ``absent`` is one feature fewer; ``MISSING`` is what softib needs. Exit 1 when something is
     MISSING.
     """
     import softib
@@ -32,8 +32,8 @@ def doctor(as_json: bool) -> int:
     else:
         width = max(len(one.name) for one in found)
         for one in found:
-            mend = f"; {one.mend}" if one.mend else ""
-            click.echo(shown(f"{MARKS[one.state]}  {one.name:{width}}  {one.what}{mend}"))
+            fix = f"; {one.mend}" if one.mend else ""
+            click.echo(shown(f"{MARKS[one.state]}  {one.name:{width}}  {one.what}{fix}"))
     return int(any(one.state == "missing" for one in found))
 
 

@@ -1,7 +1,7 @@
 """``softib``: the command line. One thin file a verb; a verb's module loads only when it is called.
 
 Exit codes: 0 done; 1 the answer is bad news; 2 usage, nothing readable, or an output that cannot be
-written; 70 a bug of ours; 130 and 141 after Ctrl-C and after a reader of our output that left, as
+written; 70 a bug of softib; 130 and 141 after Ctrl-C and after a reader of our output that left, as
 with any program.
 """
 
@@ -235,8 +235,8 @@ def _warn_in_one_line() -> None:
 
 
 def _open_closed_streams() -> None:
-    """Replace a standard stream that the caller closed (``>&-``) by /dev/null, before a file or
-    socket of ours gets its number."""
+    """Replace a standard stream that the caller closed (``>&-``) by /dev/null, before a file
+    or socket of softib gets its number."""
     for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
         if getattr(sys, name) is None:
             opened = os.open(os.devnull, os.O_RDWR)
@@ -279,7 +279,7 @@ def _run(argv: Sequence[str] | None) -> int:
 
 
 def _bug(error: Exception) -> int:
-    """Our own fault: one line, and the traceback in a file that a report can carry. Exit code 70
+    """A bug of softib: one line, and the traceback in a file that a report can carry. Exit code 70
     (EX_SOFTWARE)."""
     import tempfile
     import traceback

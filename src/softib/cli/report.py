@@ -86,5 +86,5 @@ def _stamp() -> tuple[datetime, str]:
     try:
         when = datetime.now(UTC) if epoch is None else datetime.fromtimestamp(int(epoch), UTC)
     except (ValueError, OverflowError, OSError):
-        raise InputError(f"SOURCE_DATE_EPOCH={epoch}: give seconds since 1970, such as 1700000000") from None
+        raise InputError(f"SOURCE_DATE_EPOCH={epoch}: give seconds since 1970, for example 1700000000") from None
     return when, shlex.join(["softib", *sys.argv[1:]])

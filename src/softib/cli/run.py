@@ -24,7 +24,7 @@ from softib.cli.shared.output import print_notice
 @click.option(
     "--port", type=click.IntRange(0, 254), metavar="P", help="Port of the node (default: its first cabled one)."
 )
-@click.option("--stock-preload", is_flag=True, help="Use libumad2sim.so of ibsim-utils instead of our own library.")
+@click.option("--stock-preload", is_flag=True, help="Use libumad2sim.so of ibsim-utils instead of softib's library.")
 @click.option(
     "--no-tuning", is_flag=True, help="Do not set UCX_TLS, OMPI_MCA_pml ... that make libraries use the HCAs."
 )
@@ -106,16 +106,16 @@ def command(
     if not program:
         raise click.UsageError("no program; say softib run -- CMD …")
     if ns and stock_preload:
-        raise click.UsageError("--ns goes with our own library; leave out --stock-preload")
+        raise click.UsageError("--ns goes with softib's library; leave out --stock-preload")
     if stock_preload and (pace or strict or record or assert_rdma):
         raise click.UsageError(
-            "--pace, --strict, --record and --assert-rdma are about RDMA devices of our own library; leave out "
+            "--pace, --strict, --record and --assert-rdma are about RDMA devices of softib's library; leave out "
             "--stock-preload"
         )
     if pcap is not None and not net:
         raise click.UsageError("--pcap captures the network of a node; add --net")
     if net and stock_preload:
-        raise click.UsageError("--net goes with our own library; leave out --stock-preload")
+        raise click.UsageError("--net goes with softib's library; leave out --stock-preload")
     more = {name: "1" for name, on in (("SOFTIB_PACE", pace), ("SOFTIB_STRICT", strict)) if on}
     every_s = 1.0 if ns and refresh is None else refresh
     how = softib.Attachment(
@@ -146,7 +146,7 @@ def command(
 @click.option(
     "--no-tuning", is_flag=True, help="Do not set UCX_TLS, OMPI_MCA_pml ... that make libraries use the HCAs."
 )
-@click.option("--stock-preload", is_flag=True, help="Use libumad2sim.so of ibsim-utils instead of our own library.")
+@click.option("--stock-preload", is_flag=True, help="Use libumad2sim.so of ibsim-utils instead of softib's library.")
 @click.option(
     "--port", type=click.IntRange(0, 254), metavar="P", help="Port of the node (default: its first cabled one)."
 )

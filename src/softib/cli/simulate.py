@@ -49,7 +49,7 @@ SMS = ("internal", "off")
     metavar="CHANGES",
     multiple=True,
     help=(
-        "Run it once more with something changed: engine=updn, ar=on, cc=on, vl=jobs, network=roce, generation=XDR, "
+        "Run it again with something changed: engine=updn, ar=on, cc=on, vl=jobs, network=roce, generation=XDR, "
         "or several with commas. Repeatable."
     ),
 )
@@ -110,7 +110,7 @@ SMS = ("internal", "off")
     "--sm",
     type=click.Choice(SMS),
     default=None,
-    help="Who reacts to faults: our subnet manager on the same virtual clock (default), or nobody.",
+    help="The subnet manager that reacts to faults: softib's, on the same virtual clock (default), or none.",
 )
 @click.option(
     "--timeout",

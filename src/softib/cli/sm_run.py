@@ -55,7 +55,7 @@ SHOWN_NOTES = 12
     type=click.IntRange(0, 10**5),
     default=100,
     show_default=True,
-    help="Begin the log file anew at this size; five older ones are kept. 0: never.",
+    help="Restart the log file at this size; five older ones are kept. 0: never.",
 )
 @click.option(
     "--strict",
@@ -93,7 +93,7 @@ def command(
 
     Several DEVICEs: a manager for each, with the subnet behind it, in one process. CONF is a file
     of OpenSM's options for this one, in place of --sm-config. A live master is left alone, unless
-    --priority N says to take part in the election, or --take-over. SIGHUP reads the files anew.
+    --priority N says to take part in the election, or --take-over. SIGHUP reads the files again.
     """
     import gc
 

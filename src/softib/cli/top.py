@@ -97,7 +97,7 @@ def _full_screen(view: TopView, every: float, rounds: int | None) -> None:
 
 
 class _Keys:
-    """The next key of stdin, waiting so many seconds at most ("": none, or the terminal has another
+    """The next key of stdin, waiting that many seconds at most ("": none, or the terminal has another
     size now)."""
 
     def __init__(self) -> None:

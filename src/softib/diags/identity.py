@@ -139,7 +139,7 @@ def duplicate_guids(c: Context) -> Iterator[Finding]:
             f"NodeGUID {guid} is carried by {counted(len(nodes), 'node')}: {names}",
             {"guid": guid, "nodes": len(nodes), "linked_to": _neighbours(view, nodes.tolist())},
         )
-    # A CA's port without a link is in no record of a dump: its GUID is node GUID + portnum, which nobody stated.
+    # A CA's port without a link is in no record of a dump: its GUID is node GUID + portnum, which no one stated.
     stated = f.is_switch[f.port_node] | (f.port_cable >= 0) | (f.source.format in STATES_PORT_GUIDS)
     owners = np.flatnonzero((~f.is_switch[f.port_node] | (f.port_num == 0)) & (f.port_guid != 0) & stated)
     for ports in _groups(f.port_guid[owners], owners):

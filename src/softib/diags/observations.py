@@ -1,7 +1,7 @@
 """What MADs, files and time series told about the ports of a fabric: what each counter rose by in
 each interval, and what each port said of itself.
 
-Whoever collects (``softib.monitor``) writes this table, and the rules that find the bad cable read
+The collector (``softib.monitor``) writes this table, and the rules that find the bad cable read
 it and nothing else: no rule sees what was planted in a simulated fabric.
 """
 
@@ -29,7 +29,7 @@ class ObservedPorts:
     ``node_guid`` uint64; ``portnum`` int32; ``switch`` bool; ``node`` the NodeDescriptions; ``lid``
     int32 (0: none); ``peer`` int32, the row of the port at the other end of the cable (-1: none, or
     not observed); ``rate_gbps`` float64 of data, as PortInfo's width and speed give it (0: link
-    down). ``text`` holds what else was told, by name, as object arrays with "" where nothing was:
+    down). ``text`` holds other facts by name, as object arrays with "" where nothing was:
     ``firmware``, ``device`` (PSID or part of the board), ``vendor``, ``module_vendor``,
     ``module_part``, ``module_serial``, ``cable_length`` (metres), ``cable_kind`` (medium, or
     active, optical, copper), ``system`` (name of the system that the node is a part of), ``fec``.
@@ -59,7 +59,7 @@ class Observations:
     :class:`~softib.iba.perf_optional.PortRcvErrorDetails` and
     :class:`~softib.iba.perf_optional.PortExtendedSpeedsCounters` are called -> uint64[k, n],
     in the unit of that field (``port_xmit_data``: words of four octets). ``known``: the same names
-    -> bool[k, n], False where no increase can be told (a device that was away or rebooted, a
+    -> bool[k, n], False where the increase is unknown (a device that was away or rebooted, a
     counter that stuck at its largest value or that somebody cleared, an attribute that the device
     has not); ``increase`` is 0 there. ``level``: what is no counter -> float64[k, n] at the end of
     the interval, NaN where unknown: ``temperature_c``, ``module_temperature_c``, ``state`` and
@@ -68,7 +68,7 @@ class Observations:
     ``stuck_NAME`` (the counter stands at its largest value: 1, got there in the interval: 2, counts
     on: 0), ``lanes`` and ``lane_gbps`` (active lanes, and the signalling rate of one), what modules
     measure and their alarm thresholds (:data:`softib.monitor.module_levels.MODULE_LEVELS`),
-    ``fec_corrects`` (symbols of a codeword that the active code mends; counters ``fec_codewords_0``
+    ``fec_corrects`` (symbols of a codeword that the active code corrects; counters ``fec_codewords_0``
     … ``fec_codewords_15`` are its histogram).
     """
 
@@ -108,7 +108,7 @@ class Observations:
         return np.asarray(spans.sum(axis=0) / 1e9, np.float64)
 
     def total(self, counter: str) -> np.ndarray:
-        """What the counter rose by in all known intervals (uint64[n]); 0 for a counter that nobody
+        """What the counter rose by in all known intervals (uint64[n]); 0 for a counter that no one
         told of."""
         if counter not in self.increase:
             return np.zeros(len(self.ports), np.uint64)

@@ -172,7 +172,7 @@ def _voted_steps(at: np.ndarray, gap: np.ndarray, step: np.ndarray, span: int) -
     d, votes = np.zeros(span - 1, np.int64), np.zeros(span - 1, np.int64)
     d[cell[by_count]], votes[cell[by_count]] = value[by_count], count[by_count]
     usual, _ = mode(d[votes > 0])
-    d[2 * votes <= np.bincount(at[adjacent], minlength=span - 1)] = usual  # nobody voted, or no majority
+    d[2 * votes <= np.bincount(at[adjacent], minlength=span - 1)] = usual  # no one voted, or no majority
     for start, length, total in zip(
         at[~adjacent].tolist(), gap[~adjacent].tolist(), step[~adjacent].tolist(), strict=True
     ):

@@ -156,7 +156,7 @@ COLUMNS: tuple[Column, ...] = (
         ("ports",),
         "hardware",
         "ps that the port needs to drain an octet of its data VLs: 0 = as fast as it comes, infinite = it is blocked; "
-        "negative: and it grants credits all the same, so that nobody waits and its buffer overruns",
+        "negative: and it grants credits all the same, so that no one waits and its buffer overruns",
     ),
     # Optional counters, sampling, congestion control: see the sizes above.
     _C("detail_counters", DETAIL_COUNTERS, ("ports",), "engine", "optional PerfMgt counters"),

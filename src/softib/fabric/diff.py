@@ -257,7 +257,7 @@ def _cables(a: Fabric, b: Fabric, to_b: np.ndarray) -> Iterator[Change]:
 
 
 def _lost(a: Fabric, b: Fabric, cable: int, port_b: np.ndarray, kept_b: np.ndarray, moved_b: np.ndarray) -> Change:
-    """A cable of ``a`` that is not in ``b``: moved where one of its ports now holds a cable nobody
+    """A cable of ``a`` that is not in ``b``: moved where one of its ports now holds a cable no one
     else claims."""
     ends = _ends(a, cable)
     was = " - ".join(ends)

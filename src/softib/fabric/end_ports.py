@@ -16,7 +16,7 @@ __all__ = ["common_lmc", "end_ports", "port_gbps", "unmanaged_ends", "valid_lids
 
 def valid_lids(fabric: Fabric) -> tuple[np.ndarray, np.ndarray]:
     """``(ports, which)``: the rows of all end ports, and bool[ports] of those whose LIDs are
-    unicast, aligned to their LMC and nobody else's on their subnet (of several owners of one LID the
+    unicast, aligned to their LMC and no one else's on their subnet (of several owners of one LID the
     first keeps it)."""
     ports = fabric.end_ports()
     good = may_stand(fabric.lid[ports], fabric.lmc[ports])

@@ -103,7 +103,7 @@ def port_on(fabric: Fabric, node: int, portnum: int | None = None) -> int:
     """Row of the port of ``node`` that has a QP0: port 0 of a switch, ``portnum`` of a CA (None:
     its first cabled one).
 
-    Raises :class:`InputError` for a node or port that there is none of.
+    Raises :class:`InputError` if the node or port does not exist.
     """
     if not 0 <= node < fabric.sizes.nodes:
         raise InputError(f"no node {node}; this fabric has nodes 0 to {fabric.sizes.nodes - 1}")
@@ -137,7 +137,7 @@ def split_port(place: str) -> tuple[str, int] | None:
 
 class NodeFinder:
     """The names of a fabric's nodes, indexed once. Names are those at that time: a
-    Set(NodeDescription) later moves nobody."""
+    Set(NodeDescription) later moves no one."""
 
     def __init__(self, fabric: Fabric):
         self.fabric = fabric
@@ -240,7 +240,7 @@ class NodeFinder:
 
 
 def port_named(fabric: Fabric, node: str | None) -> int:
-    """Row of the port of the node called ``node``; of the default host where nobody names one
+    """Row of the port of the node called ``node``; of the default host where no one names one
     (None). Raises as :meth:`NodeFinder.adapter`."""
     return default_port(fabric) if node is None else port_on(fabric, NodeFinder(fabric).adapter(node))
 

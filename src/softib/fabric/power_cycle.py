@@ -58,7 +58,7 @@ def power_on(f: Fabric, keep_lids: bool = False) -> None:
 
     LIDs 0, no routes, the default partition alone, LinkUp/Init where a cable with both ends is.
     With ``keep_lids`` ports hold the LIDs and LMCs that they have, as those do whose subnet manager
-    restarts, where these are valid and nobody else's; the next manager lets them stand (IBA
+    restarts, where these are valid and no one else's; the next manager lets them stand (IBA
     14.4.3).
     """
     everywhere = np.arange(f.sizes.ports)
@@ -95,7 +95,7 @@ def power_on(f: Fabric, keep_lids: bool = False) -> None:
         f.sharp_child,
         f.sharp_quota,
     ):
-        if column.any():  # or pages that nobody wrote would come to life
+        if column.any():  # or pages that no one wrote would come to life
             column[...] = 0
     if f.sizes.vports:
         from softib.fabric.virtual_ports import power_up_vports

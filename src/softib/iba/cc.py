@@ -48,7 +48,7 @@ class CongestionInfo(Structure, size=4, attr=0x11, section="A10.4.3.3"):
 
 
 class CongestionKeyInfo(Structure, size=16, attr=0x12, section="A10.4.3.4"):
-    """The CC_Key: who may manage congestion control of the port."""
+    """The CC_Key: it guards congestion control of the port."""
 
     cc_key = field(64, "0: everybody may")
     cc_key_protect_bit = field(1, "1: only who knows the CC_Key reads it")

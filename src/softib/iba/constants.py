@@ -185,7 +185,7 @@ class CapMask(IntFlag):
 
 
 SM_SUPPORTS_EXTENDED_SPEEDS = 1 << 31
-"""AttributeModifier of PortInfo: who asks, or sets, knows the components of extended speeds (IBA
+"""AttributeModifier of PortInfo: the requester knows the components of extended speeds (IBA
 14.2.5.6, SMSupportExtendedSpeeds)."""
 
 

@@ -1,4 +1,4 @@
-"""What NodeInfo tells of a part: lookups by DeviceID over :mod:`softib.iba.catalogue`, and how an
+"""Facts about a part from its NodeInfo: lookups by DeviceID over :mod:`softib.iba.catalogue`, and how an
 aggregation node is known."""
 
 from __future__ import annotations

@@ -47,9 +47,9 @@ class PortExtendedSpeedsCounters(Structure, size=152, attr=0x1F, section="16.1.4
     error_detection_counter = array(12, 16, "by lane")
     fec_correctable_block_ctr = array(12, 32, "by lane")
     fec_uncorrectable_block_ctr = array(12, 32, "by lane")
-    port_fec_correctable_block_ctr = field(32, "RS-FEC: blocks that it mended")
-    port_fec_uncorrectable_block_ctr = field(32, "RS-FEC: blocks that it could not mend")
-    port_fec_corrected_symbol_ctr = field(32, "RS-FEC: symbols that it mended")
+    port_fec_correctable_block_ctr = field(32, "RS-FEC: blocks that it corrected")
+    port_fec_uncorrectable_block_ctr = field(32, "RS-FEC: blocks that it could not correct")
+    port_fec_corrected_symbol_ctr = field(32, "RS-FEC: symbols that it corrected")
 
 
 class SwPortVLCongestion(Structure, size=36, attr=0x30, section="A10"):

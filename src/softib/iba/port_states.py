@@ -35,4 +35,4 @@ def _table() -> np.ndarray:
 
 STATE_AFTER_SET = _table()
 """uint8[16, 16]: PortState after a Set, by present state and requested state; ``INVALID`` where it
-is refused. DOWN as a result means: the link goes down and trains anew."""
+is refused. DOWN as a result means: the link goes down and trains again."""

@@ -121,7 +121,7 @@ class SaHeader(Structure, size=56, section="15.2.1.1"):
     rmpp_status = field(8, "RMPPStatus")
     segment = field(32, "SegmentNumber")
     length = field(32, "PayloadLength")
-    sm_key = field(64, "SM_Key: who knows it is trusted")
+    sm_key = field(64, "SM_Key: a requester that has it is trusted")
     attr_offset = field(16, "from one record of a table to the next, in 8 octets")
     _reserved2 = reserved(16)
     comp_mask = field(64, "which components of the record the answer must have")

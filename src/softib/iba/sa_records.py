@@ -136,7 +136,7 @@ class ServiceRecord(Structure, size=176, attr=0x31, section="15.2.5.14"):
     service_pkey = field(16, "P_Key to reach it")
     _reserved0 = reserved(16)
     service_lease = field(32, "seconds; 0xffffffff for ever")
-    service_key = array(2, 64, "who knows it may delete the record")
+    service_key = array(2, 64, "required to delete the record")
     service_name = text(64, "UTF-8")
     data8 = array(16, 8, "of the service")
     data16 = array(8, 16, "of the service")

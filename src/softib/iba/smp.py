@@ -131,7 +131,7 @@ class PortInfo(Structure, size=64, attr=0x15, section="14.2.5.6"):
     pkey_violations = field(16, "packets with a wrong P_Key")
     qkey_violations = field(16, "packets with a wrong Q_Key")
     guid_cap = field(8, "entries of the GUID table")
-    client_reregister = field(1, "SM asks clients to subscribe anew")
+    client_reregister = field(1, "SM asks clients to subscribe again")
     mcast_pkey_trap_suppression = field(2, "MulticastPKeyTrapSuppressionEnabled")
     subnet_timeout = field(5, "trap interval and subnet delay 4.096 us * 2^n")
     _reserved1 = reserved(3)
@@ -182,7 +182,7 @@ class MulticastForwardingTable(Structure, size=64, attr=0x1B, section="14.2.5.12
 
 
 class SMInfo(Structure, size=64, attr=0x20, section="14.2.5.13"):
-    """Who is subnet manager, and in which state."""
+    """The subnet manager of a port, and its state."""
 
     guid = field(64, "PortGUID of the SM's port")
     sm_key = field(64, "SM_Key")

@@ -58,11 +58,11 @@ def check() -> None:
 
 
 def wait_at_exit(lock: AbstractContextManager[Any]) -> None:
-    """The program ends after whoever holds the compiler's ``lock`` in another thread has reached a
+    """The program ends after the thread that holds the compiler's ``lock`` has reached a
     :func:`check`."""
 
     def end() -> None:
         _ending.set()
-        lock.__enter__()  # for good: nobody compiles any more
+        lock.__enter__()  # for good: no one compiles any more
 
     atexit.register(end)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 __all__ = ["compiling", "on_compiling", "step"]
 
 TRIAL = "softib.jit."
-"""Nobody waits for the trial of the accelerators."""
+"""No one waits for the trial of the accelerators."""
 Listener = Callable[[str, int, int], None]
 
 _listeners: list[Listener] = []

@@ -1,4 +1,4 @@
-"""A kernel once more, with some of the kernels that it calls replaced by others.
+"""A second compilation of a kernel, with some of the kernels that it calls replaced by others.
 
 A decision that holds for a whole run (which link technology, which transport) is made here, when
 the machine code is made, and not at each event: the unit of one choice does not contain the others,

@@ -1,9 +1,9 @@
 """Machine code on disk: one file for each unit, types of its arguments and CPU, in one folder.
 
-A file is ``magic, SHA-256, payload``: one that is cut short or damaged is compiled anew and
-replaced. It is written beside and renamed, so that nobody reads half of one. Processes that need
+A file is ``magic, SHA-256, payload``: one that is cut short or damaged is compiled again and
+replaced. It is written beside and renamed, so that no one reads half of one. Processes that need
 the same unit at once compile it once: the others wait for the first and load what it kept. What
-nobody used for :data:`KEEP_DAYS` days is deleted, and the oldest beyond :data:`KEEP_FILES`; a
+no one used for :data:`KEEP_DAYS` days is deleted, and the oldest beyond :data:`KEEP_FILES`; a
 process reads a file once and whole, so deleting harms no running one.
 """
 
@@ -182,7 +182,7 @@ class Store:
         self.given_up = True
         print(
             f"softib: {cache_dir()}: cannot keep compiled kernels there ({error.strerror or error}); "
-            "each run compiles anew (SOFTIB_CACHE_DIR names another folder)",
+            "each run compiles again (SOFTIB_CACHE_DIR names another folder)",
             file=sys.stderr,
         )
 
@@ -198,7 +198,7 @@ def _lock(file: IO[bytes]) -> None:
 
 
 def prune(folder: Path, now: float) -> None:
-    """Delete what nobody used for :data:`KEEP_DAYS`, and the oldest of more than
+    """Delete what no one used for :data:`KEEP_DAYS`, and the oldest of more than
     :data:`KEEP_FILES`."""
     entries = []
     for path in folder.iterdir():

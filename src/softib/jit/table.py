@@ -59,7 +59,7 @@ class Table:
     def __getattr__(self, name: str) -> Any:
         if name != "_numba_type_":
             raise AttributeError(f"{type(self).__name__} has no {name}")
-        # Making a type takes 100 us, and tables are made anew for many calls: tables of the same layout share one.
+        # Making a type takes 100 us, and tables are made again for many calls: tables of the same layout share one.
         arrays = [self._columns[field] for field in self._fields]
         layout = tuple((a.dtype, a.ndim, a.flags.num) for a in arrays)
         found = self._types.get(layout)

@@ -1,7 +1,7 @@
 """Compile a kernel and all that it calls as one unit.
 
 Left alone, Numba optimises each function with everything below it, makes machine code of it, links
-the result into each caller and begins anew there: the work grows with the depth of the calls. Here
+the result into each caller and restarts there: the work grows with the depth of the calls. Here
 a function that only kernels call is typed and lowered (:class:`Part`) and nothing more; the one
 that Python calls (:class:`Unit`) links all parts, hides them, and is optimised and made machine
 code of once.
@@ -373,7 +373,7 @@ def _rebuilt(target_context, payload):
 
 
 def _names_only(library):
-    """Bitcode that defines the same names: enough to find addresses. Nobody links a unit."""
+    """Bitcode that defines the same names: enough to find addresses. No one links a unit."""
     lines = [f'define void @"{f.name}"() {{ ret void }}' for f in library.get_defined_functions()]
     return ll.parse_assembly("\n".join(lines)).as_bitcode()
 

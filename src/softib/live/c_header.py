@@ -43,8 +43,7 @@ class CHeader:
         self._constants: dict[str, int] = {}
 
     def types(self) -> dict[str, np.dtype]:
-        """Every structure by name. Raises :class:`SoftibBug` where a member is none of those that
-        are allowed."""
+        """Every structure by name. Raises :class:`SoftibBug` where a member is not allowed."""
         if self._types is None:
             text = _COMMENT.sub(" ", self.path.read_text(encoding="ascii"))
             self._types = {name: np.dtype(self._members(body), align=True) for name, body in _STRUCT.findall(text)}

@@ -56,8 +56,8 @@ class Peer(Protocol):
 
 
 class EventLoop:
-    """Waits for the sockets in ``selector`` and drives ``peers``, in their order. ``on_ready`` is
-    told how many sockets are ready before they are handled."""
+    """Waits for the sockets in ``selector`` and drives ``peers``, in their order. ``on_ready`` gets
+    how many sockets are ready before they are handled."""
 
     def __init__(
         self, selector: selectors.BaseSelector, *peers: Peer, on_ready: Callable[[int], None] = lambda sockets: None
@@ -122,7 +122,7 @@ class Daemon:
         self.began = time.monotonic() if began is None else began
         self.instance, self.settings = instance, settings
         fabric.name = instance.name
-        power_on(fabric, keep_lids=True)  # before: in shared memory a look at a page that nobody wrote costs it
+        power_on(fabric, keep_lids=True)  # before: in shared memory a look at a page that no one wrote costs it
         self.shared = SharedFabric.create(instance.shared_fabric, fabric)
         self.fabric = self.shared.fabric
         plane = AgentPlane(self.fabric)

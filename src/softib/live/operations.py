@@ -149,7 +149,7 @@ class Operations:
     def attach(self, request: dict[str, Any]) -> dict[str, Any]:
         """Environment for a program on ``node`` (and ``port``), for ``rank`` of a job of several:
         ``{"place", "name", "portnum", "env", "ports", "manager"}``; ``ports``: row and name of each
-        port that it sees, ``manager``: which of them our own manager sits on, or ""."""
+        port that it sees, ``manager``: the one that softib's manager sits on, or ""."""
         node, portnum, rank = request.get("node") or "", request.get("port"), request.get("rank")
         if not isinstance(node, str) or not isinstance(portnum, int | None) or not isinstance(rank, int | None):
             raise InputError("attach wants node, a text, and port and rank, numbers")

@@ -272,7 +272,7 @@ RECORDS_A_QUERY = 400
 """Records of a long answer that take as long as a query of one: 0.74 us each beside 0.3 ms
 (docs/figures.md)."""
 MOST_RECORDS = 40_000_000
-"""All paths of 6,300 end ports, which our own manager answers in half a minute. OpenSM makes some
+"""All paths of 6,300 end ports, which softib's manager answers in half a minute. OpenSM makes some
 30,000 to 100,000 a second: there :data:`PATIENCE_S` ends it."""
 
 

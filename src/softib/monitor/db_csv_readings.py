@@ -105,8 +105,8 @@ def _rows_in(
 
 
 def _extended_speeds(pm: Section, reading: Reading, at: np.ndarray, rows: np.ndarray) -> None:
-    """What ``ibdiagnet --extended_speeds all`` adds to PM_INFO: errors by lane, and what FEC mended
-    and could not mend (PortExtendedSpeedsCounters)."""
+    """What ``ibdiagnet --extended_speeds all`` adds to PM_INFO: errors by lane, and what FEC corrected
+    and could not correct (PortExtendedSpeedsCounters)."""
     for name, columns in names.EXTENDED_SPEEDS.items():
         values, there = _most(pm, columns, at)
         if there.any():

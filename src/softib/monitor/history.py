@@ -64,7 +64,7 @@ class History:
 
         Raises :class:`InputError` where another process writes here (both would count every
         increase twice), and where what is kept is of another fabric. A directory that cannot be
-        written is told by :meth:`append`.
+        written is reported by :meth:`append`.
         """
         try:
             self.folder.mkdir(parents=True, exist_ok=True)

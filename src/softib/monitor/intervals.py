@@ -1,13 +1,13 @@
-"""From two readings to what each counter rose by, where that can be told; and intervals in a row as
+"""From two readings to what each counter rose by, where that is known; and intervals in a row as
 one table of observations.
 
 Counters of a port never fall by themselves and stop at the largest value of their field (IBA
-16.1.3.5). So nothing can be told of a counter that fell (somebody cleared it, or the device
+16.1.3.5). So nothing is known of a counter that fell (somebody cleared it, or the device
 restarted), of the others of its port in that interval (they were cleared with it, and may have
 passed their old value since), of one that stands at its largest value, or of a port that one of the
-readings lacks. No increase is ever negative. That a counter stands there is told by a level,
+readings lacks. No increase is ever negative. That a counter stands there is reported by a level,
 ``stuck_NAME``: 1 it stands at its largest value, 2 it got there in this interval (so it counted,
-and nobody knows how much), 0 it counts on. ``least_port_fec_corrected_symbol_ctr`` tells what that
+and no one knows how much), 0 it counts on. ``least_port_fec_corrected_symbol_ctr`` tells what that
 counter rose by at least when it got there, or passed it.
 """
 
@@ -47,7 +47,7 @@ begin again at 0 there."""
 
 RESTARTED = 0.5
 """Share of the ports of a device that had counted something and fell, above which it restarted:
-then nothing can be told of any of its ports."""
+then nothing is known of any of its ports."""
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""The subnet manager's doings beside the ports', so that a stall of the manager is told apart from
+"""The subnet manager's state beside the ports', so that a stall of the manager is distinguished from
 one of the network.
 
 By MADs alone: SMInfo of every manager (state, priority, ActCount, which a living master raises; IBA

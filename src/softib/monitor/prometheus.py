@@ -4,10 +4,10 @@ by its HTTP API.
 Samples are floats there: counters of bytes above 2^53 have lost their last digits. The label
 ``guid`` of an HCA is its PortGUID; with a fabric beside, ports have their NodeGUID again.
 
-Two exporters of one fabric (a pair, in case one fails) tell of the same port at different times,
+Two exporters of one fabric (a pair, in case one fails) report the same port at different times,
 and each of its own last round; what the second told may be older than what the first did before. So
 the counters of a port are those of one exporter (labels ``job`` and ``instance``), and increases
-are between its own scrapes. Exporters that tell of different ports (one of switches, one of HCAs)
+are between its own scrapes. Exporters of different ports (one of switches, one of HCAs)
 are put side by side: each scrape belongs to that of the first one that is nearest in time.
 """
 
@@ -123,7 +123,7 @@ class Scrapes:
         return [_joined(parts[at]) for at in sorted(parts)]
 
     def _owned(self) -> dict[Target, list[Key]]:
-        """The ports that each exporter tells of: a port is that of the first that has it; the
+        """The ports of each exporter: a port is that of the first that has it; the
         one with most samples comes first."""
         left = {key for of in self._keys.values() for key in of}
         owned: dict[Target, list[Key]] = {}

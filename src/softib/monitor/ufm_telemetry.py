@@ -53,7 +53,7 @@ COUNTERS: dict[str, tuple[str, int]] = {
 }
 COUNTERS |= {f"hist{k}": (f"fec_codewords_{k}", 1) for k in range(16)}
 """Name there → (counter, its units in one of PerfMgt's). ``hist0`` … ``hist15``: codewords
-by the symbols that RS(544,514) mended in them (mstflint: pphcr, hist_type 1)."""
+by the symbols that RS(544,514) corrected in them (mstflint: pphcr, hist_type 1)."""
 KP4_CORRECTS = 15.0
 LEVELS = {
     "Total_Raw_BER": "pre_fec_ber",

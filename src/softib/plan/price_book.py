@@ -105,7 +105,7 @@ class Price:
     high: float
     missing: tuple[str, ...]
     short: int = 0
-    """Cables whose length nobody knows: they count as the shortest."""
+    """Cables whose length no one knows: they count as the shortest."""
 
     @property
     def middle(self) -> float:

@@ -1,6 +1,6 @@
-"""A vendor's quote against what a fabric needs: which pieces it lacks, and which nobody needs.
+"""A vendor's quote against what a fabric needs: which pieces it lacks, and which no one needs.
 
-Rows are told apart by order numbers, else by words (``OSFP … transceiver``, ``splitter``). A row that
+Rows are distinguished by order numbers, else by words (``OSFP … transceiver``, ``splitter``). A row that
 is neither is named: a quote is not judged on what was not understood.
 """
 

@@ -316,7 +316,7 @@ def _compile(to: Path, sources: Sequence[Path], link: Sequence[str], more: Seque
 
 
 def main() -> int:
-    """All; what cannot be built is told on stderr, and the exit code is 1."""
+    """All; failures are reported on stderr, and the exit code is 1."""
     failed = 0
     for compile_one, library in LIBRARIES:
         try:

@@ -10,8 +10,7 @@
  *
  * Columns that most fabrics never write (`store` SOFTIB_LAZY) lie in a second, sparse file of `lazy_size` octets, a
  * memfd of the daemon, which it hands over (verbs/fabric/server.h): "/proc/PID/fd/LAZY_FD" in its own PID namespace, where their `offset` counts. Its pages come to life when the daemon
- * writes them, and no full file system can refuse that. Who maps it brings pages to life by looking at them; pread does
- * not. `texts` octets at `texts_at` are JSON: what files say besides the wire fields (labels, systems).
+ * writes them, and no full file system can refuse that. Reading a mapping of it allocates pages; pread does not. `texts` octets at `texts_at` are JSON: what files say besides the wire fields (labels, systems).
  */
 #ifndef SOFTIB_SHARED_FABRIC_H
 #define SOFTIB_SHARED_FABRIC_H

@@ -1,5 +1,5 @@
-"""Cables between the boxes of a drawing as lines: how many, how loaded, how fast, and what was
-found at them."""
+"""Cables between the boxes of a drawing as lines: how many, how loaded, how fast, and the findings
+at them."""
 
 from __future__ import annotations
 

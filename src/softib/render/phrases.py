@@ -51,7 +51,7 @@ NAMES = {
 
 def plan_facts(found: PlanComparison | None) -> list[tuple[str, str]]:
     """(name, value) pairs for people: counts by status and reason, then the nodes with most cables
-    to mend."""
+    to fix."""
     if found is None:
         return []
     facts = [("rows", _rows_text(found))]
@@ -62,7 +62,7 @@ def plan_facts(found: PlanComparison | None) -> list[tuple[str, str]]:
     per_node = Counter(node for t in found.table if t.status in TO_MEND for node in set(t.nodes))
     worst = sorted(((n, node) for node, n in per_node.items() if n > 1), key=lambda x: (-x[0], x[1]))[:WORST]
     if worst:
-        facts.append(("most to mend at", ", ".join(f"{shown(node)} ({n:,})" for n, node in worst)))
+        facts.append(("most to fix at", ", ".join(f"{shown(node)} ({n:,})" for n, node in worst)))
     return facts
 
 

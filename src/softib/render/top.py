@@ -140,9 +140,9 @@ def _body(watch: Watch, order: str, most: int, width: int, jobs: Sequence[Schedu
     if order == "jobs" and jobs is None:
         return _line("no jobs are known: --jobs FILE")
     if interval is None:
-        return _line("one more round, and rates can be told")
+        return _line("one more round, and rates are known")
     if len(interval.guid) != len(one.targets.ports):
-        return _line("the fabric has changed; one more round, and rates can be told")
+        return _line("the fabric has changed; one more round, and rates are known")
     if order == "jobs":
         return _job_table(job_rows(one.targets.ports, interval, jobs or ())[:most], width)
     return _table(ranked(one.targets.ports, interval, order, most), order, width)

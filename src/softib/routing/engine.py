@@ -42,7 +42,7 @@ __all__ = [
 GROUP = "softib.engines"
 
 DEFAULT_ENGINE = "ftree,updn,dfsssp,lash"
-"""What every verb and every manager routes with where nobody names an engine: the engine for trees;
+"""What every verb and every manager routes with where no one names an engine: the engine for trees;
 where the fabric is none, one that cannot deadlock; and where it has no top either, one that takes
 virtual lanes if that pays (docs/decisions/0007)."""
 WITHOUT_LANES = "ftree,updn"

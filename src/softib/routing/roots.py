@@ -36,7 +36,7 @@ def find_spines(graph: SwitchGraph, hops: np.ndarray) -> np.ndarray:
     """Roots by OpenSM's histogram over ``hops`` uint8[n, n] (int32, ascending; may be empty).
 
     In a large tree nearly all CAs are equally far from *any* switch (over 20 leaves are enough), so
-    the histogram alone takes every switch for a root. Hence one rule more than OpenSM's: a switch
+    the histogram alone takes every switch for a root. Hence one more rule than OpenSM's: a switch
     that is cabled to a candidate nearer to all CAs is no root.
     """
     weight = compute_per_switch(graph)

@@ -42,7 +42,7 @@ Clock = table("Clock", {"clock": Array("", CLOCK)})
 
 NOT_YET, QUEUED_STATE, SENDS, ENDED = range(4)
 PLAIN, READ, COMPUTES = range(3)
-"""Kinds: the requester sends the data, or the responder, or nobody does: the program computes."""
+"""Kinds: the requester sends the data, or the responder, or no one does: the program computes."""
 ADMITTED = -1
 """Of ``gap_ps``: the message rate has let it go."""
 FOREVER = np.int64(1) << np.int64(62)
@@ -130,7 +130,7 @@ def posted_at(tr, i):
 
 @kernel
 def one_less(tr, ck, i):
-    """Message i waits for one thing less; its data begins to leave when it is posted, and its queue
+    """Message i waits for one fewer message; its data begins to leave when it is posted, and its queue
     pair is free."""
     tr.awaited[i] -= 1
     if tr.awaited[i] == 0:
@@ -255,7 +255,7 @@ def begin(fl, li, ro, tr, ck, i, now):
 
 @kernel
 def compute(tr, ws, ck, do, i, now):
-    """Computation i can begin; its processor takes it when it is free. Whoever waits for it goes on
+    """Computation i can begin; its processor takes it when it is free. Messages that wait for it go on
     when it has ended."""
     tr.began[i] = max(now, tr.busy[tr.line[i]])
     over = tr.began[i] + tr.forth[i]

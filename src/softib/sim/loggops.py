@@ -1,5 +1,5 @@
 """The LogGOPS layer: programs of ranks with a processor's overhead, an adapter that does one thing
-at a time in each direction, and a fabric in which nobody waits.
+at a time in each direction, and a fabric in which no one waits.
 
 L and G of each pair of hosts are those of its path on the fabric's forwarding tables
 (:mod:`softib.sim.timing`), so a message that is alone takes what it takes in the fluid layer; g and

@@ -108,7 +108,7 @@ class Outcome:
     ``end_ps``: virtual time of the end. ``counters`` (:data:`softib.fabric.counters.COUNTERS`) by
     port of the fabric: what this run added. ``valid``: does the layer's model hold for this traffic
     (``why_not`` says what is against it)? ``deadlock``: (port, VL) of the cycle whose buffers wait
-    for each other, empty without one. ``notes``: lines for people, such as an SL that nobody
+    for each other, empty without one. ``notes``: lines for people, such as an SL that no one
     stated. ``wall_s`` and ``work`` (events, packets, packet hops, rate changes …): what the run
     took. ``sl_counters`` and ``vl_counters`` (:data:`~softib.fabric.counters.SL_COUNTERS`,
     :data:`~softib.fabric.counters.VL_COUNTERS`): only where an option of the packet layer asks for
@@ -116,7 +116,7 @@ class Outcome:
     ``infiniband``, ``roce`` or ``tcp``, and ``port_figures``, of Ethernet only, what else each port
     counted (pause frames, drops, marks, queues, CPU of the host), by name. ``samples``: loads and
     queues over time, ``log``: what watched packets did (:class:`~softib.sim.packet.log.PacketLog`);
-    None where nobody asked for them.
+    None where no one asked for them.
     """
 
     layer: str

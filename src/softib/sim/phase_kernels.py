@@ -118,8 +118,8 @@ def follow_from(ln, s, to, lid, pa, r):
 
 @kernel
 def fill_all(ln, ho, n, of_switch, pa):
-    """Paths from each of ``of_switch`` (rows of :data:`Links`) to the first ``n`` hosts; how many
-    there are none of."""
+    """Paths from each of ``of_switch`` (rows of :data:`Links`) to the first ``n`` hosts; returns
+    how many are missing."""
     lost = 0
     for s in range(len(of_switch)):
         for b in range(n):

@@ -21,7 +21,7 @@ Doubt = table(
     "found inside stamp slowest met visited brings waits tail_ps tail_of shared overlap_ps vague_ps "
     "ack_ps was moved forth_ps nearest furthest spread_ps gap_wait_ps",
 )
-"""``found`` int64[4]: ps, message, channel and reason of what was found first (-1: nothing). By
+"""``found`` int64[4]: ps, message, channel and reason of the first violation (-1: none). By
 channel: ``inside`` (1: a switch sends on it), the ``slowest`` Gb/s of a flow that waits on it for
 another, ``met`` and ``visited`` (rounds), Gb/s that it ``brings`` to the port that is looked at,
 ``waits`` (whether a flow that it brings waits), ``tail_ps`` when the last octet of the last message

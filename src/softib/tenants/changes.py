@@ -197,8 +197,8 @@ def _check(draft: Draft, partition: Partition, members: Mapping[int, Member], ro
         entries = room(guid) or MOST_PKEYS
         if len(pkeys) > min(MOST_PKEYS, entries):
             raise Refused(
-                f"port {guid_text(guid)} would be in {len(pkeys)} partitions and its P_Key table has "
-                f"{min(MOST_PKEYS, entries)} entries; remove it from others first"
+                f"port {guid_text(guid)} would be in {len(pkeys)} partitions, and its P_Key table or that of the "
+                f"switch port in front of it has {min(MOST_PKEYS, entries)} entries; remove it from others first"
             )
 
 

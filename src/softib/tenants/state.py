@@ -86,7 +86,7 @@ class State:
             old = self.partitions.get(pkey)
             for owner, count in ((old, -1), (partition, 1)):
                 if owner is not None:
-                    self.owned[owner.tenant] = self.owned.get(owner.tenant, 0) + count
+                    _put(self.owned, owner.tenant, self.owned.get(owner.tenant, 0) + count or None)
             _put(self.partitions, pkey, partition)
         for guid, pkeys in draft.pkeys_of.items():
             _put(self.pkeys_of, guid, pkeys or None)

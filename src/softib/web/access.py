@@ -35,7 +35,7 @@ HEADERS = [
     (b"cache-control", b"no-store"),
 ]
 """On every answer: nothing is loaded from outside, pages are in frames of this server alone, a
-token in an address is told to nobody. An answer may have a policy of its own."""
+token in an address is disclosed to no one. An answer may have a policy of its own."""
 
 
 def new_token() -> str:
@@ -54,7 +54,7 @@ def is_loopback(host: str) -> bool:
 
 
 def policy_of(page: str) -> str:
-    """The Content-Security-Policy of a page of ours with scripts inside: those alone may run, known
+    """The Content-Security-Policy of a softib page with scripts inside: those alone may run, known
     by what they are (CSP level 2, hash sources)."""
     scripts = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
     known = " ".join(f"'sha256-{b64encode(sha256(s.encode()).digest()).decode()}'" for s in scripts) or "'none'"

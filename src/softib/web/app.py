@@ -161,7 +161,7 @@ def _tables(app: FastAPI, served: Served) -> None:
 
     @app.get("/api/v1/counters")
     def counters(node: NodeName | None = None, offset: Offset = 0, limit: Limit = 100) -> dict[str, Any]:
-        """PerfMgt counters of ports as the last round read them, null where nobody answered: data
+        """PerfMgt counters of ports as the last round read them, null where no one answered: data
         in words of four octets, wait in ticks, the rest in events."""
         now = served.now
         return counters_of(now.fabric, now.reading, _rows_of(now, node), offset, limit)
@@ -282,7 +282,7 @@ def _answers(app: FastAPI, served: Served) -> None:
         limit: Limit = 1000,
     ) -> dict[str, Any]:
         """Load (share of the link), wait (share of time) and errors of one port at each kept time,
-        at most ``limit`` of them evenly; null where it cannot be told."""
+        at most ``limit`` of them evenly; null where it is unknown."""
         now = served.now
         rows = _rows_of(now, node)
         port = next((r for r in rows.tolist() if int(now.fabric.port_num[r]) == portnum), None)

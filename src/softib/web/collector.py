@@ -1,5 +1,5 @@
 """What a subnet tells by MADs alone, round by round: the counters of its ports, now and then its
-cables and tables anew."""
+cables and tables again."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ class Collector:
         self._changed = True
 
     def step(self) -> Interval | None:
-        """One round; what rose in it, None for the first. Raises :class:`SoftibError` where nobody
-        answers; the next call opens the source anew."""
+        """One round; what rose in it, None for the first. Raises :class:`SoftibError` where no one
+        answers; the next call opens the source again."""
         try:
             if self.watch is None:
                 self._opened = self._open()
@@ -133,7 +133,7 @@ class Collector:
 
     def read(self) -> ReadResult:
         """Nodes, cables and tables as they are now, by Gets. Raises :class:`SoftibError` where
-        nobody answers."""
+        no one answers."""
         assert self._opened is not None and self.watch is not None
         began = time.monotonic()
         self._changed = False

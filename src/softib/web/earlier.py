@@ -153,7 +153,7 @@ class Earlier:
 
     def _jobs(self, at_s: float, then: PastMap, now: Now) -> tuple[JobsOnMap | None, str]:
         """Jobs that the file says ran then, on the links that the tables of now give; and why they
-        cannot be told."""
+        are unknown."""
         if self.served.jobs is None or now.jobs is None:
             return None, ""
         try:

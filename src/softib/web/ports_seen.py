@@ -1,5 +1,5 @@
-"""Ports by their errors, and the modules and cables in them: tables from what rounds or a file tell
-of ports."""
+"""Ports by their errors, and the modules and cables in them: tables from rounds or a
+file."""
 
 from __future__ import annotations
 

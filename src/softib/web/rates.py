@@ -20,7 +20,7 @@ __all__ = ["Recent", "Sample", "port_rows", "sample_of"]
 class Sample:
     """``time_s`` of the later reading (clock). By port (``guid`` uint64, ``portnum`` int32):
     ``load`` float16, octets sent as a share of what the link can, and ``wait`` float16, the share
-    of time in which data waited for credits, both NaN where that cannot be told; ``errors`` uint16,
+    of time in which data waited for credits, both NaN where unknown; ``errors`` uint16,
     what :data:`softib.monitor.ranking.ERRORS` rose by, at most 65,535."""
 
     time_s: float

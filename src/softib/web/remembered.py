@@ -20,7 +20,7 @@ Cable = tuple[End, End]
 
 @dataclass(frozen=True)
 class Snapshot:
-    """``fabric``: all that was seen. ``down``: cable → clock time since when nobody sees it;
+    """``fabric``: all that was seen. ``down``: cable → clock time since when no one sees it;
     ``removed``: likewise of nodes, by NodeGUID."""
 
     fabric: Fabric

@@ -262,7 +262,7 @@ class Served:
             )
         if changed or at - self._checked_s > RECHECK_S:
             self._checked_s = at
-            copy = replace(result, fabric=fabric.copy())  # whoever checks it brings it up where nobody did
+            copy = replace(result, fabric=fabric.copy())  # the check brings it up if it is not
             # as `softib check` of the same fabric: its snapshot has no priorities, which the rules
             # over managers take
             if self.laboratory:
@@ -302,7 +302,7 @@ class Served:
                 break
             with contextlib.suppress(InputError):
                 self.refresh()
-            # A round that takes long is not begun again at once.
+            # A round that takes long is not restarted at once.
             self._stop.wait(min(60.0, max(0.0, (time.monotonic() - began - self.every_s) * 0.5)))
 
     def stop(self) -> None:

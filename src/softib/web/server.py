@@ -74,7 +74,7 @@ def _library() -> Callable[[Any, Tls | None], Any]:
         raise InputError(f"softib serve needs {error.name}; pip install 'softib[serve]'") from None
 
     class Server(uvicorn.Server):
-        """Ends well when it is told to: uvicorn's own raises the signal once more when all is
+        """Ends well on a signal: uvicorn's own raises the signal again when all is
         closed."""
 
         @contextlib.contextmanager

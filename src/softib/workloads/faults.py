@@ -125,7 +125,7 @@ def fault_of(given: Mapping[str, Any] | str) -> Fault:
 
     if not isinstance(given, str | Mapping):
         raise InputError(
-            f"fault {given!r}: use a line such as '20us link-down leaf-1[40]', or a mapping of at, kind and where"
+            f"fault {given!r}: use a line, for example '20us link-down leaf-1[40]', or a mapping of at, kind and where"
         )
     data = _fields(given) if isinstance(given, str) else dict(given)
     try:

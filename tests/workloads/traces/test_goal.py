@@ -142,7 +142,7 @@ TAIL = "}\nrank 1 {\n}\n"
         (HEAD + "l1: calc 3\nl1 requires l9\n" + TAIL, "given.goal:4: rank 0 has no l9"),
         (HEAD + "l1: calc 3", "rank 0 does not end"),
         (HEAD + "l1: calc 3 cpu 300\n" + TAIL, "cpu 300"),
-        (HEAD + "l1: send 8b to 1 tag 0\n" + TAIL, "rank 0, l1: nobody receives"),
+        (HEAD + "l1: send 8b to 1 tag 0\n" + TAIL, "rank 0, l1: no one receives"),
         (HEAD + "l1: recv 8b from 1 tag 0\n" + TAIL, "rank 0, l1: it waits for ever"),
         (HEAD + "l1: send 8b to 0 tag 0\n" + TAIL, "sends to itself"),
         (HEAD + "l1: send 8b to 7 tag 0\n" + TAIL, "names a rank that is not there"),

@@ -224,8 +224,8 @@ def fold_cells(t, v, now):
 
 @kernel(_nrt=False)
 def retire_chunks(v, owner):
-    """Everything that process ``owner``, now dead, still had open is retired, to be folded once
-    more."""
+    """Everything that process ``owner``, now dead, still had open is retired, to be folded
+    again."""
     for chunk in range(min(np.int64(v.head[HIGH]), v.watch.shape[0])):
         at = chunk * CHUNK
         if v.cells[at, OWNER] == owner:

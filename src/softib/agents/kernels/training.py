@@ -84,8 +84,8 @@ def agree(t, port, peer):
     """Write the active width, speed and FEC mode of a link that trains; False when its ends have
     none in common.
 
-    No faster and no wider than the cable was at the start: what spoils a link is not mended by
-    training.
+    No faster and no wider than the cable was at the start: training does not repair a link that is
+    damaged.
     """
     widths = get8(t.port_info[port], WIDTH_ENABLED_AT) & get8(t.port_info[peer], WIDTH_ENABLED_AT)
     mine, theirs = enabled_speeds(t, port), enabled_speeds(t, peer)

@@ -181,7 +181,7 @@ def _states(job: Mapping[str, Any]) -> set[str]:
 
 
 def _then(states: set[str], span: tuple[float | None, float | None], at_s: float) -> bool:
-    """Did it run at ``at_s``? One that has ended nobody knows when did not."""
+    """Did it run at ``at_s``? One that has ended no one knows when did not."""
     ended_sometime = span[1] is None and not states & RUNNING
     return not states & WAITING and not ended_sometime and ran_at(span, at_s)
 

@@ -159,7 +159,7 @@ def _mean_ps(network: Network, src: np.ndarray, dst: np.ndarray) -> float:
 
 
 def _permutation(job: JobOnFabric, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """A random cyclic permutation of each rail of a job: nobody sends to itself."""
+    """A random cyclic permutation of each rail of a job: no one sends to itself."""
     src, dst = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for rail in np.unique(job.rail).tolist():
         mine = rng.permutation(job.ends[job.rail == rail])

@@ -18,7 +18,7 @@ ended."""
 
 
 def ran_at(span: Span, at_s: float) -> bool:
-    """Did it run at this time? A job whose beginning nobody told ran as far back as one looks."""
+    """Did it run at this time? A job whose beginning no one told ran as far back as one looks."""
     begin, end = span
     return (begin is None or begin <= at_s) and (end is None or at_s < end)
 

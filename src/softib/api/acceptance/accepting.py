@@ -119,7 +119,7 @@ def accept(
     octets of a message; ``seconds`` that a program ought to send; ``at_once``: pairs at a time
     where each is to be alone on its links; ``base_port`` of TCP; ``seed``.
 
-    Hosts that fail are findings; the rest goes on. Raises :class:`InputError` and its kin where it
+    Hosts that fail are findings; the rest goes on. Raises :class:`InputError` or a related error where it
     cannot begin.
     """
     from softib.analysis.acceptance.plan import host_ports, measurements_of, plan_batches
@@ -259,7 +259,7 @@ def _launcher(
 
 def _at_once(place: AcceptanceSource, launcher: str) -> int | None:
     """Pairs at a time: as many as this machine has processors for where all run here, one where
-    nobody knows who shares links."""
+    no one knows who shares links."""
     if launcher == LOCAL:
         return max(1, (os.cpu_count() or 2) // 2)
     return None if place.expectation is not None else 1

@@ -150,7 +150,7 @@ def baseline(
 
     ``accepted``: measurements of the fabric. ``rounds`` of readings, ``every`` seconds, of a
     running fabric or ``umad:DEVICE`` give rates of error counters (0: none), or ``observed`` has
-    them. Raises :class:`InputError` and its kin in one line.
+    them. Raises :class:`InputError` or a related error in one line.
     """
     from softib.analysis.acceptance.baseline import BaselineRecord, read_baseline, record_of
 

@@ -161,7 +161,7 @@ def check_config(path: str | os.PathLike[str]) -> ConfigCheck:
     files that it names are read, too), torus-2QoS.conf, partitions.conf, qos-policy.conf, prefix
     routes, a file of GUIDs or a node-name-map, known by their content.
 
-    Raises :class:`InputError` where ``path`` cannot be read or is none of them.
+    Raises :class:`InputError` where ``path`` cannot be read or is neither.
     """
     name = os.fspath(path)
     text = read_text(name, "configuration file of OpenSM", errors="replace")

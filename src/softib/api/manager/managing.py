@@ -88,7 +88,7 @@ class UmadManager(Suggests):
         max_mb: int = 100,
         to_stderr: bool = False,
     ) -> None:
-        """Log to ``path`` as lines of JSON (begun anew at ``max_mb`` MB, five older files kept; 0:
+        """Log to ``path`` as lines of JSON (restarted at ``max_mb`` MB, five older files kept; 0:
         never), and as short lines to stderr. Raises :class:`InputError` where the file cannot be
         written."""
         from softib.live.umad_sm.log import set_up_log
@@ -104,7 +104,7 @@ class UmadManager(Suggests):
         on_step: OnStep = lambda manager: None,
     ) -> None:
         """Manage the subnet until SIGINT or SIGTERM, or with ``once`` until it is up; SIGHUP reads
-        the files anew. With ``strict`` it ends, too, when :attr:`faults` has lines.
+        the files again. With ``strict`` it ends, too, when :attr:`faults` has lines.
 
         It takes the process's signals. A live master is left alone (:class:`InputError` that names
         it), unless a priority was given, which says to take part in the election, or ``take_over``:

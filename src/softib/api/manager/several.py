@@ -31,7 +31,7 @@ class UmadManagers(Suggests, Sequence[UmadManager]):
     """Several managers in one process, each with a subnet, settings and state of its own: a process
     for all rails of a host.
 
-    They take turns; a manager that cannot go on (its port is gone, a master is there that nobody
+    They take turns; a manager that cannot go on (its port is gone, a master is there that no one
     said to compete with) ends alone. LIDs, M_Keys and the administrator's database are kept for
     each port, in files that end with its PortGUID.
 

@@ -188,7 +188,7 @@ def diagnose(
 
     ``source`` is the fabric that was observed: where it holds forwarding tables (a running fabric,
     ``umad:DEVICE``) waiting ports are followed through them. The subnet manager that
-    :func:`observe` saw is judged, too: one that hangs is told apart from a network that does.
+    :func:`observe` saw is judged, too: one that hangs is distinguished from a network that does.
     ``jobs`` (see :func:`jobs_on`; needs ``source``) adds to each finding the jobs that cross it,
     and finds those whose hosts' HCAs stand still. ``thresholds`` is a YAML file or a mapping with
     other values than ``softib/diags/cable_rules/thresholds.yaml`` has. The rules see nothing else:

@@ -112,7 +112,7 @@ class Exporter(Suggests):
         """The metrics of what others collected, as :func:`softib.observe` takes it: of the newest
         of one or two ``files`` (ibdiagnet's .db_csv, perfquery's output …); what is of an interval
         needs two. ``fabric`` names the ports of files that hold counters alone. Raises
-        :class:`InputError` and its kin as :func:`softib.observe` does."""
+        :class:`InputError` or a related error as :func:`softib.observe` does."""
         from softib.monitor.exporter.names import SCHEMES
         from softib.monitor.exporter.text import text_of_files
 
@@ -132,7 +132,7 @@ class Exporter(Suggests):
 
     def expect(self, file: str | os.PathLike[str]) -> None:
         """Devices and cables of a plan or a discovery must be there: they are down until they are
-        seen. Raises :class:`InputError` and its kin for a file that cannot be read."""
+        seen. Raises :class:`InputError` or a related error for a file that cannot be read."""
         self._service.seen.expect(_ports_of_file(os.fspath(file)))
 
     @staticmethod

@@ -114,7 +114,7 @@ def run_here(
     from softib.live.launch.tuning import HcaTraffic, communicates, tuned
 
     if manner.record is not None and manner.stock:
-        raise InputError("what a program sends is recorded by our own library; leave out the stock one")
+        raise InputError("only softib's library records a program's messages; leave out the stock one")
     alive = living(instance)
     path = find_program(program[0])
     place = attachment_of(instance, node, port)

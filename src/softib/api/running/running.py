@@ -117,11 +117,11 @@ class RunningFabric(Suggests):
         return f"{attachment_of(self._instance, node, port)['env']['SOFTIB_VIEW']}/sys"
 
     def fault(self, kind: str, where: str | Sequence[str] | None = None, **options: Any) -> dict[str, Any]:
-        """Break or mend something: ``fault("link-down", "leaf-3[40]")``, ``fault("ber", PORT,
+        """Inject or clear a fault: ``fault("link-down", "leaf-3[40]")``, ``fault("ber", PORT,
         ber=1e-9)``, ``fault("clear")``. Several places, and patterns such as ``leaf-*[1-4]``, are
         changed at once; the reply has ``locations`` then.
 
-        Options are those of ``softib fault``. Raises :class:`InputError` and its kin.
+        Options are those of ``softib fault``. Raises :class:`InputError` or a related error.
         """
         locations = where if where is None or isinstance(where, str) else list(where)
         return self._ask("fault", kind=kind, where=locations, **options)

@@ -146,7 +146,7 @@ def _refusal(code: int, line: str) -> SoftibError:
 
 class Starter:
     """The one who started this process's fabric and waits for it: at the other end of a pipe
-    (:func:`up`), or nobody."""
+    (:func:`up`), or no one."""
 
     def __init__(self) -> None:
         fd = os.environ.pop(READY_FD, "")
@@ -220,7 +220,7 @@ class Server:
         :meth:`run`.
 
         ``sm``: ``internal`` (ours), ``external`` (a stock one will attach) or ``none``. ``manager``
-        are settings of ours by the names of :class:`softib.sm.config.SmConfig` (``engine``,
+        are settings of softib's manager by the names of :class:`softib.sm.config.SmConfig` (``engine``,
         ``lmc``, ``root_guid_file`` …), None = not given; ``sm_config`` is OpenSM's options file,
         ``partitions`` its partitions.conf. ``udp``, ``pcap`` and ``pace`` are those of ``softib
         up``. Raises :class:`InputError` for a file or setting that cannot be used.

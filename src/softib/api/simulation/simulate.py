@@ -99,7 +99,7 @@ def simulate(
 
     A fabric without tables is brought up by the subnet manager, with ``engine``; ``lfts`` is a dump
     of tables instead. ``layer``: ``packet``, ``fluid`` or ``static``. ``what_if``
-    (``"engine=updn"``, ``"ar=on,cc=on"``, several as a list) runs it once more with that changed,
+    (``"engine=updn"``, ``"ar=on,cc=on"``, several as a list) runs it again with that changed,
     and with each change alone where one names several: ``ar`` and ``cc`` are adaptive routing and
     congestion control of the packet layer, ``vl=jobs`` gives each job an SL of its own;
     ``latency=2``, ``bandwidth=0.5`` and ``congestion=2`` are factors, ``generation=XDR`` keeps the
@@ -194,7 +194,7 @@ def check_fabrics(work: Workload, layer: str) -> None:
 
 
 def _with_faults(work: Workload, given: Sequence[str | Mapping[str, Any]] | Mapping[str, Any]) -> Workload:
-    """``work`` and what ``simulate`` was told of faults."""
+    """``work`` and the faults given to ``simulate``."""
     if isinstance(given, str):
         return work.with_faults([given])
     if not isinstance(given, Mapping):

@@ -206,7 +206,7 @@ def _numbered(
 @contextmanager
 def _cluster(address: str) -> Iterator[int]:
     """A client of the Dask cluster at ``address``; how many workers it has. Raises
-    :class:`InputError` where nobody answers."""
+    :class:`InputError` where no one answers."""
     distributed = library("distributed", "dask")
     try:
         client = distributed.Client(address, timeout=10)

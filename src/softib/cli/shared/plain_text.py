@@ -1,7 +1,7 @@
 """Output for terminals that cannot show every character: arrows and frames become ASCII, nothing
 crashes.
 
-Whoever sets ``LANG=C`` (or POSIX) asks for ASCII. Python does not obey: under the C locale it
+``LANG=C`` (or POSIX) asks for ASCII. Python does not obey: under the C locale it
 writes UTF-8 (PEP 538 and 540), which such a terminal shows as garbage. ``PYTHONIOENCODING`` and
 ``PYTHONUTF8`` go before the locale, as in Python itself.
 """
@@ -20,7 +20,7 @@ __all__ = ["speak_plainly", "wants_ascii"]
 HANDLER = "softib.plain"
 """Name of the error handler of the encoders."""
 CODEC = "softib-ascii"
-"""ASCII by a name of our own: Click takes a stream in ASCII for misconfigured, and puts UTF-8 in
+"""ASCII by softib's own name: Click takes a stream in ASCII for misconfigured, and puts UTF-8 in
 its place."""
 COERCED = ("C.UTF-8", "C.utf8", "UTF-8")
 """What Python itself puts into LC_CTYPE under the C locale (PEP 538)."""
@@ -54,7 +54,7 @@ PLAIN = {
     "✓": "ok",
     "✗": "x",
 }
-"""ASCII for what our own texts hold. What is not here keeps its number: ``\\u00fc``."""
+"""ASCII for the characters of softib's texts. Others keep their number: ``\\u00fc``."""
 
 
 def wants_ascii(environment: Mapping[str, str]) -> bool:

@@ -78,7 +78,7 @@ def rounds_of(ends: Ends, per_class: int | None = None, seed: int = 0) -> list[R
     as bring all pairs together).
 
     Every rail measures within itself, all rails in the same rounds. In a round every port has a
-    partner but for one a rail where their number is odd, or where nobody is left that the class
+    partner but for one a rail where their number is odd, or where no one is left that the class
     allows. Directions change from round to round. Raises :class:`InputError` for fewer than two
     ports of one rail.
     """
@@ -173,7 +173,7 @@ def circle(n: int, step: int) -> Iterator[tuple[int, int]]:
 
 def measuring_parts(n: int) -> np.ndarray:
     """Part of a round of ``n`` pairs that each pair is in (int64[n]): one part measures latency
-    while the others load the fabric. A pair alone is beside nobody: -1."""
+    while the others load the fabric. A pair alone is beside no one: -1."""
     return np.arange(n) % min(PARTS, n) if n > 1 else np.full(n, -1)
 
 

@@ -72,7 +72,7 @@ class Blamed:
 def deviation(value: np.ndarray, expected: np.ndarray, latency: bool) -> np.ndarray:
     """How much worse each measurement is than usual, above 0 = worse (float64[m]): -ln of measured
     over expected bandwidth, or measured over expected latency - 1, each less its median, so that a
-    model that is wrong for all alike blames nobody. NaN without an expectation or a value."""
+    model that is wrong for all alike blames no one. NaN without an expectation or a value."""
     with np.errstate(divide="ignore", invalid="ignore"):
         good = (value > 0) & (expected > 0) & np.isfinite(value) & np.isfinite(expected)
         ratio = np.where(good, value / expected, np.nan)

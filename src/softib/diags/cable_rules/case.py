@@ -88,7 +88,7 @@ class Case:
         return " ↔ ".join(map(str, self.ends(row)))
 
     def text(self, what: str, row: int) -> str:
-        """What was told of a port by this name; "" where nothing was."""
+        """The text of this name that the port reported; "" if none."""
         column = self.ports.text.get(what)
         return "" if column is None else str(column[row])
 
@@ -174,7 +174,7 @@ class Case:
         return np.asarray(self.level(f"stuck_{counter}") >= 1)
 
     def arrived(self, counter: str) -> np.ndarray:
-        """Where it reached its field's largest value in the interval: it counted, nobody knows how
+        """Where it reached its field's largest value in the interval: it counted, no one knows how
         much (bool[k, n])."""
         return np.asarray(self.level(f"stuck_{counter}") == 2)
 

@@ -34,7 +34,7 @@ KINDS = {
     "device": "device",
     "vendor": "devices of",
 }
-"""What was told of ports, from the closest cause to the widest, and what messages call it."""
+"""Texts that ports report, from the closest cause to the widest, and what messages call it."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def _of_group(case: Case, group: _Group, bad: np.ndarray, suspects: int, probabi
 
 
 def _groups(case: Case) -> Iterator[_Group]:
-    """All groups: by switch, then by what was told of both ends."""
+    """All groups: by switch, then by the texts of both ends."""
     cables = case.cables
     peer = np.asarray(case.ports.peer, np.int64)[cables]
     ends = np.stack([cables, np.where(peer >= 0, peer, cables)])

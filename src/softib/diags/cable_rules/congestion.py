@@ -55,7 +55,7 @@ DISCARDS, HOQ, INACTIVE = "port_xmit_discards", "port_sw_hoq_lifetime_limit_disc
 INTERVALS = 64
 """Intervals that are looked at, those with the most waiting."""
 BEHIND = 0.9
-"""Whoever waits for a port waits while it has something to send: a port that sends and waits itself
+"""A sender waits for a port while it has something to send: a port that sends and waits itself
 for less than this share of the other's waiting time is not what it waits for. (All of it, less the
 headers that PortXmitData does not count.)"""
 SAME = 0.9
@@ -179,7 +179,7 @@ class _Interval:
         if waiting:
             roots = {r for q in waiting for r in self._roots_of(q, (*path, row))}
         else:
-            held = self.busy + self.wait  # whoever has something to send sends, or waits: less than the limit here
+            held = self.busy + self.wait  # a port with data sends, or waits: less than the limit here
             hot = [q for q in onwards if held[q] >= BEHIND * self.wait[row]]
             most = max((float(self.busy[q]) for q in hot), default=0.0)
             roots = {(self._receiver(q), FAST) for q in hot if self.busy[q] >= SAME * most}

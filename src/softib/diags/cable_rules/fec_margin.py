@@ -1,7 +1,7 @@
-"""What forward error correction mends, before it fails: corrected symbols by time are the bit error
+"""What forward error correction still repairs, before it fails: corrected symbols by time are the bit error
 ratio before FEC.
 
-PAM4 lanes make errors always; RS(544,514) mends 15 symbols of a codeword, and links are specified
+PAM4 lanes make errors always; RS(544,514) corrects 15 symbols of a codeword, and links are specified
 to 2.4e-4 before it.
 """
 
@@ -18,7 +18,7 @@ from softib.diags.finding import Severity, code, finding
 FEC_MARGIN = code(
     "fec-margin",
     Severity.WARNING,
-    "codewords needed most of what error correction can mend",
+    "codewords needed most of what error correction can do",
     "clean the connectors, then replace the module that sends; the next burst is lost packets",
 )
 BINS = tuple(f"fec_codewords_{k}" for k in range(16))
@@ -26,7 +26,7 @@ BINS = tuple(f"fec_codewords_{k}" for k in range(16))
 
 def fec_histogram(case: Case) -> Iterator[Suspicion]:
     """Cables on which a codeword had at least the threshold's share of the symbols that the code
-    can mend."""
+    can correct."""
     limit = last_known(case, "fec_corrects")
     if not np.isfinite(limit).any():
         return
@@ -49,7 +49,7 @@ def fec_histogram(case: Case) -> Iterator[Suspicion]:
                 FEC_MARGIN,
                 case.ends(accused),
                 f"{case.link(row)}: codewords into {case.location(row)} had up to {top} wrong symbols of the "
-                f"{limit[row]:.0f} that can be mended "
+                f"{limit[row]:.0f} that can be corrected "
                 f"({most:.0f} of {rose[:, row].sum():.3g} in {span_text(float(case.observed_s(BINS[0])[row]))}); "
                 f"{reason}",
                 {
@@ -87,8 +87,8 @@ def corrected_symbols(case: Case) -> tuple[np.ndarray, np.ndarray]:
     least = case.level(f"least_{CORRECTED}")
     symbols, known = np.where(known | np.isnan(least), symbols, least), known | ~np.isnan(least)
     counted_bins = np.logical_and.reduce([case.known(name) for name in BINS])
-    mended = sum(k * case.column(name) for k, name in enumerate(BINS))
-    return np.where(counted_bins, mended, symbols), known | counted_bins
+    corrected = sum(k * case.column(name) for k, name in enumerate(BINS))
+    return np.where(counted_bins, corrected, symbols), known | counted_bins
 
 
 def fec_margin(case: Case) -> Iterator[Suspicion]:

@@ -1,5 +1,5 @@
 """Environment variables that take a program off the HCAs: what explains a job whose counters stand
-still. They accuse nobody by themselves."""
+still. They accuse no one by themselves."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ INTERFACES = (
     "OMPI_MCA_btl_tcp_if_include",
 )
 """Variables that name interfaces for sockets (PyTorch's "Distributed", NCCL user guide, UCX, Open
-MPI). NCCL with verbs uses its one for bootstrap alone: it accuses nobody."""
+MPI). NCCL with verbs uses its one for bootstrap alone: it accuses no one."""
 
 
 def ipoib_named(processes: Iterable[JobProcess]) -> dict[str, list[str]]:

@@ -24,7 +24,7 @@ LINK_FLAPS = code(
 SWITCH_RESTARTED = code(
     "switch-restarted",
     Severity.INFO,
-    "a switch has started again: its neighbours lost their links to it, its own counters began anew",
+    "a switch has started again: its neighbours lost their links to it, its own counters restarted",
     "nothing, where somebody did it; else look at its power and its log",
 )
 SWITCH_LOST = code(
@@ -92,7 +92,7 @@ def _restarts(case: Case, falls: np.ndarray) -> Iterator[tuple[Suspicion, np.nda
     peer = np.asarray(case.ports.peer, np.int64)
     at = np.flatnonzero((peer >= 0) & case.ports.switch[np.maximum(peer, 0)])
     of = case.node[peer[at]]
-    # A neighbour counted a fall, the switch's own port told nothing (or began anew) in the same interval or the next.
+    # A neighbour counted a fall; the switch's own port reported nothing (or restarted) in this interval or the next.
     silent = ~case.known(DOWNED)[:, peer[at]]
     silent |= np.roll(silent, -1, axis=0) & (np.arange(len(silent)) < len(silent) - 1)[:, None]
     one_sided = (falls[:, at] > 0) & silent

@@ -44,7 +44,7 @@ single modules."""
 
 
 def last_known(case: Case, level: str) -> np.ndarray:
-    """What a level of each port was told last (float64[n]); NaN where nothing was told."""
+    """The last value of a level of each port (float64[n]); NaN where it has none."""
     values = case.level(level)
     known = ~np.isnan(values)
     if not len(values):

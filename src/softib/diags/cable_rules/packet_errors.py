@@ -1,7 +1,7 @@
 """Packets that arrive damaged (PortRcvErrors, LocalLinkIntegrityErrors) and buffers that overrun
 (ExcessiveBufferOverrunErrors).
 
-PortRcvRemotePhysicalErrors accuse nobody here: they are of packets that a cable further back
+PortRcvRemotePhysicalErrors accuse no one here: they are of packets that a cable further back
 damaged (EBP, IBA 7.3).
 """
 

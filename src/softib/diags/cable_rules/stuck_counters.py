@@ -1,7 +1,7 @@
 """Error counters that stand at the largest value of their field: 4, 8, 16 or 32 bits that count no
 further until somebody resets them (IBA 16.1.3.5).
 
-One that got there while it was observed counted: its cable is accused, although nobody knows how
+One that got there while it was observed counted: its cable is accused, although no one knows how
 often. One that stood there already says only that the port is blind; all of those are one finding.
 """
 

@@ -33,7 +33,7 @@ MAX_BER = 1e-12
 
 
 def stated_bit_errors(c: Context) -> Iterator[Finding]:
-    """Cables of which a file states a bit error ratio above the floor. Nobody can read one from a
+    """Cables of which a file states a bit error ratio above the floor. No one can read one from a
     fabric that runs: there the counters over time tell it
     (:mod:`softib.diags.cable_rules.bit_errors`)."""
     view = c.view
@@ -100,12 +100,12 @@ SHORT = {
 }
 """Names as perfquery and ibqueryerrors print them."""
 COMMON = 0.25
-"""Share of cabled ports above a counter's threshold from which the counter tells of the fabric, not
+"""Share of cabled ports above a counter's threshold from which the counter speaks of the fabric, not
 of a cable; a cable is then named by it only where it counted :data:`OUTSTANDING` times the median
 of those ports."""
 OUTSTANDING = 10
 MANY = 16
-"""Ports above a threshold up to which it tells of cables, however small the fabric."""
+"""Ports above a threshold up to which it speaks of cables, however small the fabric."""
 BELOW_ZERO = 1 << 63
 """Where 64-bit counters begin that firmware has made negative: no port counts so far in 500 years.
 """

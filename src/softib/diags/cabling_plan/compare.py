@@ -118,7 +118,7 @@ def _unplanned(on: PlanOnFabric) -> np.ndarray:
 
 
 def _inside_a_chassis(on: PlanOnFabric) -> np.ndarray:
-    """bool[cables]: between two chips of one director, which nobody cables."""
+    """bool[cables]: between two chips of one director, which no one cables."""
     view = on.view
     at = [address_of(name) if view.is_switch[n] else None for n, name in enumerate(view.names)]
     system: dict[str, int] = {}

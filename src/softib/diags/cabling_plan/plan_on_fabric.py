@@ -177,7 +177,7 @@ class PlanOnFabric:
     """``port``, ``peer`` int64[rows, 2]: the port that each end names and the one that its cable
     leads to (-1 = none).
 
-    ``table`` and ``findings`` collect what the judges of rows say, by :meth:`add` and by hand.
+    ``table`` and ``findings`` collect what the judges of rows say, by :meth:`add` or directly.
     """
 
     def __init__(self, view: FabricView, plan: CablingPlan):

@@ -34,7 +34,7 @@ MOST = 0.6
 """Share of the hosts of a leaf that must follow, so that one exchanged host of three does not hide
 it."""
 CLEAR = 0.9
-"""Share of all hosts of the like leaves that must follow before anything is reported."""
+"""Share of all hosts of similar leaves that must follow before anything is reported."""
 MAX_ORDERS = 24
 """Different orders of one class of names; more are no order."""
 ROUNDS = 3

@@ -55,7 +55,7 @@ ask again (our choice)."""
 @dataclass(frozen=True)
 class ManagerRound:
     """What one round showed of the master: ``time_ns`` (clock), its port (``guid`` 0 and ``lid`` 0:
-    nobody says who is master), ``answered``: SMInfo, ``port_answered``: the agent of its port,
+    no one says who is master), ``answered``: SMInfo, ``port_answered``: the agent of its port,
     ``sa_answered``: a query of its administration (None: not asked); ``sm_answer_s``,
     ``sa_answer_s`` how long they took (NaN: no answer); ``act_count``, ``still_s`` seconds since it
     rose; ``agents``, ``agents_silent``: devices asked in the round, and those that were silent;
@@ -80,7 +80,7 @@ class ManagerRound:
 
 
 def manager_findings(rounds: Sequence[ManagerRound]) -> Iterator[Finding]:
-    """What the last rounds say of the master; nothing where nobody is known to be it, or too few
+    """What the last rounds say of the master; nothing where no one is known to be it, or too few
     rounds were read."""
     last = [r for r in rounds if r.lid][-ROUNDS:]
     if len(last) < ROUNDS or len({r.lid for r in last}) > 1:

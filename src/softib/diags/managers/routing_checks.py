@@ -56,7 +56,7 @@ FTREE_UNFIT = code(
     "ftree-unfit",
     Severity.WARNING,
     "the fabric is a tree with a flaw that stock ftree does not take, and what routes it instead carries less",
-    "mend the flaw, or name the roots: softib route SOURCE --guid-files DIR writes the files for --root_guid_file "
+    "fix the flaw, or name the roots: softib route SOURCE --guid-files DIR writes the files for --root_guid_file "
     "and --io_guid_file",
 )
 

@@ -151,7 +151,7 @@ def _on_compute(c: Context, sm: dict[str, Any]) -> Iterator[Finding]:
     made = labels.classes[int(labels.class_of[node])]
     hosts = int(c.view.is_host.sum())
     if c.view.fabric.source.format == "running":
-        return  # softib up put it there, and nobody reboots these nodes
+        return  # softib up put it there, and no one reboots these nodes
     if len(made.nodes) >= COMPUTE_CLASS:
         location = _location(c, sm)
         yield finding(

@@ -1,7 +1,7 @@
 """Nodes that are not there: a gap in a row of names, and free ports at the gap's place.
 
 A dead switch or host is in no dump, and neither are its cables. What it leaves is a number that
-nobody carries between two that are carried, and free ports between the ports that those two are
+no one carries between two that are carried, and free ports between the ports that those two are
 plugged into. Both together are reported; a gap in the numbers alone (sites leave numbers out) or a
 free port alone (spare ports) is not.
 
@@ -69,7 +69,7 @@ class Absent:
 
 
 def missing_names(view: FabricView, labels: Labels, rank: np.ndarray) -> list[Absent]:
-    """Nodes that names and free ports tell of, in the order of their classes. ``rank``: tier of
+    """Nodes that names and free ports imply, in the order of their classes. ``rank``: tier of
     each node."""
     names = set(view.names)
     found: dict[str, Absent] = {}

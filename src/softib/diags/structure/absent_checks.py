@@ -1,4 +1,4 @@
-"""What tells of nodes that are not in the source: absent switches, hosts and adapters."""
+"""Signs of nodes that are not in the source: absent switches, hosts and adapters."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _LETTER = re.compile(r"[A-Za-z0-9]")
 
 
 def absent_nodes(c: Context) -> Iterator[Finding]:
-    """Switches and hosts that names, patterns of ports and the numbers of adapters tell of, but the
+    """Switches and hosts that names, patterns of ports and the numbers of adapters imply, but the
     source has not."""
     view = c.view
     if view.fabric.source.format == "topo":  # a description of what shall be there, not a scan
@@ -145,7 +145,7 @@ def _adapters(c: Context, absent: list[Absent]) -> Iterator[Finding]:
 
 
 def _by_place(c: Context, explained: set[int]) -> Iterator[Finding]:
-    """Hosts that nothing but their free place tells of."""
+    """Hosts that only their free port implies."""
     view = c.view
     for sure, severity in ((True, Severity.WARNING), (False, Severity.INFO)):
         several: list[Each] = []

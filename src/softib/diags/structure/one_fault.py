@@ -1,4 +1,4 @@
-"""One finding a fault: what several checks say about the same cables is told once, the rest is
+"""One finding a fault: what several checks say about the same cables is reported once, the rest is
 evidence of that finding.
 
 A cabling plan is the site's own word, so its findings lead. What the learned pattern says about a

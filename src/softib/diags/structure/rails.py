@@ -136,7 +136,7 @@ def odd_adapters(view: FabricView, rails: Rails) -> list[OddAdapter]:
     names.
 
     Hosts that use the same leaves rail by rail are alike (a scalable unit). A host whose row of
-    leaves nobody shares is compared with the unit that it shares most leaves with.
+    leaves no one shares is compared with the unit that it shares most leaves with.
     """
     if rails.count < 2:
         return []

@@ -2,7 +2,7 @@
 
 A switch's rank is its distance from the nearest leaf. Two things stand beside the tree, and their
 distance says nothing: an edge switch that hangs on a spine or a core (a management switch with a
-few hosts), and a director's line chip below which nobody is plugged in yet. Both only have links
+few hosts), and a director's line chip below which no one is plugged in yet. Both only have links
 down, as the top of a tree has; they are counted from the top down again.
 """
 
@@ -185,7 +185,7 @@ def _by_uplink_numbers(
 ) -> np.ndarray:
     """bool[nodes]: switches without hosts below the switches that leaves are below, all of whose
     cables are in the numbers that leaves keep for uplinks, where these are others than their hosts'
-    numbers. However many: nobody cables the top of a tree so."""
+    numbers. However many: no one cables the top of a tree so."""
     f = view.fabric
     none = np.zeros(len(leaf), bool)
     _, _, host_ports = view.to_hosts

@@ -1,6 +1,6 @@
 """Cables that are not where the pattern puts them: swapped pairs, misplaced ones, missing ones.
 
-A swapped pair bears witness for itself, each cable mends the other; a single cable is accused only
+A swapped pair bears witness for itself, each cable fixes the other; a single cable is accused only
 by a rule that is sure, and only where its own place is vacant.
 
 A port is judged by the *node* it leads to, not by the port there: exchanging parallel cables

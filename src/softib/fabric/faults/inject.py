@@ -74,7 +74,7 @@ def cross_rails(fabric: Fabric, node: str, rails: tuple[int, int]) -> Planted:
     """Exchange the cables of two adapters of a host: ``node mlx5_a`` and ``node mlx5_b`` for rails
     (a, b)."""
     if len(rails) != 2 or rails[0] == rails[1]:
-        raise InputError(f"rails: {list(rails)} are not two different rails; write such as [0, 1]")
+        raise InputError(f"rails: {list(rails)} are not two different rails; use for example [0, 1]")
     a, b = (port_at(fabric, f"{node} mlx5_{r}[1]") for r in rails)
     return _swap(fabric, a, b, "crossed-rails")
 

@@ -1,8 +1,8 @@
-"""From records to a fabric: pairs port records into cables and writes what was found into the
+"""From records to a fabric: pairs port records into cables and writes the result into the
 PortInfo images.
 
 A port record says "my port *a* is cabled to port *b* of X". Two records that name each other are a
-cable; one that nobody answers is a one-sided cable; one whose peer has no record, or says
+cable; one that no one answers is a one-sided cable; one whose peer has no record, or says
 otherwise, keeps its own end (peer unknown). Every record that is not answered becomes a ``Problem``
 at its line.
 """
@@ -265,7 +265,7 @@ def _as_found(f: Fabric, r: Records, c: dict[str, np.ndarray], cables: Cables, p
 
 
 def _peer_lids(f: Fabric, lid: np.ndarray, c: dict[str, np.ndarray], cables: Cables, problems: Problems) -> None:
-    """LIDs that a record tells of its peer: they fill what the peer leaves open, and contradict
+    """LIDs that a record gives of its peer: they fill what the peer leaves open, and contradict
     what it says."""
     stated = cables.usable & (cables.peer_node >= 0) & (c["peer_lid"] >= 0)
     rows = np.flatnonzero(stated)

@@ -205,7 +205,9 @@ def _message(error: Any) -> str:
         known = [*PARTS[tuple(str(p) for p in path[:-1])].model_fields, *([] if path[:-1] else ["import"])]
         return str(UnknownName(f"key of {'.'.join(map(str, path[:-1])) or 'a fabric file'}", str(path[-1]), known))
     if error["type"] == "missing":
-        return f"{where} is missing; write such as topology: {{kind: fat-tree, radix: 36, hosts: 648}}, or import: FILE"
+        return (
+            f"{where} is missing; use for example topology: {{kind: fat-tree, radix: 36, hosts: 648}}, or import: FILE"
+        )
     return wrong_value(where, error)
 
 

@@ -1,4 +1,4 @@
-"""What a Mellanox router tells of the subnets behind it: vendor attributes of subnet management.
+"""A Mellanox router's tables of the subnets behind it: vendor attributes of subnet management.
 
 Layouts as in the public headers of NVIDIA's OpenSM (``iba/ib_types.h``: ``ib_router_info_t``,
 ``ib_rtr_adj_table_block_t``, ``ib_rtr_next_hop_table_block_t``) and of ibis

@@ -1,7 +1,7 @@
 """Aggregation trees (SHARP): the aggregation management class 0x0b.
 
 The class and its attribute IDs are public; no layout of them was found under an open licence.
-**Every layout here is softib's own**, after what Graham et al. tell of the protocol ("Scalable
+**Every layout here is softib's own**, after the description of the protocol by Graham et al. ("Scalable
 Hierarchical Aggregation Protocol (SHArP): A Hardware Architecture for Efficient Data Reduction",
 COMHPC 2016): aggregation nodes are joined to trees by reliable connections between QPs; a tree has
 one root, and each node of it a parent and children; a job gets a tree and a quota of its resources.
@@ -9,7 +9,7 @@ A manager that knows the real class does not understand these devices, nor does 
 ones.
 
 Class version 1. Data begin at octet 64 of the MAD; octets 24-31 are the key of the class, which
-nobody checks.
+no one checks.
 """
 
 from __future__ import annotations

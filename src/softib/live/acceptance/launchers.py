@@ -150,5 +150,7 @@ def launcher_named(name: str, fabric: str = "", ssh_config: str = "") -> Launche
     if ssh_config and name != "ssh":
         raise InputError(f"{ssh_config}: a configuration of ssh is for --launcher ssh, not {name}")
     if ssh_config and not os.access(ssh_config, os.R_OK):
-        raise InputError(f"{ssh_config}: no configuration of ssh that can be read; name a file such as ~/.ssh/config")
+        raise InputError(
+            f"{ssh_config}: no configuration of ssh that can be read; name a file, for example ~/.ssh/config"
+        )
     return Launcher(name, fabric, ssh_config)

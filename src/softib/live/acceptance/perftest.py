@@ -85,8 +85,8 @@ def parse(output: str, latency: bool) -> float:
 
 
 def reason_of(output: str) -> str:
-    """The line of the output that says most about why it failed: the last that is none of
-    perftest's usual ones."""
+    """The line of the output that says most about why it failed: the last that is not
+    one of perftest's usual lines."""
     lines = [line.strip() for line in output.splitlines() if not _NOISE.match(line)]
     wanted = [
         x

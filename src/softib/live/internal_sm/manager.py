@@ -28,7 +28,7 @@ __all__ = ["BOUNDS_S", "MANAGER_NUMBER", "InternalManager", "JobTree", "SaWait",
 BOUNDS_S = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 """Upper bounds of the histogram in seconds."""
 FORGOTTEN_PS = 60 * 10**12
-"""A query that has no answer after so long gets none (a wrong SM_Key): no client waits longer."""
+"""A query that has no answer after that time gets none (a wrong SM_Key): no client waits longer."""
 PS = 1e12
 
 
@@ -193,8 +193,8 @@ class InternalManager:
         self._swept = self.sm.sweeps
 
     def _look_at_port(self) -> None:
-        """Its own link came back: sweep. No trap tells it: those of the switch at the other end
-        found no way while the link was down, and are repeated ever more rarely; and a sweep
+        """Its own link came back: sweep. No trap reports it: those of the switch at the other
+        end found no path while the link was down, and are repeated ever more rarely; and a sweep
         meanwhile saw no switch that could be asked again. The host's driver knows (event "port
         active", IBA 11.6.3.3)."""
         up = self._port_info[STATE_AT] & 0xF > PortState.DOWN  # at each turn of the daemon: no array for it

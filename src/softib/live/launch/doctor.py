@@ -58,7 +58,7 @@ class Check(Result):
 
     name: str
     state: Literal["ok", "absent", "missing"]
-    """``missing``: softib cannot run what it is for; ``absent``: one thing less."""
+    """``missing``: softib cannot run what it is for; ``absent``: one feature fewer."""
     what: str
     """What it is for."""
     mend: str = ""
@@ -89,8 +89,8 @@ def checks() -> Iterator[Check]:
         yield from one()
 
 
-def _made(name: str, good: bool, what: str, mend: str, *, needed: bool = False) -> Check:
-    return Check(name, "ok" if good else "missing" if needed else "absent", what, "" if good else mend)
+def _made(name: str, good: bool, what: str, fix: str, *, needed: bool = False) -> Check:
+    return Check(name, "ok" if good else "missing" if needed else "absent", what, "" if good else fix)
 
 
 def _libraries() -> Iterator[Check]:
@@ -177,7 +177,7 @@ def _huge_pages() -> Iterator[Check]:
     yield _made(
         "huge pages",
         count > 0,
-        f"{count} of 2 MiB, for programs that set MLX_QP_ALLOC_TYPE=HUGE and its kin",
+        f"{count} of 2 MiB, for programs that set MLX_QP_ALLOC_TYPE=HUGE and similar",
         "sysctl vm.nr_hugepages=256",
     )
 

@@ -271,7 +271,7 @@ class RdmaCmServer(SeqpacketServer):
                 process.sock.send(reply(values))
 
     def _take_back(self, channel: EventChannel, event: bytes) -> None:
-        """A program took an event too early: it gets it once more."""
+        """A program took an event too early: it gets it again."""
         if len(event) == len(reply({})) and channel.process.unread <= 2 * channel.process.room:
             channel.send(event)
 

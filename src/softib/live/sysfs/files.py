@@ -189,10 +189,10 @@ def table_files(f: Fabric, port: int) -> dict[str, Text]:
     kind = lambda f, port: "IB/RoCE v1"
     gids = int(np.asarray(PortInfo.guid_cap.get(f.port_info[port]))) or 1
     types = {f"gid_attrs/types/{i}": kind for i in range(gids)}
-    nobody = {f"gid_attrs/ndevs/{i}": lambda f, port: "" for i in range(gids)}  # no network interface has the GID
+    none = {f"gid_attrs/ndevs/{i}": lambda f, port: "" for i in range(gids)}  # no network interface has the GID
     return (
         types
-        | nobody
+        | none
         | {f"gids/{i}": gid(i) for i in range(gids)}
         | {f"pkeys/{i}": pkey(i) for i in range(int(f.pkey_cap[port]))}
     )

@@ -38,7 +38,7 @@ RETRY_S = 10.0
 """A manager whose port has no link, or does not answer, looks again so often (OpenSM's
 sweep_interval)."""
 UNHEARD_PS = 20 * 10**9
-"""Who did not look at the wire for so long reads it before time is told: the process had to wait
+"""A process that did not read the wire for that long reads it before timeouts are judged: it had to wait
 for a processor, or for the manager of another port, and answers that came meanwhile are in time."""
 KEEP_S = 10.0
 """How often the administrator's database is written at most."""
@@ -53,7 +53,7 @@ class PortLog(logging.LoggerAdapter[logging.Logger]):
 
 
 def port_log(device: UmadDevice | None) -> PortLog:
-    """The log of whoever manages behind ``device``."""
+    """The log of the manager behind ``device``."""
     return PortLog(logging.getLogger("softib.sm"), {} if device is None else {"port": str(device)})
 
 
@@ -63,7 +63,7 @@ class Hooks:
     ``on_standby`` when it begins to stand by; ``reread`` gives the settings as files say now
     (SIGHUP); ``lids``: the file that keeps LIDs from one run to the next (None: nothing is kept;
     M_Keys are beside it); ``database``: the file that keeps groups, subscriptions and services so
-    (OpenSM's opensm-sa.dump); ``proves_all``: tables are proved however large they are (nobody
+    (OpenSM's opensm-sa.dump); ``proves_all``: tables are proved however large they are (no one
     waits for the manager afterwards)."""
 
     on_step: Callable[[UmadManager], None] = lambda manager: None
@@ -87,9 +87,9 @@ class _Seen:
 
 
 class UmadManager:
-    """A subnet manager on ``wire``; ``device`` is whose link is watched (None: nobody's).
+    """A subnet manager on ``wire``; ``device`` is whose link is watched (None: no link).
 
-    :meth:`run` serves until :meth:`stop`, SIGINT or SIGTERM; SIGHUP reads the settings anew and
+    :meth:`run` serves until :meth:`stop`, SIGINT or SIGTERM; SIGHUP reads the settings again and
     sweeps. Raises :class:`PeerError` when the device is gone, and what a first sweep raises; later
     ones are logged.
     """
@@ -153,7 +153,7 @@ class UmadManager:
         self._inbox = MadBatch.concat(here) if len(here) > 1 else here[0] if here else None
 
     def reload(self) -> None:
-        """Read the settings anew before the next step, and sweep."""
+        """Read the settings again before the next step, and sweep."""
         self._reload = True
 
     def close(self) -> None:
@@ -233,7 +233,7 @@ class UmadManager:
             self.log.error("settings not read", extra={"why": str(error)})
 
     def _look_at_link(self) -> None:
-        """Its own link came back, or there never was one: sweep (no trap tells it, see
+        """Its own link came back, or there never was one: sweep (no trap reports it, see
         ``InternalManager``)."""
         now = time.monotonic()
         if self.device is None or now < self._look_at:

@@ -99,7 +99,7 @@ class Job:
 def managing(job: Job, plan: Plan) -> Iterator[tuple[UmadManager, UmadPort]]:
     """The manager of ``job`` and its open port, which says IsSM until the block ends.
 
-    Raises :class:`InputError` for a live master that nobody said to take part with.
+    Raises :class:`InputError` for a live master that no one said to take part with.
     """
     device, config = job.device, job.config
     if plan.take_over:
@@ -118,7 +118,7 @@ def _manager_of(port: UmadPort, config: SmConfig, job: Job, plan: Plan) -> UmadM
     if not (plan.elects or plan.take_over):
         _refuse(device, live_master(port, _local_key(device, config, hooks)))
     port.announce()
-    # A master looks for managers when a port says IsSM anew (trap 144), and hands over to none
+    # A master looks for managers when a port newly reports IsSM (trap 144), and hands over to none
     # that still discovers.
     hooks.on_standby = lambda: port.announce(repeated=True)
     return UmadManager(port, config, device, hooks)
@@ -127,7 +127,7 @@ def _manager_of(port: UmadPort, config: SmConfig, job: Job, plan: Plan) -> UmadM
 def serve(device: UmadDevice, config: SmConfig, plan: Plan, hooks: Hooks) -> UmadManager:
     """Manage the subnet of ``device`` until SIGINT or SIGTERM, or until it is up.
 
-    Raises :class:`InputError` for a live master that nobody said to take part with,
+    Raises :class:`InputError` for a live master that no one said to take part with,
     :class:`MadTimeout` where the own port has no link.
     """
     with managing(Job(device, config, hooks), plan) as (manager, _):
@@ -195,7 +195,7 @@ def dry_run(
     device: UmadDevice, config: SmConfig, plan: Plan, hooks: Hooks
 ) -> tuple[UmadManager, list[AttributeChange], Master | None]:
     """One sweep as the master of ``device``'s subnet, without a Set: the manager, what would
-    change, and who is master there.
+    change, and the master there.
 
     The port does not say IsSM, takes nothing that others send, and looks on as if no other manager
     were there.

@@ -46,7 +46,7 @@ class PortEvents:
             self._seen[node] = self._looks(node)
 
     def unwatch(self, node: int) -> None:
-        """One watcher less."""
+        """One watcher fewer."""
         self._watched[node] -= 1
         if self._watched[node] <= 0:
             del self._watched[node], self._seen[node]

@@ -42,8 +42,8 @@ types, constant = HEADER.types, HEADER.constant
 MOVER_OF_IP = b"softib-ipoib"
 LAST_NUMBER = 0xFFFF
 ROUND = 256
-"""Numbers are given out again after so many, or after twice as many as there are programs: who
-waits looks at all in use."""
+"""A number is reused after that many others, or after twice the number of programs: a waiter
+checks all in use."""
 ROUNDS = 64
 """Requests of one program in a row before the others have the loop."""
 SUBSCRIPTIONS = 256

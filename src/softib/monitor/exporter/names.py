@@ -145,17 +145,17 @@ SOFTIB_COUNTERS = (
     (
         "port_fec_corrected_symbol_ctr",
         "softib_port_fec_corrected_symbols_total",
-        "PortFECCorrectedSymbolCtr: symbols that RS-FEC mended",
+        "PortFECCorrectedSymbolCtr: symbols that RS-FEC corrected",
     ),
     (
         "port_fec_correctable_block_ctr",
         "softib_port_fec_corrected_blocks_total",
-        "PortFECCorrectableBlockCtr: blocks that RS-FEC mended",
+        "PortFECCorrectableBlockCtr: blocks that RS-FEC corrected",
     ),
     (
         "port_fec_uncorrectable_block_ctr",
         "softib_port_fec_uncorrected_blocks_total",
-        "PortFECUncorrectableBlockCtr: blocks that RS-FEC could not mend",
+        "PortFECUncorrectableBlockCtr: blocks that RS-FEC could not correct",
     ),
 )
 """Counters that no other exporter has: field, metric, help."""
@@ -165,7 +165,7 @@ LANES = Metric(
     "softib_port_fec_lane_corrected_total",
     "counter",
     (*_PORT, "lane"),
-    "FECCorrectableBlockCtrLane: what FEC mended on each lane (symbols under RS-FEC), lanes that counted something",
+    "FECCorrectableBlockCtrLane: what FEC corrected on each lane (symbols under RS-FEC), lanes that counted something",
 )
 STUCK = Metric(
     "softib_port_stuck_counter",
@@ -177,8 +177,8 @@ HISTOGRAM = Metric(
     "softib_port_fec_codeword_symbols",
     "histogram",
     (*_PORT, "le"),
-    "Codewords by how many symbols RS-FEC mended in them, where the device lets its register be read; those it "
-    "could not mend are softib_port_fec_uncorrected_blocks_total",
+    "Codewords by how many symbols RS-FEC corrected in them, where the device lets its register be read; those it "
+    "could not correct are softib_port_fec_uncorrected_blocks_total",
 )
 STATE = (
     Metric(
@@ -197,9 +197,9 @@ STATE = (
         "softib_port_raw_ber",
         "gauge",
         _PORT,
-        "Symbols that RS-FEC mended by bits: at least the bit error ratio before FEC, while single bits go wrong",
+        "Symbols that RS-FEC corrected by bits: at least the bit error ratio before FEC, while single bits go wrong",
     ),
-    Metric("softib_port_effective_ber", "gauge", _PORT, "Blocks that RS-FEC could not mend by bits"),
+    Metric("softib_port_effective_ber", "gauge", _PORT, "Blocks that RS-FEC could not correct by bits"),
     Metric("softib_port_observed_seconds", "gauge", _PORT, "Seconds that the error ratios of the port are from"),
     Metric(
         "softib_port_transmit_wait_ratio",
@@ -231,7 +231,7 @@ STATE = (
         "softib_port_fec_limit_symbols",
         "gauge",
         _PORT,
-        "Symbols of a codeword that the active code mends: 15 RS(544,514), 7 RS(528,514)",
+        "Symbols of a codeword that the active code corrects: 15 RS(544,514), 7 RS(528,514)",
     ),
     Metric(
         "softib_module_temperature_celsius", "gauge", _PORT, "Temperature of the cable's module, where the source tells"

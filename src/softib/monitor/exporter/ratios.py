@@ -102,7 +102,7 @@ class ErrorRatios:
 
     def carried(self, rows: np.ndarray) -> ErrorRatios:
         """The same of other ports: ``rows`` int64[n] are their rows here, -1 of one that begins
-        anew."""
+        again."""
         carried = ErrorRatios(len(rows), self.window_s["symbol"], self.window_s["raw"])
         carried._halves = {kind: (a.taken(rows), b.taken(rows)) for kind, (a, b) in self._halves.items()}
         return carried
@@ -157,6 +157,6 @@ def errors_of(one: Interval, kind: str) -> tuple[np.ndarray, np.ndarray]:
         errors, known = np.where(known | np.isnan(least), errors, least), known | ~np.isnan(least)
     if all(h in one.increase for h in HISTOGRAM):
         binned = np.logical_and.reduce([one.known[h] for h in HISTOGRAM])
-        mended = sum(k * one.increase[h].astype(np.float64) for k, h in enumerate(HISTOGRAM))
-        errors, known = np.where(binned, mended, errors), known | binned
+        corrected = sum(k * one.increase[h].astype(np.float64) for k, h in enumerate(HISTOGRAM))
+        errors, known = np.where(binned, corrected, errors), known | binned
     return errors, known

@@ -42,8 +42,8 @@ def standing_text(seen: SeenPorts) -> bytes:
 
 
 def down_states(seen: SeenPorts, listed: frozenset[tuple[int, int]]) -> str:
-    """Lines of ``softib_port_state`` for the ports that are down and whose state nobody told
-    (``listed``: keys of those that are told)."""
+    """Lines of ``softib_port_state`` for the ports that are down and whose state is unknown
+    (``listed``: keys of those that are known)."""
     return "".join(
         f'softib_port_state{{guid="{p.port_guid}",port="{p.key[1]}"}} {DOWN}\n'
         for p in seen.down()

@@ -84,7 +84,7 @@ const char *mapped(const char *path, char room[PATH_ROOM]);
 char *unmapped(char *path);
 /* As mapped(); what the file says is made true before it is opened. */
 const char *mapped_fresh(int folder, const char *path, char room[PATH_ROOM]);
-/* Is it the fabric's in sysfs? Nobody writes these, */
+/* Is it the fabric's in sysfs? They are never written, */
 bool is_attribute(const char *path);
 /* but the file in which a host describes an adapter. */
 bool is_description(const char *path);

@@ -33,7 +33,7 @@ int message_receive(int fd, struct message *m, size_t *size, int *payload, int f
         return 0;
     if (*payload >= 0)
         real()->close(*payload);
-    return -EIO; /* the daemon has gone, as a device that is pulled out; or is none of ours */
+    return -EIO; /* the daemon has gone, as a device that is pulled out; or is not softib's */
 }
 
 /* The kernel's driver takes every write at once: a full socket is waited for, even where reads of this file do not

@@ -1,9 +1,9 @@
 /*
- * Files of the view say what is true when a program opens them: the daemon is asked to write them anew.
+ * Files of the view say what is true when a program opens them: the daemon is asked to write them again.
  *
  * libibumad reads the whole P_Key table of a port, a file an entry, each time it looks a port up: saquery opened 435 files, and waited for the daemon as
  * often. So the first file of pkeys/ or gids/ that is opened has all files of its directory written, and within TABLE_MS each of the others
- * is opened without a question, once. Whoever opens the same file again asks again.
+ * is opened without a question, once. Opening the same file again asks again.
  */
 #include "internal.h"
 

@@ -9,12 +9,12 @@
  *   of the kernel's struct ib_user_mad_hdr, ABI 5 with P_Key index) followed by up to 256 octets of MAD. `length` in the
  *   head counts the head and the MAD. An RMPP message is longer than fits: its head and first 256 octets come twice, first
  *   as they are (the announcement: `length` says more than there is), then with a file descriptor (SCM_RIGHTS)
- *   whose content is the whole MAD, `length` - 64 octets from its start. So nobody needs to look for descriptors, or to
+ *   whose content is the whole MAD, `length` - 64 octets from its start. So no one needs to look for descriptors, or to
  *   peek, before an announcement; and a reader whose buffer is too small leaves the second in the queue.
  * - ISSM turns it into an issm file: the port says IsSM as long as the connection is open.
  * - REGISTER, UNREGISTER and REFRESH are single questions; the connection is closed after the answer.
  *
- * Whoever closes the connection, or dies, has closed the file. Integers are the machine's own, except those that are
+ * A program that closes the connection, or dies, has closed the file. Integers are the machine's own, except those that are
  * big endian in the kernel's ABI (qpn, qkey, lid, gid, flow_label).
  */
 #ifndef SOFTIB_UMAD_H

@@ -1,5 +1,5 @@
 /*
- * Requests that nobody has answered yet, so that they can be given back as timed out when the daemon dies. A kernel whose
+ * Requests that no one has answered yet, so that they can be given back as timed out when the daemon dies. A kernel whose
  * device is pulled out forgets them; a program that waits for each answer alone (OpenSM's sweep) then waits for ever.
  */
 #include "file.h"

@@ -323,7 +323,7 @@ def _steps(file: _File, files: Mapping[str, tuple[str, str]], topologies: tuple[
         if not step.id or not step.engine:
             raise file.wrong(line, "a unicast-step needs an id and an engine")
         if step.engine not in ONE_VL:
-            raise file.wrong(line, f"engine {step.engine!r} is none of a chain's; write one of {', '.join(ONE_VL)}")
+            raise file.wrong(line, f"engine {step.engine!r} cannot be part of a chain; use one of {', '.join(ONE_VL)}")
         if step.topology not in parts:
             raise file.wrong(line, f"step {step.id} names topology {step.topology}, which is not there")
         if by_id[step.id] is not step:

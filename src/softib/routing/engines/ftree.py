@@ -21,10 +21,10 @@ OpenSM wants a pure tree unless roots are given. Where the fabric is none (cable
 are missing or unequal, a management switch or storage hangs where no compute node should), the
 choice of roots and of adapters that are no compute nodes (:mod:`softib.routing.engines.fat_tree`)
 is taken whose worst link carries the fewest paths, if all pairs are reached without a credit loop
-and updn would load a link more; else, or with LMC > 0, the fabric is routed by ``minhop`` as OpenSM
+and updn would load a link with more paths; else, or with LMC > 0, the fabric is routed by ``minhop`` as OpenSM
 does. ``notes`` say so in one line. Levels are counted from the compute nodes, so storage or SHARP
 aggregation nodes on a spine do not spoil a tree once ``cn_guids`` or ``io_guids`` tell them apart
-(SHARP nodes are told apart by the graph); OpenSM counts from all CAs. ``io_guids`` are routed after
+(the graph distinguishes SHARP nodes); OpenSM counts from all CAs. ``io_guids`` are routed after
 the compute nodes like any other non-compute node; OpenSM's ``max_reverse_hops`` is not offered,
 since it can bring credit loops. :func:`remedy` names the files that make OpenSM take such a fabric:
 its roots (``root_guid_file``), and adapters on switches that are no leaves as I/O nodes

@@ -30,7 +30,7 @@ from softib.routing.tables import cas_per_switch, destinations_table, links_tabl
 __all__ = ["route"]
 
 BISECTIONS = 200
-"""Random bisections by which two sets of paths are told apart (standard error about 1 % of the
+"""Random bisections that distinguish two sets of paths (standard error about 1 % of the
 flows)."""
 
 

@@ -24,7 +24,7 @@ __all__ = ["PASSES", "route", "tables"]
 
 PASSES = 4
 """All destinations are routed, then each again with the others' paths as weights, until nothing
-changes (a full tree: the second pass) or so many times (bench/quality.py: more passes gain
+changes (a full tree: the second pass) or that many times (bench/quality.py: more passes gain
 nothing)."""
 
 

@@ -74,7 +74,7 @@ def spread_paths(links_of, dests, cas, repeated, window, weight, recent, taken):
     shortest paths have equally many links, so the least sum of weights decides; ties go to the
     lowest port. ``cas`` int64[n]: CA ports on each switch. ``dests.counted``: how many times the
     paths to an end of the group count. ``repeated``: ``taken`` and the weights are of a pass
-    before; each destination's paths are taken away and chosen anew.
+    before; each destination's paths are taken away and chosen again.
 
     ``taken`` uint8[LIDs, n] out: which of its links a switch takes (``first[s] + taken[lid, s]``),
     :data:`NOT_TAKEN` for none. A row a LID: the kernel goes destination by destination, and a

@@ -20,7 +20,7 @@ MAX_PORTS = 16
 default)."""
 AXES = "xyz"
 AMBIGUOUS = 4
-"""A ring of so many switches looks the same both ways: a seed names both directions."""
+"""A ring of that many switches looks the same in both directions: a seed names both directions."""
 LEADING_NUMBER = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]+|\d+)")
 
 

@@ -46,8 +46,8 @@ class _Links:
 
 
 class MulticastTrees:
-    """Trees on ``graph`` beside the unicast tables of ``routing``. ``able`` bool[switches]: who
-    forwards multicast packets; ``sls``: what groups send on.
+    """Trees on ``graph`` beside the unicast tables of ``routing``. ``able`` bool[switches]:
+    switches that forward multicast packets; ``sls``: what groups send on.
 
     ``note`` says, when a tree was asked for, that none is free of cycles (then the one with the
     shortest paths is taken).
@@ -84,8 +84,8 @@ class MulticastTrees:
 
     @cached_property
     def _position(self) -> np.ndarray:
-        """Place of each switch from the top down: by rank, then by GUID, as up and down are told
-        apart."""
+        """Place of each switch from the top down: by rank, then by GUID, as up and down are
+        distinguished."""
         assert self.routing.ranks is not None
         place = np.empty(self.graph.n_switches, np.int32)
         place[np.lexsort((self.graph.switch_guid, self.routing.ranks))] = np.arange(self.graph.n_switches)
@@ -256,7 +256,7 @@ def _closes_a_cycle(source: np.ndarray, target: np.ndarray, channels: int) -> bo
 
 def _weights(guid: np.ndarray, choice: int) -> np.ndarray:
     """uint64[n]: how much ``choice`` wants each switch (highest random weight, Thaler and
-    Ravishankar 1998): when one is gone, or comes back, only those that wanted it most choose anew.
+    Ravishankar 1998): when one is gone, or comes back, only those that wanted it most choose again.
     The mixture of bits is splitmix64's."""
     with np.errstate(over="ignore"):
         x = guid + np.uint64(choice + 1) * np.uint64(0x9E3779B97F4A7C15)

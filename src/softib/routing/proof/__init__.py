@@ -1,1 +1,1 @@
-"""Who reaches whom, and which channel waits for which: tables and their proof."""
+"""Reachability and dependencies of channels: tables and their proof."""

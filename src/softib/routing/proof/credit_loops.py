@@ -93,7 +93,7 @@ Channel = tuple[int, int, int]
 """(switch row of the graph, egress portnum, VL)"""
 
 NO_PATH = 255
-"""SL of a pair between which nobody sends."""
+"""SL of a pair between which no one sends."""
 SEARCH_BUDGET = 30_000_000
 
 

@@ -1,4 +1,4 @@
-"""Who reaches whom by forwarding tables, and what they are walked by: the port map of a graph, and
+"""Reachability by forwarding tables, and the columns by which they are walked: the port map of a graph, and
 all destinations.
 
 Pairs are (source port, destination LID) as in :mod:`softib.routing.proof.verify`.
@@ -50,7 +50,7 @@ def connected_pairs(graph: SwitchGraph) -> int:
 
 
 def count_arrivals(graph: SwitchGraph, lft: np.ndarray, lids: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """int64[lids]: CAs whose packets arrive, for destinations as of :func:`destinations`; nobody
+    """int64[lids]: CAs whose packets arrive, for destinations as of :func:`destinations`; no one
     sends to itself."""
     arrived = np.zeros(len(lids), np.int64)
     lft = np.ascontiguousarray(lft, np.uint8)
@@ -84,7 +84,7 @@ def links_of(graph: SwitchGraph) -> Any:
 def routes_of(
     graph: SwitchGraph, lft: np.ndarray, lids: np.ndarray, ends: np.ndarray, at: np.ndarray | None = None
 ) -> Any:
-    """``lft`` and who sends to whom, as kernels walk it: destinations as of :func:`destinations`
+    """``lft`` and the senders of each destination, as kernels walk it: destinations as of :func:`destinations`
     (or some of them); ``at``: :func:`port_map`."""
     return Routes(lft, port_map(graph) if at is None else at, lids, ends, cas_of(graph))
 
@@ -105,7 +105,7 @@ class _Past:
 
 
 class ProvenTables:
-    """The last tables of a subnet that were judged. It keeps them by reference: who made them must
+    """The last tables of a subnet that were judged. It keeps them by reference: the caller must
     not write to them later.
 
     ``walked``: destinations that the last judgement had to walk.

@@ -126,7 +126,7 @@ def verify(
     exist.
 
     ``path_sl`` uint8[n_switches, ends]: SL by (switch that the source hangs on, destination end),
-    :data:`~softib.routing.proof.credit_loops.NO_PATH` = nobody sends there (the pair makes no
+    :data:`~softib.routing.proof.credit_loops.NO_PATH` = no one sends there (the pair makes no
     dependency), None = SL 0 everywhere. One row holds for every source; [ends, ends] is by source
     end (what another manager's administration reports). ``sl2vl``: None = VL is SL mod
     ``data_vls``; else uint8[16] (one map everywhere), uint8[n_switches, 16], or uint8[n_switches,

@@ -17,7 +17,7 @@ Routes = table("Routes", "lft at dest_lid dest_end cas")
 VlMaps = table("VlMaps", "switch port row count group_of_end path_sl sl2vl")
 """Sources in groups whose packets share SLs and VLs: ``count`` CA ports (0: the switch itself) that
 send into port ``port`` of ``switch`` with the SLs of ``row`` of ``path_sl`` (uint8[rows, ends] or
-[1, 1]; 255: nobody sends there); ``group_of_end`` int32[ends], -1 for a switch's own port;
+[1, 1]; 255: no one sends there); ``group_of_end`` int32[ends], -1 for a switch's own port;
 ``sl2vl`` uint8[n or 1, in or 1, out or 1, 16]."""
 
 ARRIVES, DEAD, LOOP, WRONG, ON_STACK = 1, 2, 3, 4, 9
@@ -121,7 +121,7 @@ def walk_all(links, routes, counts, hist, failures, cut_off):
 
 @kernel(steps=lambda links, routes, arrived: 2 * len(arrived) * len(routes.cas), rows=True)
 def arrivals(links, routes, arrived):
-    """``arrived`` int64[destinations] out: CAs whose packets arrive at each destination LID; nobody
+    """``arrived`` int64[destinations] out: CAs whose packets arrive at each destination LID; no one
     sends to itself."""
     peer, end_switch, end_is_switch = links.peer, links.end_switch, links.end_is_switch
     lft, at, dest_lid, dest_end, cas = routes.lft, routes.at, routes.dest_lid, routes.dest_end, routes.cas

@@ -19,7 +19,7 @@ VlState = table("VlState", "present place node_at fwd bwd keys ahead behind seen
 """One VL: ``present`` uint8[dependencies] (0, ADDED, or BLOCKED: not to be tried again); ``place``
 int32[links] of each channel in the order and its inverse ``node_at``.
 
-Dependencies that are ADDED once more, for the searches: ``ahead`` uint64[links, words], bit k of a
+Dependencies that are ADDED a second time, for the searches: ``ahead`` uint64[links, words], bit k of a
 link: it waits for the k-th link of the switch at its other end; ``behind`` uint64[links, words],
 bit k: the reverse of the k-th link of the switch that sends waits for it. :func:`put` and
 :func:`take` keep all three alike. ``fwd``, ``bwd``, ``keys`` int32[links], ``seen``

@@ -244,7 +244,7 @@ def _more_notes(arrived: np.ndarray, status: int, unheard: int) -> tuple[str, ..
     if unheard:
         found.append(f"{counted(unheard, 'message')} of UC and UD found no receive and were dropped (out_of_buffer)")
     if lost > unheard and status != constants.TIME_OVER and status != constants.STUCK:
-        found.append(f"{lost - unheard:,} messages never arrived: their retries were exceeded, or nobody repeats them")
+        found.append(f"{lost - unheard:,} messages never arrived: their retries were exceeded, or no one repeats them")
     return tuple(found)
 
 

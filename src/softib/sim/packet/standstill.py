@@ -89,7 +89,7 @@ def standstill_notes(net: Any, s: Any, began: np.ndarray, arrived: np.ndarray) -
             "sent and never arrived"
         )
     elif lost and not found:
-        found.append(f"{counted(lost, 'message')} never arrived: nobody repeats them, or their retries were exceeded")
+        found.append(f"{counted(lost, 'message')} never arrived: no one repeats them, or their retries were exceeded")
     return tuple(found)
 
 

@@ -148,7 +148,7 @@ class PacketSteps:
                 progress(self.now_ps, self.total - self.left, self.total)
 
     def log(self) -> PacketLog | None:
-        """What watched packets have done; None where nobody is watched."""
+        """What watched packets have done; None where no one is watched."""
         return PacketLog.of(self.net, self.state, self.cabled) if len(self.net.watch_port) else None
 
     # -- MADs --

@@ -51,7 +51,7 @@ def linked(db: Database) -> np.ndarray:
 
 def restarted(db: Database) -> np.ndarray:
     """Switches whose links are all in INIT: they lost their power, and what was written to them.
-    (LinearFDBTop does not tell of one that restarts between the Get of SwitchInfo and the Set that
+    (LinearFDBTop does not show one that restarts between the Get of SwitchInfo and the Set that
     clears PortStateChange: the Set gives it the top that was read.)"""
     rows = linked(db)
     rows = rows[db.external[rows]]

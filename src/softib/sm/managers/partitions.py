@@ -119,7 +119,7 @@ class PartitionGroup:
 @dataclass
 class Partition:
     """``pkey`` without the membership bit; ``members`` are (PortGUID or keyword, LIMITED | FULL
-    bits) in the order of the file: what is said later of a port replaces what was said before."""
+    bits) in the order of the file: a later line for a port replaces an earlier one."""
 
     name: str
     pkey: int

@@ -252,7 +252,7 @@ def _finish(r: _Reader, block: str, fields: dict[str, Any]) -> None:
 
 
 def _ulp(r: _Reader, line: str) -> None:
-    """``sdp, port-num 30000 : 0`` and the like."""
+    """``sdp, port-num 30000 : 0`` and other short rules."""
     rule, _, sl_text = (part.strip() for part in line.rpartition(":"))
     kind, _, limit = (part.strip() for part in rule.partition(","))
     try:

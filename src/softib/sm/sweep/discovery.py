@@ -53,7 +53,7 @@ class Discovery:
         self._lids = 0
         self._over = False
         self.distrusted = False
-        """Does what was found not fit what the last sweep left? (Of a
+        """Does the discovery contradict the last sweep? (Of a
         :class:`~softib.sm.sweep.rediscovery.Rediscovery` alone.)"""
         self._unawaited: set[int] = set()
         self._waiting: set[int] = set()

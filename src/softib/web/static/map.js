@@ -1,4 +1,4 @@
-// The map: what scene.js chose, in WebGL. It is chosen anew when the camera rests.
+// The map: what scene.js chose, in WebGL. It is chosen again when the camera rests.
 import { DOWN, MARK, NODE, edgeColour, jobColour, severity, step, theme, worse } from "./colours.js";
 import { Moving } from "./moving.js";
 import { SIZE, groupOf, levelOf, members, place, sceneOf } from "./scene.js";

@@ -1,4 +1,4 @@
-// Moving the map: where drawing takes long (WebGL without a graphics card), the picture that is there is moved and scaled while the camera moves, and drawn anew when it
+// Moving the map: where drawing takes long (WebGL without a graphics card), the picture that is there is moved and scaled while the camera moves, and drawn again when it
 // rests; where drawing is quick, every frame is drawn.
 
 const QUICK_MS = 20;

@@ -6,7 +6,7 @@ import { Tables } from "./tables.js";
 import { $, ask, clock, element, moment, octets } from "./ask.js";
 
 const state = { drawn: -1, version: "", times: [], at: null, by: null, every: 2, findings: [] };
-// For tests and for the console of whoever looks.
+// For tests and for the browser's console.
 window.softib = { state };
 
 const row = (name) => state.row.get(name);
@@ -108,7 +108,7 @@ async function findings() {
     return button;
   });
   const more = total > rows.length ? [element("p", `${total - rows.length} more: softib check`, { class: "hint" })] : [];
-  // A cable that a finding names, or whose device is gone, is told there.
+  // A cable that a finding names, or whose device is gone, is shown there.
   const own = down.rows.filter((d) => !d.named);
   const lost = own.slice(0, 100).map((d) => {
     const button = element("button", "", { class: "finding lost", "data-guids": d.guids.join(" "), type: "button" });
@@ -168,7 +168,7 @@ async function showNode(i) {
   map.mark([i]);
   tab("node");
   const guid = `0x${map.doc.guid[i]}`;
-  // Counters are those of the last round: of an earlier time only its cables are told.
+  // Counters are those of the last round: of an earlier time only its cables are known.
   const [ports, counters] = await Promise.all([ask(then(`ports?node=${guid}&limit=256`)), state.at === null ? ask(`counters?node=${guid}&limit=256`) : { rows: [] }]);
   const head = element("h2", name), about = element("p", `${["switch", "adapter", "router"][map.doc.kind[i]]} · ${guid}`, { class: "hint" });
   const table = element("table");
@@ -199,7 +199,7 @@ async function history(guid, portnum) {
   if (!$("chart")) return;
   if (h.time.length < 2) { $("chart").replaceChildren(element("p", `Port ${portnum}: no history yet.`, { class: "hint" })); return; }
   const told = h.time.map((t, k) => k).filter((k) => h.load[k] !== null);
-  if (told.length < 2) { $("chart").replaceChildren(element("p", `Port ${portnum}: nobody told its load.`, { class: "hint" })); return; }
+  if (told.length < 2) { $("chart").replaceChildren(element("p", `Port ${portnum}: its load is unknown.`, { class: "hint" })); return; }
   const from = h.time[0], span = h.time.at(-1) - from, most = told.reduce((a, k) => Math.max(a, h.load[k]), 0.01);
   const points = told.map((k) => `${((h.time[k] - from) / span * 300).toFixed(1)} ${(60 - h.load[k] / most * 55).toFixed(1)}`);
   $("chart").innerHTML = `<svg class="chart" viewBox="0 0 300 62" preserveAspectRatio="none" role="img"><path d="M${points.join("L")}"/></svg>`;

@@ -13,7 +13,7 @@ const VIEWS = {
     ["port", "node", port], ["to", "peer", (r) => r.peer], ["errors an hour", "-per_hour", (r) => many(r.per_hour === null ? null : Math.round(r.per_hour * 10) / 10)],
     ["rose", "-rose", (r) => r.rose ? counted(r.rises) : many(r.rose)], ["in", "-observed_s", (r) => span(r.observed_s)], ["errors in all", "-errors", (r) => many(r.errors)], ["counters", null, (r) => counted(r.counters)],
     ["symbol BER", "-symbol_ber", (r) => ratio(r.symbol_ber)], ["BER before FEC", "-raw_ber", (r) => ratio(r.raw_ber)], ["BER after FEC", "-effective_ber", (r) => ratio(r.effective_ber)]] },
-  modules: { path: "modules", none: "Nothing is known of modules and cables: neither the devices nor the file tell of them.", columns: [
+  modules: { path: "modules", none: "Nothing is known of modules and cables: neither the devices nor the file have them.", columns: [
     ["port", "node", port], ["to", "peer", (r) => r.peer], ["vendor", "vendor", (r) => r.vendor], ["part", "part", (r) => r.part], ["serial", "serial", (r) => r.serial],
     ["kind", "kind", (r) => r.kind], ["length (m)", "-length_m", (r) => r.length_m], ["°C", "-temperature_c", (r) => r.temperature_c], ["RX dBm", "rx_power_dbm", (r) => r.rx_power_dbm],
     ["TX dBm", "tx_power_dbm", (r) => r.tx_power_dbm], ["bias mA", "-tx_bias_ma", (r) => r.tx_bias_ma], ["V", "voltage_v", (r) => r.voltage_v]] },

@@ -187,12 +187,12 @@ def meetings(s: Schedule) -> np.ndarray:
     if lonely.any():
         i = int(np.argmax(lonely))
         raise InputError(
-            f"{s.name}: {s.where(i)}: nobody receives this message to rank {int(s.peer[i])} with tag {int(s.tag[i])}"
+            f"{s.name}: {s.where(i)}: no one receives this message to rank {int(s.peer[i])} with tag {int(s.tag[i])}"
         )
     if alone.any():
         i = int(np.argmax(alone))
         raise InputError(
-            f"{s.name}: {s.where(i)}: it waits for ever: nobody sends it a message with tag {int(s.tag[i])}"
+            f"{s.name}: {s.where(i)}: it waits for ever: no one sends it a message with tag {int(s.tag[i])}"
         )
     short = (s.kind == Kind.SEND) & (s.size > s.size[found])
     if short.any():

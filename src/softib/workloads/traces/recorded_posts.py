@@ -23,7 +23,7 @@ MOVES = frozenset((*RECEIVED_BY, *ANSWERED, *PLAIN))
 DATAGRAMS = 4
 """``IBV_QPT_UD``."""
 NO_QP = (-1, 0, 0)
-NOBODY: tuple[list[int], list[tuple[int, int, int]]] = ([], [])
+NO_ONE: tuple[list[int], list[tuple[int, int, int]]] = ([], [])
 GRH_OCTETS = 40
 """Before the data of a datagram's receive (IBA 11.4.1.1)."""
 
@@ -102,7 +102,7 @@ class Posts:
     def maker(self, qpn: int, ns: int) -> tuple[int, int, int]:
         """(rank, type, how many had the number before) of the QP with ``qpn`` at ``ns``; rank -1:
         none. Numbers are given again."""
-        times, makers = self._makers.get(qpn, NOBODY)
+        times, makers = self._makers.get(qpn, NO_ONE)
         k = bisect_right(times, ns) - 1
         return makers[k] if k >= 0 else NO_QP
 

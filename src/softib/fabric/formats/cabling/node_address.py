@@ -53,7 +53,7 @@ _HOST = re.compile(rf"^(?P<host>\S+)\s+(?P<adapter>{ADAPTER})$", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class NodeAddress:
-    """``card`` is ``L16`` or ``S3``, ``chip`` 0 where the name tells none. ``spoken`` is the name
+    """``card`` is ``L16`` or ``S3``, ``chip`` 0 where the name has none. ``spoken`` is the name
     without the address."""
 
     spoken: str
@@ -80,7 +80,7 @@ def split_host(name: str) -> tuple[str, str] | None:
 
 @lru_cache(maxsize=1 << 16)
 def address_of(name: str) -> NodeAddress:
-    """The address that ``name`` tells; the name itself where it tells none."""
+    """The address in ``name``; the name itself where it has none."""
     host = split_host(name)
     if host:
         return NodeAddress(host[0], adapter=plain_adapter(host[1]))

@@ -116,7 +116,7 @@ def _over(groups: Sequence[str], fields: Sequence[str]) -> list[str]:
 
 def _fill_down(rows: list[tuple[int, list[str], str]], at: int, only: list[int] | None = None) -> list[int]:
     """Cells below a merged one take its value; the rows that did. A column is merged where it has
-    gaps and no value stands twice in a row: whoever writes every value leaves none out. ``only``:
+    gaps and no value repeats in a row: a list with every value written leaves none out. ``only``:
     these rows, whatever the column looks like."""
     used = [i for i, (_, cells, _) in enumerate(rows) if any(cells)]
     values = [rows[i][1][at] if at < len(rows[i][1]) else "" for i in used]

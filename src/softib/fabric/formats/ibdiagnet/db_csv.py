@@ -2,7 +2,7 @@
 
 NODES and LINKS make the fabric; :data:`SECTIONS` names the functions that write the other sections
 over it. Column names are ibdiagnet2's, read off its files; what each holds is in
-:mod:`softib.fabric.formats.ibdiagnet.db_csv_columns`. A section that nobody reads is named in a
+:mod:`softib.fabric.formats.ibdiagnet.db_csv_columns`. A section that no one reads is named in a
 note.
 
 The forwarding tables are not in the file, so LinearFDBTop and MulticastFDBTop stay at their
@@ -50,7 +50,7 @@ SECTIONS: dict[str, Callable[[SectionWriter, Section], None]] = {
 ``ERRORS_*`` are read too."""
 _REPORTED = ("WARNINGS_", "ERRORS_")
 _ABOUT_THE_RUN = ("RUN_INFO", "PLUGINS_INFO", "STAGE_PERF_INFO", "INDEX_TABLE")
-"""Sections on ibdiagnet itself: nobody misses them."""
+"""Sections on ibdiagnet itself: no one misses them."""
 _NODES = (
     "NodeDesc",
     "NumPorts",
@@ -119,7 +119,7 @@ def _table_lengths(r: Records, sections: dict[str, Section], index: dict[int, in
         s = sections.get(section)
         if s is None or not s.has(guid, column):
             continue
-        quiet = Problems("")  # the section's own function tells of fields that are no number
+        quiet = Problems("")  # the section's own function reports fields that are no number
         for i, (g, cap) in enumerate(
             zip(s.column(guid, quiet, np.uint64).tolist(), s.column(column, quiet).tolist(), strict=True)
         ):

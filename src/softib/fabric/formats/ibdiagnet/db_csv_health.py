@@ -204,7 +204,7 @@ def counters(writer: SectionWriter, s: Section) -> None:
     if any(s.has(c) for columns in names.DETAIL_COUNTERS.values() for c in columns):
         detail = np.zeros(writer.f.sizes.ports, DETAIL_COUNTERS)
         _counters(writer, s, names.DETAIL_COUNTERS, detail)
-        if detail.view(np.uint8).any():  # or pages that nobody wrote would come to life
+        if detail.view(np.uint8).any():  # or pages that no one wrote would come to life
             writer.f.detail_counters[:] = detail
 
 

@@ -182,7 +182,7 @@ class _Netlist:
 
     def _node_guid(self, number: int, name: str) -> int:
         """GUID of a node: of its name (``S-…``), which the other records use, else of
-        ``switchguid=`` and the like."""
+        ``switchguid=`` and similar keys."""
         named = parse_guid(name[2:]) if name[:2] in ("S-", "H-", "R-") and len(name) >= GUID_NAME else UNKNOWN
         stated, text, line = self.ids.get("guid", (UNKNOWN, "", 0))
         if text and stated == UNKNOWN:

@@ -22,7 +22,7 @@ _DEVICE = re.compile(r"^MT?0*(\d{4,5})$")
 SUGGESTIONS = 100
 """Problems after which near names are no longer looked for."""
 DEFAULT_LANES, DEFAULT_SPEED = 4, "SDR"
-"""What ibdm gives a link that nobody describes (-4x-2.5G)."""
+"""What ibdm gives a link that no one describes (-4x-2.5G)."""
 
 
 @dataclass
@@ -156,7 +156,7 @@ def _add_nodes(builder: FabricBuilder, systems: dict[str, TopoSystem], links: li
     for node, name in enumerate(speed_names):
         fastest[node] = max(fastest[node], _code(name))
     device = [_device(chip) for chip in chips]
-    # What the description tells of a chip beats what its part number is known for.
+    # The description of a chip beats what its part number is known for.
     supports = [
         max(int(speed), 0 if name else _generation(d))
         for d, speed, name in zip(device, fastest, speed_names, strict=True)
@@ -175,7 +175,7 @@ def _add_nodes(builder: FabricBuilder, systems: dict[str, TopoSystem], links: li
 
 def _device(chip: Chip) -> int:
     """``MT23108`` → 23108 = 0x5A44: Mellanox names its parts by the decimal DeviceID. 0 where the
-    name tells none."""
+    name has none."""
     match = _DEVICE.match(chip.device)
     return int(match.group(1)) if match and int(match.group(1)) <= 0xFFFF else 0
 

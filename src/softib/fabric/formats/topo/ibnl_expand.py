@@ -6,7 +6,7 @@ ibdm's rules, checked against the stock library in tests/fabric/formats/cabling/
 * a chip is named ``SYSTEM/board/…/chip``; a slot's board is chosen by ``CFG: slot=modifier``, and
   ``R`` or ``Removed`` leaves the slot empty;
 * a wire is followed from every chip port: out through the board's port into the board above, or
-  down into a part; where it ends at an empty slot or at a label nobody continues, the port is
+  down into a part; where it ends at an empty slot or at a label no one continues, the port is
   simply unused (manual page, NOTE-1);
 * width and speed stated at the lowest level win (NOTE-2), and of two ends the lesser; where nothing
   is stated, 4x and 2.5G. ibutils 1.5.7 itself takes the arrow of the highest level alone, and of

@@ -106,7 +106,7 @@ def parse_topo(text: str, file: str, *, ibnl_dirs: Sequence[str | Path] = ()) ->
 
 
 def _all_speeds_stated(parsed: _Parsed) -> bool:
-    """Where one link gets ibdm's default, nobody may conclude that it is slow."""
+    """Where one link gets ibdm's default, no one may conclude that it is slow."""
     inner = (speed for s in parsed.systems.values() for *_, speed in s.template.links)
     return all(c.speed for c in parsed.cables) and all(inner)
 

@@ -185,7 +185,7 @@ struct ibv_mr *va_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t offse
 struct ibv_mr *va_make_mr(struct ibv_pd *pd, void *address, size_t length, uint64_t iova, unsigned access);
 /* The handle of a region goes; the region stays, or is gone already. */
 void va_forget_mr(struct ibv_mr *mr);
-/* Nobody copies to or from a key's memory any more, and its place is free. */
+/* No one copies to or from a key's memory any more, and its place is free. */
 void va_free_key(struct softib_key *k);
 struct ibv_mr *va_alloc_null_mr(struct ibv_pd *pd);
 struct ibv_pd *va_alloc_parent_domain(struct ibv_context *context, struct ibv_parent_domain_init_attr *attr);

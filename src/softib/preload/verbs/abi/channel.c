@@ -1,7 +1,7 @@
 /*
- * Completion channels. Who completes counts `pending` of the CQ up and sends a datagram to the channel's socket; who asks for
- * an event takes one datagram, then looks which CQ it was. A socket takes few datagrams: what found it full is counted in
- * `unsent`, and who has read it empty sends one of those to himself.
+ * Completion channels. A completion increments `pending` of the CQ and sends a datagram to the channel's socket; ibv_get_cq_event
+ * takes one datagram, then looks which CQ it was. A socket takes few datagrams: what found it full is counted in
+ * `unsent`, and the reader that empties it sends one of those to itself.
  */
 #include "abi.h"
 #include "../engine/completion/complete.h"
@@ -64,7 +64,7 @@ void va_channel_leave(struct va_cq *c)
     if (!ch)
         return;
     pthread_mutex_lock(&ch->lock);
-    sent = c->s->pending - c->s->unsent; /* events that nobody fetched go with it */
+    sent = c->s->pending - c->s->unsent; /* events that no one fetched go with it */
     while (sent-- && recv(ch->channel.fd, &byte, 1, MSG_DONTWAIT) > 0)
         ;
     for (struct va_cq **at = &ch->cqs; *at; at = &(*at)->next) {

@@ -242,7 +242,7 @@ VA_EXPORT int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint
 /* Regions and device memory of other processes that share a context's descriptor (ibv_import_mr(3), ibv_import_dm(3)). */
 /*
  * The region's addresses are those of who registered it; here it is named by its keys alone. Each who has it may end it for all
- * (dereg_mr), and then nobody copies there any more; the others' requests fail like those with any wrong key, and they may
+ * (dereg_mr), and then no one copies there any more; the others' requests fail like those with any wrong key, and they may
  * but unimport it (the man page).
  */
 /* Of device memory of a third process: two would have to be waited for. */

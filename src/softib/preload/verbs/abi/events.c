@@ -30,7 +30,7 @@ void va_dismiss(void *object)
     pthread_mutex_unlock(&lock);
 }
 
-enum subject { OF_CQ, OF_QP, OF_SRQ, OF_PORT, OF_NOBODY };
+enum subject { OF_CQ, OF_QP, OF_SRQ, OF_PORT, OF_NOTHING };
 
 static enum subject subject_of(uint32_t type)
 {
@@ -50,7 +50,7 @@ static enum subject subject_of(uint32_t type)
     case IBV_EVENT_SRQ_LIMIT_REACHED:
         return OF_SRQ;
     case IBV_EVENT_WQ_FATAL:
-        return OF_NOBODY;
+        return OF_NOTHING;
     default:
         return OF_PORT;
     }

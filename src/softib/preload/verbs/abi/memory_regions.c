@@ -234,13 +234,13 @@ struct ibv_mr *va_alloc_null_mr(struct ibv_pd *pd)
     return mr;
 }
 
-/* Out of reach. False: another one, who shares it, was first. */
+/* Out of reach. False: another process that shares it was first. */
 static bool take_away(struct softib_key *k, uint32_t key)
 {
     return __atomic_compare_exchange_n(&k->key, &key, 0, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
 }
 
-/* Nobody copies there any more, and its place is free. */
+/* No one copies there any more, and its place is free. */
 void va_free_key(struct softib_key *k)
 {
     ve_quiesce(&va_engine);

@@ -15,7 +15,7 @@
 #include <time.h>
 
 /*
- * A thread that polls in vain gives way to another one that does so on the same processor: what it waits for may have to come from there.
+ * A thread whose polls find nothing yields to another such thread on the same processor: what it waits for may have to come from there.
  * Threads of other programs are not let run: they would keep the processor for a time slice each. With a processor for each thread none
  * gives way.
  */

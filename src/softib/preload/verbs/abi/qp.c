@@ -234,10 +234,10 @@ static void end(struct va_qp *v)
     if (ve_is_strict())
         ve_strict_destroyed(q);
     if (last) {
-        ve_modify(q, &reset, IBV_QP_STATE); /* nobody posts any more; completions go with it */
+        ve_modify(q, &reset, IBV_QP_STATE); /* no one posts any more; completions go with it */
         vm_number_give(&va_engine.w, q->s->qpn);
     } else if (q->s->process == va_engine.w.process) {
-        q->s->user = 0; /* its events are nobody's here any more */
+        q->s->user = 0; /* its events have no receiver here any more */
     }
     ve_unlist(q);
     ve_quiesce_drop(q);

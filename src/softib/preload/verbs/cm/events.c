@@ -74,7 +74,7 @@ static bool is_multicast(const struct softib_cm_reply *e)
     return e->event == CM_MULTICAST_JOIN || e->event == CM_MULTICAST_ERROR;
 }
 
-/* One event for the program. 0; -ENOENT: it was for nobody any more; -errno. */
+/* One event for the program. 0; -ENOENT: it was for no one any more; -errno. */
 static int hand_over(struct cm_call *call, const struct softib_cm_reply *e)
 {
     const struct rdma_ucm_get_event *c = call->command;

@@ -1,8 +1,8 @@
 /*
  * libfabric's datagram endpoints over verbs find their peers through a name server, one for all processes of a host: the first
  * one listens on a port (of any address), the others register their names there over localhost (prov/util/src/util_ns.c of
- * 1.17). Nodes of a fabric share one machine, so they shared one server: a name that two nodes have was told of the first
- * alone, and its peer waited for ever. On that port, which nobody else uses, any address and localhost are the node's own.
+ * 1.17). Nodes of a fabric share one machine, so they shared one server: a name that two nodes have resolved to the first
+ * alone, and its peer waited for ever. On that port, which no one else uses, any address and localhost are the node's own.
  */
 #include <arpa/inet.h>
 #include <dlfcn.h>

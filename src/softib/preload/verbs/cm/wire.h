@@ -6,7 +6,7 @@
  * softib_cm_hello, which gets one softib_cm_reply (`error`, `number`).
  *
  * - PROCESS: one a process. Afterwards each message is a softib_cm_ask; those whose `answer` is 1 get one
- *   softib_cm_reply. Who closes it, or dies, has destroyed all its ids.
+ *   softib_cm_reply. Closing it, or dying, destroys all its ids.
  * - CHANNEL: one for each open /dev/infiniband/rdma_cm; the program's descriptor is this connection, so poll, epoll,
  *   fcntl, dup and close work without us. The daemon sends the events of its ids: a softib_cm_reply each.
  *
@@ -92,7 +92,7 @@ struct softib_cm_reply {
     uint32_t error;         /* answers: errno; events: status (a negative errno, or a reason of the CM) */
     uint32_t number;
     uint32_t event;         /* enum rdma_cm_event_type */
-    uint32_t listener;      /* CONNECT_REQUEST: who listens; MULTICAST_*: the id that joined */
+    uint32_t listener;      /* CONNECT_REQUEST: the listener; MULTICAST_*: the id that joined */
     uint32_t sent;          /* answers: events sent so far about `number` */
     uint32_t qpn;
     uint32_t qkey;

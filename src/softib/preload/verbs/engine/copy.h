@@ -12,7 +12,7 @@ struct ve_part { /* of a process's memory */
     char *here;                     /* the same, in this process; NULL where it is not mapped */
     uint64_t length;
     uint32_t process;               /* whose: another than asked for where the key was imported */
-    uint32_t key;                   /* imported, so nobody holds its owner yet; 0: not so */
+    uint32_t key;                   /* imported, so no one holds its owner yet; 0: not so */
     uint64_t version;               /* of that key */
 };
 

@@ -18,7 +18,7 @@ struct ve_engine {
     uint32_t polls;
     pthread_mutex_t qps_lock;       /* of `qps` */
     struct ve_qp *qps;              /* quiesce.c: QPs that may be copying */
-    uint32_t qps_begun;             /* how often `qps` began anew: a forked child has none of its parent's */
+    uint32_t qps_begun;             /* how often `qps` restarted: a forked child has none of its parent's */
     struct ve_tagged_srq *tagged;   /* tm_rndv_log.c: SRQs with lists of tags; `lock` */
 };
 

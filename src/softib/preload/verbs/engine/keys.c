@@ -91,7 +91,7 @@ bool ve_resolve(struct ve_engine *e, uint32_t key, uint64_t address, uint64_t le
         return false;
     if (k->process != process && !(k->access & SOFTIB_ACCESS_IMPORTED))
         return false;
-    imported = k->process != process; /* its owner is not held: who copies does that (ve_hold_part) */
+    imported = k->process != process; /* its owner is not held: the copier does that (ve_hold_part) */
     process = k->process;
     if (k->kind != SOFTIB_KEY_REGION && (!qpn || (k->kind == SOFTIB_KEY_WINDOW_2 && k->qpn != qpn)))
         return false; /* windows are for peers (10.6.7.2) */
@@ -130,7 +130,7 @@ bool ve_hold_part(struct ve_engine *e, const struct ve_part *part, uint64_t **ha
  * -- memory windows; struct ibv_mw.handle is the key that stays its own: the place in the table --
  *
  * Who has looked at a window may still copy when it is unbound. So the owner waits (vm_quiesce) before it binds the place
- * anew, and before it says that the window is unbound: LOCAL_INV and binds in their completion, SEND_WITH_INV where the
+ * again, and before it says that the window is unbound: LOCAL_INV and binds in their completion, SEND_WITH_INV where the
  * receive's completion is polled.
  */
 

@@ -29,7 +29,7 @@ static double per_packet(const struct sv_flow *flow, unsigned direction, struct 
     return flow->loss[direction][0] + flow->loss[direction][1] * octets;
 }
 
-/* One packet is corrupted, and so many more as can be expected: `more`, rounded up or down at random. */
+/* One packet is corrupted, and as many more as expected: `more`, rounded up or down at random. */
 static void corrupt(struct ve_qp *q, const struct sv_flow *flow, unsigned direction, double more)
 {
     sv_flow_corrupt(flow, direction, 1 + (uint32_t)fmin(more + roll(q), 1e9));
@@ -65,7 +65,7 @@ enum ve_arrival ve_deliver_packets(struct ve_qp *q, unsigned direction, struct s
         corrupt(q, &q->flow, direction, -expm1(-mean) * ((double)left - intact - 1)); /* those behind it were sent as well */
         if ((uint64_t)intact == left - 1)
             return VE_TIMES_OUT; /* nothing behind it tells the responder */
-        retries = intact >= 1 ? 1 : retries + 1; /* an ACK of the first ones begins the count anew (9.9.2.4.1) */
+        retries = intact >= 1 ? 1 : retries + 1; /* an ACK of the first ones restarts the count (9.9.2.4.1) */
         if (retries > q->retry_cnt)
             return VE_TIMES_OUT;
         left -= (uint64_t)intact;

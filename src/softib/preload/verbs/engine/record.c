@@ -70,7 +70,7 @@ static inline uint64_t ticks(void)
 #endif
 }
 
-/* One moment by both clocks. A thread that loses the processor between two reads tells of another moment: the best of some tries, and no more where one is good. */
+/* One moment by both clocks. A thread that loses the processor between two reads reads another moment: the best of some tries, and no more where one is good. */
 static struct moment both_clocks(void)
 {
     struct moment found = { 0 };

@@ -256,7 +256,7 @@ static struct ve_outcome request(struct ve_qp *q, const struct ve_wr *wr)
             m.srq = ve_srq_of(q->e, m.peer);
             outcome = q->s->type == IBV_QPT_XRC_SEND ? at_xrc_peer(&m) : at_peer(&m);
             if (outcome.status != IBV_WC_SUCCESS && !vm_lives(&q->e->w, m.process))
-                outcome = ve_lost(); /* its keys went with it: nobody answers */
+                outcome = ve_lost(); /* its keys went with it: no one answers */
         }
         vm_unlock(&m.peer->lock);
     }
@@ -268,7 +268,7 @@ static struct ve_outcome request(struct ve_qp *q, const struct ve_wr *wr)
     if (m.unwelcome)
         return ve_done(IBV_WC_LOC_PROT_ERR);
     q->sq_psn = psn_after(&m);
-    /* READ responses were looked at before. What is copied once more behind this (sge_bounce.c) is let alone. */
+    /* READ responses were looked at before. What is copied again behind this (sge_bounce.c) is let alone. */
     if (ve_may_lose(&q->flow, 1) && q->s->type != IBV_QPT_UC && !m.kind->reads && !q->sge_bounce && !q->completed_first)
         return ve_answer(q, outcome, request_size(&m), answer_size(&m));
     return outcome;

@@ -1,5 +1,5 @@
 /*
- * What arrives at the responder's HCA (IBA 9.7), done by the initiator; who errs gets which status: table 10.7.3.
+ * What arrives at the responder's HCA (IBA 9.7), executed by the initiator. Status codes: IBA table 10.7.3.
  */
 #include "completion/complete.h"
 #include "completion/events.h"
@@ -58,7 +58,7 @@ static struct ve_outcome refuse_receive(struct message *m, enum ibv_wc_status st
     return ve_done(requester_status);
 }
 
-/* A dead responder posts no receives. Who waits for one looks now and then, for the daemon may have other things to do. */
+/* A dead responder posts no receives. A waiting requester checks now and then, because the daemon may be busy. */
 static bool waits_for_the_dead(struct message *m)
 {
     struct ve_qp *q = m->q;
@@ -166,7 +166,7 @@ static struct ve_outcome write_or_send(struct message *m)
             return outcome;
     }
     if (m->kind->receives && !ve_next_receive(m->q->e, m->peer, m->srq)) {
-        outcome = not_ready(m); /* who posts from now on sees that we wait; who did before is seen now */
+        outcome = not_ready(m); /* receives posted after this see the waiter; re-check those posted before */
         if (!outcome.wait || !ve_next_receive(m->q->e, m->peer, m->srq))
             return outcome;
     }

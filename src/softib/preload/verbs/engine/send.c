@@ -112,7 +112,7 @@ static struct ve_outcome execute(struct ve_qp *q, const struct ve_wr *wr)
     if (wr->opcode == IBV_WR_LOCAL_INV) {
         if (!ve_invalidate(q->e, wr->imm, q->e->w.process, q->s->domain, q->s->qpn))
             return ve_done(IBV_WC_MW_BIND_ERR);
-        vm_quiesce(&q->e->w); /* before it is said to be done, nobody copies there any more */
+        vm_quiesce(&q->e->w); /* before it is said to be done, no one copies there any more */
         return ve_done(IBV_WC_SUCCESS);
     }
     return q->s->type == IBV_QPT_UD ? ve_datagram(q, wr) : ve_request(q, wr);

@@ -108,14 +108,14 @@ static bool claim(struct sv_cells *c)
 {
     for (uint32_t i = 0; i < c->head->chunks; i++) {
         struct softib_chunk *chunk = chunk_at(c, i);
-        uint32_t nobody = 0, high = __atomic_load_n(&c->head->high, __ATOMIC_RELAXED);
+        uint32_t unowned = 0, high = __atomic_load_n(&c->head->high, __ATOMIC_RELAXED);
         off_t at = (off_t)SOFTIB_CHUNK_OCTETS * ((off_t)i + 1);
 
         /* Blocks first: a full file system is an error here, not a SIGBUS later. */
         if (i >= high && fallocate(c->fd, 0, at, SOFTIB_CHUNK_OCTETS) && errno != EOPNOTSUPP)
             return false;
         if (__atomic_load_n(&chunk->owner, __ATOMIC_RELAXED) ||
-            !__atomic_compare_exchange_n(&chunk->owner, &nobody, c->process, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+            !__atomic_compare_exchange_n(&chunk->owner, &unowned, c->process, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
             continue;
         while (high <= i && !__atomic_compare_exchange_n(&c->head->high, &high, i + 1, false, __ATOMIC_ACQ_REL,
                                                          __ATOMIC_RELAXED))

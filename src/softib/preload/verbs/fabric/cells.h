@@ -50,7 +50,7 @@ static inline void sv_cell_touch(struct softib_cell *cell)
         __atomic_store_n(&chunk->dirty, 1, __ATOMIC_RELEASE);
 }
 
-/* Counts in direction `direction` (0 forward, 1 back). One thread at a time: who holds the QP's lock. */
+/* Counts in direction `direction` (0 forward, 1 back). One thread at a time: the holder of the QP's lock. */
 static inline void sv_cell_count(struct softib_cell *cell, unsigned direction, uint64_t packets, uint64_t dwords)
 {
     __atomic_store_n(&cell->dwords[direction], cell->dwords[direction] + dwords, __ATOMIC_RELAXED);

@@ -79,7 +79,7 @@ int sv_devices_read(const char *view, char *why, size_t room)
     }
     fclose(file);
     if (error) {
-        snprintf(why, room, "%s: line %u is none of a device", path, n + 1);
+        snprintf(why, room, "%s: line %u does not describe a device", path, n + 1);
         free(list);
         return error;
     }

@@ -21,7 +21,7 @@
 
 /*
  * Joins the fabric that the environment names (SOFTIB_UMAD: its socket for umad devices, in whose folder everything lies;
- * SOFTIB_VIEW: what this program sees), once; in a forked child anew, with a number of its own. -ENODEV where there is
+ * SOFTIB_VIEW: what this program sees), once; in a forked child again, with a number of its own. -ENODEV where there is
  * none; then, and at another version, one line on stderr says why (SOFTIB_QUIET=1: it does not).
  */
 int sv_fabric_join(void);
@@ -32,7 +32,7 @@ uint32_t sv_fabric_process(void);
 /* The descriptor of the file `verbs`, which is the caller's: once; -1 then. */
 int sv_fabric_memory(void);
 const char *sv_fabric_folder(void);
-/* What must happen in a child before it joins anew; sv_fabric_join calls it there. */
+/* What must happen in a child before it joins again; sv_fabric_join calls it there. */
 void sv_fabric_at_fork(void (*forget)(void));
 /* False when the daemon is gone. Looks at the connection only (a system call). */
 bool sv_fabric_lives(void);

@@ -1,4 +1,4 @@
-/* This process becomes one of the fabric's: once, and once more in each forked child. */
+/* This process becomes one of the fabric's: once, and again in each forked child. */
 #include "internal.h"
 
 #include <errno.h>

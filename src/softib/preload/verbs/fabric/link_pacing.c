@@ -1,4 +1,4 @@
-/* Rates, latencies, and who waits for whom. */
+/* Rates, latencies, and the order of waiting. */
 #include "internal.h"
 #include "link_pacing.h"
 #include "link_rates.h" /* softib/iba/link_speeds.py */

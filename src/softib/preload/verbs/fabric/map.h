@@ -67,8 +67,8 @@ int sv_shared_fabric_map(struct sv_shared_fabric *fabric, int fd, int lazy, cons
 void sv_shared_fabric_unmap(struct sv_shared_fabric *fabric);
 
 /*
- * Changes of the configuration so far. Whoever caches a path keeps the epoch that he read BEFORE he walked it, and walks
- * again when it moved. The daemon writes tables first and the epoch behind them, in one step of its loop. What a
+ * Changes of the configuration so far. A cached path keeps the epoch read BEFORE the walk, and is walked again when
+ * it moved. The daemon writes tables first and the epoch behind them, in one step of its loop. What a
  * walk sees in between is what packets meet while tables are written, old entries next to new ones, and it is walked again.
  */
 static inline uint64_t sv_shared_fabric_epoch(const struct sv_shared_fabric *fabric)

@@ -66,7 +66,7 @@ static inline bool sv_pkeys_match(unsigned a, unsigned b)
 bool sv_port_has_pkey(const struct sv_shared_fabric *fabric, uint32_t port, unsigned pkey);
 bool sv_port_has_gid(const struct sv_shared_fabric *fabric, uint32_t port, const uint8_t gid[16]);
 
-/* A multicast group's tree from one port: who gets a copy, and the links that carry one. */
+/* A multicast group's tree from one port: the ports that get a copy, and the links that carry one. */
 struct sv_tree {
     uint64_t epoch;
     enum sv_reason reason;

@@ -4,8 +4,8 @@
  *
  * The daemon listens on the SOCK_SEQPACKET socket `verbs.sock` in the fabric's directory. A process connects once, says
  * softib_server_hello and gets one softib_server_reply with its number, 1 .. 65535, unique among the living, and the descriptors
- * SOFTIB_SERVER_FILES (SCM_RIGHTS): so it maps the fabric without a path or a pid, which may lead elsewhere in its container. Who
- * sends magic and version alone gets the descriptors, and is no program of the fabric. The connection stays; who closes it, or dies, has left: its memory is reaped, its traffic added up. Afterwards each message is a
+ * SOFTIB_SERVER_FILES (SCM_RIGHTS): so it maps the fabric without a path or a pid, which may lead elsewhere in its container. A
+ * client that sends magic and version alone gets the descriptors, and is no program of the fabric. The connection stays; a program that closes it, or dies, has left: its memory is reaped, its traffic added up. Afterwards each message is a
  * softib_server_ask, which gets one softib_server_reply.
  *
  * - SUBSCRIBE carries a descriptor (SCM_RIGHTS), the writing end of a SOCK_SEQPACKET or SOCK_DGRAM pair: the daemon writes

@@ -9,8 +9,8 @@
  * A cell counts what passes one way in both directions: 0 forward, 1 back. Its life is a chain of single stores:
  * FREE -> TAKEN (its owner fills it) -> LIVE -> RETIRED (its owner, or the daemon after its death) -> FREE (the daemon,
  * which has added the rest to the counters of the ports). So nothing is lost or counted twice when a process is killed.
- * `packets` and `dwords` only grow while LIVE. Who has counted sets the chunk's `dirty` when it reads 0; the daemon clears
- * it, adds what is new, and looks once more at the next time: a count that was under way is found then at the latest.
+ * `packets` and `dwords` only grow while LIVE. A writer sets the chunk's `dirty` when it reads 0; the daemon clears
+ * it, adds what is new, and looks again at the next time: a count that was under way is found then at the latest.
  *
  * `egress` are the port rows that packets leave, forward ones first; each peer (column port_peer) receives. Where a
  * way has more than SOFTIB_CELL_LINKS of them, `more` is the number of the next cell (state MORE) that has the rest; 0 =
@@ -85,7 +85,7 @@ struct softib_link_clock {
 };
 
 struct softib_chunk {
-    uint32_t owner;         /* process number, 0 = nobody's */
+    uint32_t owner;         /* process number, 0 = unowned */
     uint32_t dirty;         /* 1: something was counted, or a cell changed its state */
 };
 

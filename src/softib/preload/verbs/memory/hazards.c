@@ -6,7 +6,7 @@
 #include <sched.h>
 
 #ifndef SPINS /* tests explore every order of steps, and need no patience */
-#define SPINS 1000 /* then the processor is given away: who holds one may wait for it */
+#define SPINS 1000 /* then the processor is given away: the holder may wait for it */
 #endif
 
 uint64_t *vm_hazard(struct vm_heap *w, uint32_t target, enum vm_level level)

@@ -1,4 +1,4 @@
-/* Locks in shared memory: who finds one that its owner died with takes it over. */
+/* Locks in shared memory: a process that meets the lock of a dead owner takes it over. */
 #ifndef SOFTIB_VERBS_MEMORY_LOCKS_H
 #define SOFTIB_VERBS_MEMORY_LOCKS_H
 
@@ -9,7 +9,7 @@ bool vm_lives(struct vm_heap *w, uint32_t process);
 bool vm_owner_lives(struct vm_heap *w, uint32_t owner);
 bool vm_lock_slow(struct vm_heap *w, uint32_t *lock);
 
-/* True: it was taken over from one that died with it, who may have done half of what it guards. */
+/* True: it was taken over from a dead owner, which may have left its data half changed. */
 static inline bool vm_lock(struct vm_heap *w, uint32_t *lock)
 {
     uint32_t none = 0;

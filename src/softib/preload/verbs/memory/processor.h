@@ -13,7 +13,7 @@ static inline void vm_relax(void)
 #endif
 }
 
-/* The line that holds `at` will be written soon: it is asked for, whoever has it. Any address may be given. */
+/* The line that holds `at` will be written soon: it is fetched from any cache. Any address may be given. */
 static inline void vm_soon(uintptr_t at)
 {
 #if defined(__x86_64__) /* the compiler makes a read of __builtin_prefetch, for want of -mprfchw */

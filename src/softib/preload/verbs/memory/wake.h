@@ -12,7 +12,7 @@ void vm_rouse(struct vm_heap *w);
 uint32_t vm_wakes(struct vm_heap *w);
 /* Sleeps until they are not `seen` any more, or until `ns` have passed. */
 void vm_sleep(struct vm_heap *w, uint32_t seen, uint64_t ns, const bool *stop);
-/* The same, but nobody takes the trouble to wake it: another thread does its work. */
+/* The same, but no one takes the trouble to wake it: another thread does its work. */
 void vm_doze(struct vm_heap *w, uint32_t seen, uint64_t ns);
 
 #endif

@@ -70,7 +70,7 @@ static bool try_lock(struct vm_heap *w, uint32_t *lock)
     return __atomic_compare_exchange_n(lock, &none, w->owner, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
 }
 
-/* One that nobody uses; its number. */
+/* One that no one uses; its number. */
 static unsigned lock_order(struct vm_heap *w, struct softib_service *service)
 {
     struct softib_order *orders = vp_orders(service);
@@ -160,7 +160,7 @@ static int wait_for(struct vm_heap *w, uint32_t process, struct softib_service *
     return order->error;
 }
 
-/* `order` is locked, and nobody executes what was in it. */
+/* `order` is locked, and no one executes what was in it. */
 static int give(struct vm_heap *w, uint32_t process, struct softib_service *service, struct softib_order *order, uint32_t kind)
 {
     order->kind = kind;

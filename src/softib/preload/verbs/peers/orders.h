@@ -1,6 +1,6 @@
 /*
  * Copies that the owner of the memory executes: for peers in another PID or user namespace (a container), and where the system lets
- * nobody copy from process to process. Who orders and who serves share a bounce buffer in the heap of the owner, and wake each
+ * no one copy from process to process. The two sides share a bounce buffer in the heap of the owner, and wake each
  * other by futexes, which no namespace separates. A thread of the library serves (vp_serve_begin), or any thread that polls.
  */
 #ifndef SOFTIB_VERBS_PEERS_ORDERS_H

@@ -1,5 +1,5 @@
 /*
- * Files behind keys of other processes, mapped here. A mapping whose key is gone is unmapped when nobody copies there any
+ * Files behind keys of other processes, mapped here. A mapping whose key is gone is unmapped when no one copies there any
  * more, for memory that its owner gave back is not free before.
  */
 #include "peer_mappings.h"

@@ -146,7 +146,7 @@ bool ve_complete(struct ve_engine *e, uint64_t at, const struct softib_cqe *cqe,
     } else {
         write_completion(cq, &ring[producer & (cq->size - 1)], cqe);
     }
-    if (cq->channel) /* else nobody can arm it */
+    if (cq->channel) /* else no one can arm it */
         __atomic_thread_fence(__ATOMIC_SEQ_CST);
     armed = __atomic_load_n(&cq->armed, __ATOMIC_RELAXED);
     if (armed == 2 || (armed == 1 && (solicited || cqe->status != IBV_WC_SUCCESS))) {

@@ -1,4 +1,4 @@
-/* Completion queues: who adds, who polls, and who is notified. */
+/* Completion queues: adding, polling, and notification. */
 #ifndef SOFTIB_VERBS_ENGINE_COMPLETE_H
 #define SOFTIB_VERBS_ENGINE_COMPLETE_H
 
@@ -34,7 +34,7 @@ bool ve_notify(struct ve_engine *e, uint32_t process, uint32_t number, const voi
 void ve_notify_channel(struct ve_engine *e, struct softib_cq *cq);
 /* An event of `cq` has no datagram, and it is the caller's now to send one. */
 bool ve_owes_notification(struct softib_cq *cq);
-/* Completions of `qpn` in `cq` do not exist any more, and nobody is polling one. No lock of a QP is held. */
+/* Completions of `qpn` in `cq` do not exist any more, and no one is polling one. No lock of a QP is held. */
 void ve_purge(struct ve_engine *e, uint64_t cq, uint32_t qpn);
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * Asynchronous events on their way to a context's socket. It takes few datagrams (net.unix.max_dgram_qlen, 10): what finds it full
- * waits in the list of its process, as it would in the kernel's list of an open device, and whoever reads the socket sends on
- * what waits. The order stays; a socket that nobody reads holds up no other.
+ * waits in the list of its process, as it would in the kernel's list of an open device, and the process that reads the socket
+ * sends on what waits. The order stays; a socket that no one reads holds up no other.
  *
  * What waits was tried after it had been written down, and the socket was full: so somebody will read it, and then sends more. A
  * sender that is killed between the datagram and the mark has sent its event twice.

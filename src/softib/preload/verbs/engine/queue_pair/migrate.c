@@ -3,8 +3,8 @@
  * were, they are ARMED. An armed QP migrates when it is modified to MIGRATED, when its retries are spent, or when a request comes from a
  * QP that has migrated: the alternate path takes the place of the primary one, once, and PATH_MIG says so.
  *
- * State, port and what peers look at are shared, so whoever finds the reason moves a QP, under its lock; address and timeout
- * are its owner's, who adopts them before the next request.
+ * State, port and what peers look at are shared, so the process that sees the reason moves a QP, under its lock; address
+ * and timeout belong to the owner, which adopts them before the next request.
  */
 #include "migrate.h"
 #include "../completion/events.h"

@@ -223,7 +223,7 @@ static void take(struct ve_qp *q, const struct ibv_qp_attr *a, int mask)
     }
 }
 
-/* Everything is forgotten; completions that nobody has polled: purge. */
+/* Everything is forgotten; completions that no one has polled: purge. */
 static void reset(struct ve_qp *q)
 {
     struct softib_qp *s = q->s;

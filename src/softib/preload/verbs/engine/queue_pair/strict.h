@@ -21,7 +21,7 @@ static inline bool ve_is_strict(void)
 /* All but wr_id, status, qpn and vendor_err of a completion in error is undefined (IBA 11.4.2.1; ibv_poll_cq(3)). */
 void ve_scramble(struct softib_cqe *cqe);
 void ve_scramble_wc(struct ibv_wc *wc);
-/* What an SRQ's next receive is, is nobody's promise: another of those that are posted comes first. The SRQ is locked. */
+/* The order of receives in an SRQ is unspecified: another posted receive is taken first. The SRQ is locked. */
 void ve_shuffle(struct ve_engine *e, struct softib_srq *srq);
 /* What makes an SRQ's order (0: it keeps it). */
 uint32_t ve_shuffle_seed(void);

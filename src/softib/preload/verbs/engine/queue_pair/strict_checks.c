@@ -240,7 +240,7 @@ void ve_strict_made(struct ve_qp *q)
     pthread_mutex_unlock(&lock);
 }
 
-/* Completions of `qpn` (0: of any) that nobody has polled. */
+/* Completions of `qpn` (0: of any) that no one has polled. */
 static unsigned unpolled(struct ve_engine *e, uint64_t at, uint32_t qpn)
 {
     struct softib_cq *cq = ve_cq(e, at);

@@ -104,7 +104,7 @@ static uint32_t copies_of(struct ve_engine *e, uint32_t number, uint32_t process
         return 0;
     if (s->is == SOFTIB_IS_QP && s->process == process)
         copies = __atomic_load_n(&s->copies, __ATOMIC_ACQUIRE);
-    vm_hazard_end(hazard); /* its request may be one that waits until nobody holds anything of it: LOCAL_INV */
+    vm_hazard_end(hazard); /* its request may be one that waits until no one holds anything of it: LOCAL_INV */
     return copies % 2 ? copies : 0;
 }
 

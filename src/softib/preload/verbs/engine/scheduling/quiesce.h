@@ -1,4 +1,4 @@
-/* Waits until nobody uses memory or objects that were taken out of reach. */
+/* Waits until no one uses memory or objects that were taken out of reach. */
 #ifndef SOFTIB_VERBS_ENGINE_QUIESCE_H
 #define SOFTIB_VERBS_ENGINE_QUIESCE_H
 
@@ -11,7 +11,7 @@ void ve_quiesce_begin(struct ve_engine *e);
 void ve_quiesce_add(struct ve_qp *q);
 void ve_quiesce_drop(struct ve_qp *q);
 /*
- * Returns when nobody, of this process or another, uses any more what was taken out of reach before the call. Not for who
+ * Returns when no one, of this process or another, uses any more what was taken out of reach before the call. Not for who
  * executes a request: vm_quiesce.
  */
 void ve_quiesce(struct ve_engine *e);

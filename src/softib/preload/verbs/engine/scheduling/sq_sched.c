@@ -10,8 +10,8 @@
 #include <string.h>
 
 #define LAZY_NS 200000u     /* who polled within it will do so again: the timer thread leaves everything to that thread meanwhile */
-#define HOLD_NS 50000u      /* strict: at the latest now; who neither polls nor sleeps has it so late each time */
-#define SHORT_NS 20000u     /* nobody sleeps for less */
+#define HOLD_NS 50000u      /* strict: at the latest now; a program that neither polls nor sleeps gets it this late each time */
+#define SHORT_NS 20000u     /* no one sleeps for less */
 #define BASE_MOST 150.0     /* ns: a request of few octets takes no longer here, only a thread that was interrupted does */
 #define MOST_POLLS 4u       /* strict: so many polls may find a request unexecuted */
 
@@ -107,8 +107,8 @@ bool ve_is_due(struct ve_qp *q, uint64_t now)
 }
 
 /*
- * What a copy takes here is learnt from those before, from the quick ones sooner than from those that were interrupted: who begins
- * too soon is there too soon.
+ * What a copy takes here is learnt from those before, from the quick ones sooner than from those that were interrupted: a copy
+ * that starts early completes early.
  */
 static void learn(double *mean, double seen)
 {
@@ -227,7 +227,7 @@ bool ve_polled(struct ve_engine *e)
 {
     uint64_t now = ve_now_ns();
 
-    /* Who has armed a CQ polls once more, and then sleeps: the first poll says nothing yet. */
+    /* Who has armed a CQ polls again, and then sleeps: the first poll says nothing yet. */
     __atomic_store_n(&e->polled_ns, __atomic_load_n(&e->polled_ns, __ATOMIC_RELAXED) ? now : 1, __ATOMIC_RELAXED);
     if (!(ve_modes & VE_STRICT))
         return now >= __atomic_load_n(&e->due_ns, __ATOMIC_RELAXED);

@@ -67,8 +67,8 @@ void ve_unlist(struct ve_qp *q)
 }
 
 /*
- * `e->lock` is held, so a QP cannot go; who holds a QP's lock may wait for `e->lock`, so that one is only tried. Who `polls` looks
- * for a receive at most every PAUSE_NS: each look takes the line where the responder counts them away from it.
+ * `e->lock` is held, so a QP cannot go; the holder of a QP's lock may wait for `e->lock`, so that one is only tried. A waiter that
+ * `polls` looks for a receive at most every PAUSE_NS: each look takes the line where the responder counts them away from it.
  */
 static bool go_on(struct ve_engine *e, uint64_t now, bool woken, bool polls)
 {

@@ -1,6 +1,6 @@
 /*
  * Rendezvous (rdma-core's Documentation/tag_matching.md): the responder of a matched request reads the data, answers with a
- * FIN message and completes once more. Here the requester does all three, as it holds the data: a list of what it owes, in
+ * FIN message and completes again. Here the requester does all three, as it holds the data: a list of what it owes, in
  * order. A FIN needs a receive of the requester's own; until there is one, it waits.
  */
 #include "../completion/complete.h"

@@ -44,7 +44,7 @@ struct softib_rndv_record *ve_rndv_log_open(struct ve_engine *e, const struct so
         __atomic_store_n(&o->owner, e->w.owner, __ATOMIC_RELEASE);
         return o;
     }
-    return NULL; /* so many are open: this one is lost if we are, as where the log has no more room */
+    return NULL; /* that many are open: this one is lost if we die, as where the log has no more room */
 }
 
 void ve_rndv_log_settling(struct ve_engine *e, const struct softib_srq *srq, struct softib_rndv_record *o)

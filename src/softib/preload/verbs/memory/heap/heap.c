@@ -71,7 +71,7 @@ static uint64_t take_chunks(struct vm_heap *w, uint64_t n)
     while (high < first + n &&
            !__atomic_compare_exchange_n(&head->chunk_high, &high, first + n, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
         ;
-    if (n == 1 || first == hint) /* no free one was passed by; who frees one meanwhile has the last word */
+    if (n == 1 || first == hint) /* no free one was skipped; a concurrent free decides */
         __atomic_compare_exchange_n(&head->chunk_hint, &hint, first + n, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
     return SOFTIB_VERBS_HEAP + first * SOFTIB_VERBS_CHUNK;
 }

@@ -32,7 +32,7 @@ static void *hold(struct vm_heap *w, uint32_t number, uint64_t **hazard, enum vm
     uint32_t process;
 
     if (number >= __atomic_load_n(&vm_head(w)->number_high, __ATOMIC_RELAXED))
-        return NULL; /* nobody's, and a look would take memory: the file is sparse */
+        return NULL; /* unowned, and a look would take memory: the file is sparse */
     value = __atomic_load_n(at, __ATOMIC_ACQUIRE);
     process = vm_number_process(value);
     if (!value || !__atomic_load_n(&vm_process(w, process)->alive, __ATOMIC_RELAXED))

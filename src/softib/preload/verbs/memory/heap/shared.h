@@ -7,7 +7,7 @@
  * each other by offset from the start of the file. QPNs and keys are unique in the fabric.
  *
  * Locks hold who took them, 0 = free: number of the process | its generation << 16 (a number is given to another process
- * some day). Who waits long looks whether it lives. What a lock guards changes by one store at the end, so a lock whose owner
+ * some day). A long waiter checks whether it lives. What a lock guards changes by one store at the end, so a lock whose owner
  * died is simply taken over.
  *
  * Everything here is found by its owner, so that the daemon can free what a killed process had: QPNs and SRQ numbers in the
@@ -54,7 +54,7 @@ struct softib_verbs {
     uint32_t domain_next;   /* protection and XRC domains so far */
     uint32_t member_lock;
     uint32_t member_high;   /* multicast memberships behind it are free */
-    uint32_t drops;         /* keys with a file that are gone: who maps one looks which */
+    uint32_t drops;         /* keys with a file that are gone: a process that maps one checks which */
     uint32_t atomic_lock[256]; /* SOFTIB_VERBS_ATOMIC_LOCKS: by node, so that atomics are atomic on one HCA */
     uint64_t pid_ns;        /* of the first process of all; */
     uint64_t namespaces;    /* 1: another has another */
@@ -63,7 +63,7 @@ struct softib_verbs {
 };
 
 /*
- * A pid says who somebody is only inside the PID namespace that it was given in: elsewhere it is nobody's, or another's. So a pid is
+ * A pid identifies a process only inside the PID namespace that it was given in: elsewhere it is unassigned, or another's. So a pid is
  * used by processes whose `pid_ns` is the same, and only while its pidfd is `pidfd`'s: memory/identity.h.
  */
 struct softib_process {

@@ -44,7 +44,7 @@ static bool was_moved(uint64_t from, uint64_t to)
 }
 
 struct advised {
-    uint64_t from, to, done; /* behind `done` nobody was asked yet */
+    uint64_t from, to, done; /* behind `done` no one was asked yet */
     int advice;
     long result;
     char path[80];

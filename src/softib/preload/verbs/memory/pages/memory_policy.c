@@ -53,7 +53,7 @@ static bool bind_part(const struct vm_vma *g, void *of)
     part = mmap(NULL, to - from, PROT_READ, MAP_SHARED | MAP_NORESERVE, p->fd, (off_t)(p->at + from - p->from));
     if (part == MAP_FAILED)
         return true;
-    syscall(SYS_mbind, part, to - from, mode, mask, (unsigned long)NODES, 0u); /* the file's, whoever maps it */
+    syscall(SYS_mbind, part, to - from, mode, mask, (unsigned long)NODES, 0u); /* the file's, for every mapping */
     munmap(part, to - from);
     return true;
 }

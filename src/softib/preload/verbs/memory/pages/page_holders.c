@@ -1,7 +1,7 @@
 /*
  * The kernel and drivers write to pages that they hold (Documentation/core-api/pin_user_pages.rst): O_DIRECT reads, libaio and
  * io_uring as long as the I/O is in flight, GPUs and VFIO for longer. When the mapping is replaced meanwhile, the data arrives in a
- * page that nobody sees any more. No system call says which pages are held, so the process is searched for anything that could
+ * page that no one sees any more. No system call says which pages are held, so the process is searched for anything that could
  * hold some. The caller has write-protected the pages before, so that no I/O that begins later holds the old ones.
  *
  * Descriptors are many, so they are looked at again when open(2) or fcntl(2) of the C library has made one with O_DIRECT, and else

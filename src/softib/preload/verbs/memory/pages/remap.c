@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 /*
- * A file is this much longer than its pages: who makes the mapping longer (mremap) finds zeros there, as in private memory.
+ * A file is this much longer than its pages: a longer mapping (mremap) reads zeros there, as in private memory.
  */
 #define ROOM (1ull << 44)
 
@@ -183,7 +183,7 @@ static void close_file(const struct vm_moved *m)
 /*
  * -- fork: the child gets pages of its own while the parent waits --
  *
- * Handlers are told when the library is loaded, before a program can have told its own: the last to take a lock, the first in the
+ * Handlers are registered when the library is loaded, before a program can have told its own: the last to take a lock, the first in the
  * child. Otherwise a registration cache's handler (UCX's rcache) would wait for a thread that registers and waits for ours.
  */
 

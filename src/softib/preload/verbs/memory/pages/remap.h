@@ -40,7 +40,7 @@ struct vm_region {
 void vm_region_add(struct vm_region *r, uint64_t from, uint64_t to, bool writes, enum vm_moves moves, unsigned helpers);
 /* Its right changes. */
 void vm_region_writes(struct vm_region *r, bool writes);
-/* It is no region any more: nobody copies there. Its pages stay what they are. */
+/* It is no region any more: no one copies there. Its pages stay what they are. */
 void vm_region_drop(struct vm_region *r);
 
 /* -- between remap.c, page_migration.c, madvise.c and fork_unshare.c -- */

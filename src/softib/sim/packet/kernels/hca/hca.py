@@ -247,7 +247,7 @@ def resume(net, state, port, q, now):
 
 @inner
 def slow_response(net, state, q):
-    """Responses of ``q`` wait outside the ring for their time, so that they hold up nobody."""
+    """Responses of ``q`` wait outside the ring for their time, so that they hold up no one."""
     state.rc[q].response_ring = SLOWED
     push(state, state.rc[q].back_not_before, word(state.qp[q].dst, STREAM, q))
 

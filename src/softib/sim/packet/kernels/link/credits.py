@@ -129,7 +129,7 @@ def grant(net, state, port, vl, octets, t):
     """At ``t`` a packet has left the receive buffer of ``port``: a flow-control packet tells the
     sender."""
     sender = net.port[port].peer
-    if sender < 0:  # the link went down meanwhile: credits begin anew when it is up
+    if sender < 0:  # the link went down meanwhile: credits restart when it is up
         return
     if net.management.slow:
         t = drained(net, state, port, octets, t)

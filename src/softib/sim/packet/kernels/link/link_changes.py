@@ -3,7 +3,7 @@ chapter 7, link states; 16.1.3.5).
 
 A cable that is pulled loses what is on it; the receiver never sees it whole. The port that faces it
 discards what waits for it and what still comes for it (PortXmitDiscards, as of an inactive port).
-What has come in whole goes on. When the link is up again credits begin anew: the receiver grants
+What has come in whole goes on. When the link is up again credits restart: the receiver grants
 what its buffer has free. A packet that cuts through, and whose head has left the next switch when
 its tail is cut off, goes on whole: at most one a direction. All rows of a change are those of the
 two nodes at the link.
@@ -156,7 +156,7 @@ def cut_arriving(net, state, port, now):
 @inner
 def flush(net, state, port, dead, now):
     """What waits for ``port`` of a switch is discarded: PortXmitDiscards; of a switch without power
-    nobody counts."""
+    no one counts."""
     for vl in range(net.opt.vls):
         row = port * net.opt.vls + vl
         while state.vl[row].ring:

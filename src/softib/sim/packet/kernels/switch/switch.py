@@ -225,7 +225,7 @@ def offer(net, state, port, out, vl, k, now):
 @inner
 def draw_first(state, port, row, now):
     """RANDOM mode: of the inputs that have a packet for port VL ``row`` the one that draws the
-    largest number is next. Whoever waits draws anew at each time, so neither the order of the ring
+    largest number is next. Each waiter draws again at each time, so neither the order of the ring
     nor another look at the same time changes who it is."""
     last = before = state.vl[row].ring
     if last == 0:

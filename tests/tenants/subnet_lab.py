@@ -1,0 +1,76 @@
+"""A running fabric in a thread of the test, its manager softib's own, with a tenant service on it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from softib.iba.smp import PortInfo
+from softib.live.internal_sm.settings import ManagerSettings
+from softib.live.umad_client.abi import ASKS
+from softib.live.umad_client.fabric_port import FabricPort
+from softib.monitor.opening import Opened
+from softib.sm.config import SmConfig
+from softib.tenants.managers import InternalManager
+from softib.tenants.model import Member
+from softib.tenants.service import TenantService
+from tests.preload.verbs.fabric_up import FabricUp, tree
+
+FOREIGN_KEY = 0x1234
+
+
+class SubnetLab(FabricUp):
+    """``hosts``: their PortGUIDs; ``service`` keeps its tenants in ``folder``."""
+
+    def __init__(self, folder: Path, levels: int = 2):
+        super().__init__(tree(levels), reread=ManagerSettings().read, config=SmConfig(engine="minhop"))
+        f = self.fabric
+        self.rows = {int(f.port_guid[p]): p for p in f.end_ports().tolist() if f.port_num[p]}
+        self.hosts = list(self.rows)
+        self.service = self.serve(folder)
+
+    def serve(self, folder: Path) -> TenantService:
+        def opened() -> Opened:
+            port = FabricPort(self.instance, None, ASKS)
+            return Opened(port, "lab", None, port.close)
+
+        service = TenantService(folder, opened, InternalManager(self.instance, folder))
+        assert service.programmer is not None and service.programmer.ready.wait(60)
+        return service
+
+    def table(self, guid: int) -> list[int]:
+        """The P_Keys in the device's own memory: port and the switch port before it."""
+        f, row = self.fabric, self.rows[guid]
+        both = [self._table(row), self._table(int(f.port_peer[row]))]
+        assert sorted(both[0]) == sorted(both[1])
+        return both[0]
+
+    def _table(self, row: int) -> list[int]:
+        f = self.fabric
+        keys = f.pkeys[f.pkey_base[row] : f.pkey_base[row] + f.pkey_cap[row]]
+        return keys[keys > 0].tolist()
+
+    def change(self, change, request_id: str | None = None):
+        return self.service.change(change, "test", "test", request_id)
+
+    def settled(self, done, seconds: float = 30.0):
+        return self.service.settled(done.revision, seconds)
+
+    def lock(self, guid: int, key: int = FOREIGN_KEY) -> None:
+        """Another manager owns the port: anybody may read it, Sets without its M_Key are refused (IBA 14.2.4, level 1)."""
+        row = np.array([self.rows[guid]])
+        self.do(
+            lambda: (
+                PortInfo.mkey.set(self.fabric.port_info, key, row),
+                PortInfo.mkey_protect.set(self.fabric.port_info, bool(key), row),
+            )
+        )
+
+    def close(self) -> None:
+        self.service.close()
+        super().close()
+
+
+def members(*guids: int, full: bool = True) -> dict[int, Member]:
+    return dict.fromkeys(guids, Member(full))

@@ -1,0 +1,132 @@
+"""Take the requests that public clients of UFM send from their sources: ``python tests/tenants/take_requests.py MIRRORS > requests.json``.
+
+``MIRRORS`` holds a git directory of each repository below (``git clone --bare``). Written are facts alone: method, path with {names} for what the
+client fills in, keys of the body with the type of each, file and commit. Rules are one line a request: where in which file it stands (a pattern
+that must be there, or the taking fails), and what it is. A request that a client builds from parts is put together here, its parts checked there.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+TEXT, BOOL, LIST, NUMBER = "text", "bool", "list", "number"
+MEMBERS = {"pkey": TEXT, "index0": BOOL, "ip_over_ib": BOOL, "membership": TEXT, "guids": LIST}
+
+
+@dataclass(frozen=True)
+class Request:
+    """``evidence``: patterns that stand in ``file``."""
+
+    client: str
+    file: str
+    method: str
+    path: str
+    evidence: tuple[str, ...]
+    body: dict[str, str] = field(default_factory=dict)
+    status: int = 200
+
+
+IB_K8S = "pkg/sm/plugins/ufm/ufm.go"
+NICO = "crates/ib-fabric/src/ib/ufmclient/mod.rs"
+ML2 = "networking_mlnx_baremetal/ufmclient/modules/resources/pkey.py"
+SLURM = "plugins/SLURM-Integration/ufm_slurm_utils.py"
+PKEYS = "scripts/ufm_pkeys/ufm_pkeys.py"
+ISOLATE = "scripts/batch_isolate_devices/batch_isolate_devices.py"
+PDR = "plugins/pdr_deterministic_plugin/ufm_sim_web_service/constants.py"
+FLUENTD = "plugins/fluentd_topology_plugin/fluentd_topology_plugin.py"
+GRPC = "plugins/grpc_streamer_plugin/ufm_sim_web_service/Config.py"
+IMBUE = "ufm_events/find_problematic_events.py"
+
+REQUESTS = {
+    "Mellanox/ib-kubernetes": [
+        Request("ib-kubernetes", IB_K8S, "GET", "/ufmRest/app/ufm_version", (r"/ufmRest/app/ufm_version",)),
+        Request("ib-kubernetes", IB_K8S, "POST", "/ufmRest/resources/pkeys",
+                (r'Post\(u\.buildURL\("/ufmRest/resources/pkeys"\), http\.StatusOK', r'"pkey": "0x%04X", "index0": true, "ip_over_ib": true, "membership": "full"'),
+                MEMBERS),
+        Request("ib-kubernetes", IB_K8S, "GET", "/ufmRest/resources/pkeys/?guids_data=true", (r"/ufmRest/resources/pkeys/\?guids_data=true",)),
+        Request("ib-kubernetes", IB_K8S, "POST", "/ufmRest/actions/remove_guids_from_pkey", (r"/ufmRest/actions/remove_guids_from_pkey",),
+                {"pkey": TEXT, "guids": LIST}),
+    ],
+    "NVIDIA/infra-controller": [
+        Request("infra-controller", NICO, "GET", "/ufmRestV3/app/ufm_version", (r'"/app/ufm_version"', r'"/ufmRestV3"')),
+        Request("infra-controller", NICO, "GET", "/ufmRestV3/app/smconf", (r'"/app/smconf"', r"m_key_per_port: bool")),
+        Request("infra-controller", NICO, "POST", "/ufmRestV3/resources/pkeys", (r'"/resources/pkeys"\)', r"membership: PortMembership,\s+index0: bool,\s+guids"),
+                MEMBERS),
+        Request("infra-controller", NICO, "PUT", "/ufmRestV3/resources/pkeys/qos_conf", (r'"/resources/pkeys/qos_conf"', r"rate_limit: f32"),
+                {"pkey": TEXT, "mtu_limit": NUMBER, "service_level": NUMBER, "rate_limit": NUMBER}),
+        Request("infra-controller", NICO, "GET", "/ufmRestV3/resources/pkeys?guids_data=true", (r'"/resources/pkeys\?guids_data=true"',)),
+        Request("infra-controller", NICO, "GET", "/ufmRestV3/resources/pkeys?qos_conf=true", (r'"/resources/pkeys\?qos_conf=true"',)),
+        Request("infra-controller", NICO, "GET", "/ufmRestV3/resources/pkeys/{pkey}?guids_data=true&qos_conf=true",
+                (r'"/resources/pkeys/\{pkey\}"', r'"guids_data=true"', r'"qos_conf=true"')),
+        Request("infra-controller", NICO, "GET", "/ufmRestV3/resources/ports?sys_type=Computer", (r'"/resources/ports\?sys_type=Computer"',)),
+        Request("infra-controller", NICO, "POST", "/ufmRestV3/actions/remove_guids_from_pkey", (r'"/actions/remove_guids_from_pkey"',),
+                {"pkey": TEXT, "guids": LIST}),
+    ],
+    "IamFive/networking-mlnx-baremetal": [
+        Request("networking-mlnx-baremetal", ML2, "GET", "/ufmRest/resources/pkeys?guids_data=False", (r"'/resources/pkeys\?guids_data=%s' % with_guid",)),
+        Request("networking-mlnx-baremetal", ML2, "GET", "/ufmRest/resources/pkeys/{pkey}?guids_data=True", (r"'/resources/pkeys/%s\?guids_data=%s'",)),
+        Request("networking-mlnx-baremetal", ML2, "PUT", "/ufmRest/resources/pkeys", (r"put\('/resources/pkeys'", r'"membership": "full" if'), MEMBERS),
+        Request("networking-mlnx-baremetal", ML2, "POST", "/ufmRest/resources/pkeys/", (r"post\('/resources/pkeys/'",), MEMBERS),
+        Request("networking-mlnx-baremetal", ML2, "DELETE", "/ufmRest/resources/pkeys/{pkey}/guids/{guid},{other}", (r"'/resources/pkeys/%s/guids/%s'", r"','\.join")),
+        Request("networking-mlnx-baremetal", ML2, "DELETE", "/ufmRest/resources/pkeys/{pkey}", (r"delete\('/resources/pkeys/%s' % pkey\)",)),
+    ],
+    "Mellanox/ufm_sdk_3.0": [
+        Request("UFM-Slurm", SLURM, "GET", "/ufmRest/app/ufm_version", (r'UFM_VER_URL = "/ufmRest/app/ufm_version"',)),
+        Request("UFM-Slurm", SLURM, "POST", "/ufmRest/resources/pkeys/hosts", (r'"/ufmRest/resources/pkeys/hosts"', r'"hosts_names": job_nodes'),
+                {"hosts_names": TEXT, "pkey": TEXT, "ip_over_ib": BOOL, "index0": BOOL}),
+        Request("UFM-Slurm", SLURM, "DELETE", "/ufmRest/resources/pkeys/{pkey}/hosts/{hosts}", (r'"/ufmRest/resources/pkeys/\{0\}/hosts/\{1\}"',)),
+        Request("ufm_pkeys", PKEYS, "PUT", "/ufmRest/resources/pkeys", (r'"resources/pkeys"', r"HTTPMethods\.PUT", r'"memberships"'),
+                {"pkey": TEXT, "index0": BOOL, "ip_over_ib": BOOL, "memberships": LIST, "guids": LIST}),
+        Request("ufm_pkeys", PKEYS, "GET", "/ufmRest/resources/pkeys/{pkey}?guids_data=true", (r"\?guids_data=true",)),
+        Request("ufm_pkeys", PKEYS, "DELETE", "/ufmRest/resources/pkeys/{pkey}", (r"HTTPMethods\.DELETE",)),
+        Request("ufm_sdk batch_isolate_devices", ISOLATE, "GET", "/ufmRest/app/unhealthy_ports", (r"/ufmRest/app/unhealthy_ports", r"PeerPortDname")),
+        Request("ufm_sdk pdr plugin", PDR, "GET", "/ufmRest/app/unhealthy_ports", (r'"/app/unhealthy_ports"',)),
+        Request("ufm_sdk pdr plugin", PDR, "GET", "/ufmRest/resources/ports?active=true", (r"/resources/ports\?active=true",)),
+        Request("ufm_sdk pdr plugin", PDR, "GET", "/ufmRest/resources/isolated_ports", (r"/resources/isolated_ports",)),
+        Request("ufm_sdk pdr plugin", PDR, "POST", "/ufmRest/app/events/external_event", (r"/app/events/external_event",),
+                {"event_id": NUMBER, "description": TEXT, "external_event_name": TEXT, "external_event_type": TEXT, "external_event_source": TEXT}),
+        Request("ufm_sdk fluentd topology", FLUENTD, "GET", "/ufmRest/app/versioning", (r"'app/versioning'",)),
+        Request("ufm_sdk fluentd topology", FLUENTD, "GET", "/ufmRest/app/events", (r"'app/events'",)),
+        Request("ufm_sdk fluentd topology", FLUENTD, "GET", "/ufmRest/app/alarms", (r"'app/alarms'",)),
+        Request("ufm_sdk grpc streamer", GRPC, "GET", "/ufmRest/resources/links", (r'"/resources/links"',)),
+        Request("ufm_sdk fluentd topology", FLUENTD, "GET", "/ufmRest/resources/systems", (r"'resources/systems",)),
+        Request("ufm_sdk pdr plugin", PDR, "GET", "/ufmRest/monitoring/session/0/data", (r'"/monitoring/session/0/data"',)),
+    ],
+    "imbue-ai/cluster-health": [
+        Request("imbue cluster-health", IMBUE, "GET", "/ufmRest/resources/ports", (r"/ufmRest/resources/ports", r'port\["node_description"\]')),
+    ],
+}  # fmt: skip
+
+
+def git(folder: Path, *words: str) -> str:
+    return subprocess.run(["git", "-C", str(folder), *words], check=True, capture_output=True, text=True).stdout
+
+
+def mirror(folder: Path, repository: str) -> Path:
+    """The git directory of a repository below ``folder``."""
+    base = folder / repository.replace("/", "+")
+    return next(p for p in (base / "repo" / ".git", base / "repo", base) if (p / "HEAD").is_file())
+
+
+def main(mirrors: str) -> None:
+    out = []
+    for repository, requests in REQUESTS.items():
+        folder = mirror(Path(mirrors), repository)
+        commit = git(folder, "rev-parse", "HEAD").strip()
+        for request in requests:
+            text = git(folder, "show", f"HEAD:{request.file}")
+            missing = [p for p in request.evidence if not re.search(p, text)]
+            if missing:
+                raise SystemExit(f"{repository} {commit[:8]} {request.file}: no {missing[0]}")
+            facts = {k: v for k, v in asdict(request).items() if k != "evidence"}
+            out.append({"repository": repository, "commit": commit, **facts})
+    print(json.dumps(out, indent=1))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

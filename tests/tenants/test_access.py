@@ -1,0 +1,186 @@
+"""Who may do what, and what a client gets for what cannot be: a status, one line, and nothing half done."""
+
+from __future__ import annotations
+
+import base64
+import threading
+
+import pytest
+
+pytest.importorskip("fastapi", reason="fastapi is not installed (the extra serve)")
+pytest.importorskip("alembic", reason="alembic is not installed (the extra tenants)")
+
+from softib.tenants.accounts import Account
+from softib.web.ufm.gate import CERTIFICATE, MOST_OCTETS
+from tests.tenants.asking import PASSWORD, basic
+from tests.tenants.test_contracts import ask, asking, fabric, served, service  # noqa: F401
+
+GUID = "0002c903000e0b72"
+ONE = {"pkey": "0x5", "guids": [GUID]}
+
+
+@pytest.fixture
+def accounts(ask, service):  # noqa: F811
+    for name in ("red", "blue"):
+        assert ask("PUT", f"/tenants/v1/tenants/{name}", {"limit": 2})[0] == 200
+        service.accounts.put(Account(name, "tenant", name), PASSWORD)
+    service.accounts.put(Account("looker", "viewer"), PASSWORD)
+    return {name: basic(name, PASSWORD) for name in ("red", "blue", "looker")}
+
+
+@pytest.mark.parametrize(
+    ("path", "authorization"),
+    [
+        ("/ufmRest/resources/pkeys", "none"),
+        ("/ufmRest/resources/pkeys", basic("admin", "wrong")),
+        ("/ufmRest/resources/pkeys", basic("nobody", PASSWORD)),
+        ("/ufmRest/resources/pkeys", "Basic !!!"),
+        ("/ufmRestV2/resources/pkeys", basic("admin", PASSWORD)),
+        ("/ufmRestV3/resources/pkeys", basic("admin", PASSWORD)),
+        ("/ufmRestV3/resources/pkeys", "Basic forged"),
+        ("/tenants/v1/revisions", "Bearer forged"),
+    ],
+)
+def test_a_stranger_gets_401(ask, path, authorization):  # noqa: F811
+    status, document = ask("GET", path, authorization=authorization)
+    assert (status, list(document)) == (401, ["error"])
+
+
+def test_tokens_come_in_three_forms(ask):  # noqa: F811
+    token = ask("POST", "/ufmRest/app/tokens", {})[1]["access_token"]
+    pair = base64.b64encode(f"{token}:".encode()).decode()
+    for authorization in (f"Basic {token}", f"Basic {pair}", f"Bearer {token}"):
+        assert ask("GET", "/ufmRestV3/app/ufm_version", authorization=authorization)[0] == 200
+
+
+def test_a_client_certificate_names_an_account(ask, accounts):  # noqa: F811
+    state = {CERTIFICATE: "looker"}
+    assert ask("GET", "/ufmRestV2/resources/pkeys", authorization="-", state=state)[0] == 200
+    assert ask("POST", "/ufmRestV2/resources/pkeys", ONE, "-", state)[0] == 403
+    assert ask("GET", "/ufmRestV2/resources/pkeys", authorization="-", state={CERTIFICATE: "unknown"})[0] == 401
+
+
+def test_a_tenant_stays_within_itself(ask, service, accounts):  # noqa: F811
+    red, blue = accounts["red"], accounts["blue"]
+    made = ask("POST", "/tenants/v1/partitions", {"name": "a"}, red)[1]["pkey"]
+    assert service.state.partitions[int(made, 16)].tenant == "red"
+    assert ask("POST", "/ufmRest/resources/pkeys", {"pkey": made, "guids": [GUID]}, red)[0] == 200
+    assert ask("POST", "/ufmRest/resources/pkeys", {"pkey": made, "guids": ["00000000000000bb"]}, blue)[0] == 403
+    assert ask("DELETE", f"/ufmRest/resources/pkeys/{made}", authorization=blue)[0] == 403
+    assert ask("GET", f"/ufmRest/resources/pkeys/{made}", authorization=blue) == (200, {})
+    assert ask("GET", "/ufmRest/resources/pkeys", authorization=blue) == (200, {})
+    other = ask("POST", "/tenants/v1/partitions", {"name": "b"}, blue)[1]["pkey"]
+    assert ask("POST", "/ufmRest/resources/pkeys", {"pkey": other, "guids": [GUID]}, blue)[0] == 403  # red's port
+    assert ask("POST", "/ufmRest/resources/pkeys", {"pkey": "0x7fff", "guids": [GUID]}, red)[0] == 403
+    for path, body in (
+        ("/tenants/v1/tenants/red", {"limit": 99}),
+        ("/tenants/v1/default_membership", {"membership": "full"}),
+    ):
+        assert ask("PUT", path, body, red)[0] == 403
+    assert ask("POST", "/tenants/v1/partitions", {"name": "c"}, red)[0] == 200
+    assert ask("POST", "/tenants/v1/partitions", {"name": "d"}, red)[0] == 409  # its limit
+    for pkey in list(service.state.partitions.keys() - {0x7FFF}):
+        ask("DELETE", f"/ufmRest/resources/pkeys/{pkey:#x}")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"pkey": "0x0", "guids": [GUID]},
+        {"pkey": "0x8000", "guids": [GUID]},
+        {"pkey": "0x10005", "guids": [GUID]},
+        {"pkey": 5, "guids": [GUID]},
+        {"pkey": "five", "guids": [GUID]},
+        {"pkey": "0x5", "guids": ["12"]},
+        {"pkey": "0x5", "guids": ["0" * 16]},
+        {"pkey": "0x5", "guids": [GUID, "../../etc/passwd"]},
+        {"pkey": "0x5", "guids": GUID},
+        {"pkey": "0x5"},
+        {"pkey": "0x5", "guids": [GUID], "membership": "both"},
+        {"pkey": "0x5", "guids": [GUID], "membership": ["full"]},
+        {"pkey": "0x5", "guids": [GUID], "index0": "yes"},
+        [],
+        "text",
+        None,
+    ],
+)
+def test_a_body_that_cannot_be_is_400_and_changes_nothing(ask, service, body):  # noqa: F811
+    before = service.store.revisions(1)
+    status, document = ask("POST", "/ufmRest/resources/pkeys", body)
+    assert status == 400 and "\n" not in document["error"] and len(document["error"]) < 500, document
+    assert service.store.revisions(1) == before and 5 not in service.state.partitions
+
+
+def test_text_that_is_no_json_is_400(ask):  # noqa: F811
+    for text in (b"{", b"\xff\xfe", b"[" * 100_000, b'{"pkey": ' + b"9" * 5000 + b"}"):
+        assert ask("POST", "/ufmRest/resources/pkeys", raw=[text])[0] == 400, text[:20]
+
+
+def test_a_body_of_100_megabytes_is_refused_unread(ask):  # noqa: F811
+    assert ask("POST", "/ufmRest/resources/pkeys", raw=[b"x"], content_length=str(100 << 20))[0] == 413
+    pieces = [b"x" * (1 << 20)] * 100
+    assert ask("POST", "/ufmRest/resources/pkeys", raw=pieces)[0] == 413
+    assert ask("POST", "/ufmRest/resources/pkeys", raw=[b"x"], content_length="-1")[0] == 413
+    assert MOST_OCTETS < 100 << 20
+
+
+def test_a_hostile_name_ends_no_definition(ask, service):  # noqa: F811
+    name = "red=0x6 : ALL=full ;\nx"
+    ask("POST", "/ufmRest/resources/pkeys", {**ONE, "partition_name": name})
+    text = ask("GET", "/tenants/v1/export/partitions.conf")[1]
+    definitions = [line for line in text.splitlines() if not line.startswith("#")]
+    assert len(definitions) == 2 and definitions[1].startswith("pkey_0x5=0x5,") and "0x6" not in text
+
+
+def test_a_repeated_request_is_made_once_and_another_body_is_409(ask, service):  # noqa: F811
+    before = ask("GET", "/tenants/v1/revisions?limit=1")[1][0]["id"]
+    for _ in range(2):
+        assert ask("POST", "/ufmRest/resources/pkeys", ONE, x_request_id="same")[0] == 200
+    assert (
+        ask("POST", "/ufmRest/resources/pkeys", {**ONE, "guids": ["00000000000000bb"]}, x_request_id="same")[0] == 409
+    )
+    assert ask("GET", "/tenants/v1/revisions?limit=1")[1][0]["id"] == before + 1
+
+
+def test_two_clients_at_once_lose_nothing(ask, service):  # noqa: F811
+    def add(first: int) -> None:
+        for i in range(first, first + 20):
+            assert ask("POST", "/ufmRest/resources/pkeys", {"pkey": "0x5", "guids": [f"{i:016x}"]})[0] == 200
+
+    threads = [threading.Thread(target=add, args=(1 + 100 * n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(service.state.partitions[5].members) == 80 and service.store.state() == service.state
+
+
+def test_what_is_exported_is_imported_again(ask, service):  # noqa: F811
+    ask(
+        "PUT",
+        "/ufmRest/resources/pkeys",
+        {**ONE, "guids": [GUID, "00000000000000bb"], "memberships": ["full", "limited"], "index0": True},
+    )
+    ask(
+        "PUT",
+        "/ufmRest/resources/pkeys/qos_conf",
+        {"pkey": "0x5", "mtu_limit": 4, "service_level": 3, "rate_limit": 100},
+    )
+    before = service.state.partitions[5]
+    conf = ask("GET", "/tenants/v1/export/partitions.conf")[1]
+    answer = ask("GET", "/ufmRest/resources/pkeys?guids_data=true&qos_conf=true")[1]
+    for form, content in (("partitions.conf", conf), ("ufm", answer)):
+        ask("DELETE", "/ufmRest/resources/pkeys/0x5")
+        dry = ask("POST", "/tenants/v1/import", {"format": form, "content": content, "dry_run": True})
+        assert dry[0] == 200 and 5 not in service.state.partitions
+        assert ask("POST", "/tenants/v1/import", {"format": form, "content": content})[0] == 200
+        assert service.state.partitions[5] == before, form
+
+
+@pytest.mark.parametrize(
+    "content", [None, 5, "red=0x5 : ALL", {"0x5": []}, {"0x5": {"guids": [5]}}, {"0x5": {"guids": [], "qos_conf": 5}}]
+)
+@pytest.mark.parametrize("form", ["partitions.conf", "ufm"])
+def test_an_import_that_cannot_be_is_400(ask, form, content):  # noqa: F811
+    status, document = ask("POST", "/tenants/v1/import", {"format": form, "content": content})
+    assert status == 400 and "\n" not in document["error"]

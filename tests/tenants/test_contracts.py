@@ -1,0 +1,176 @@
+"""Every request that public clients of UFM send, as their sources have it (requests.json), is answered as they expect, and does what it says."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("fastapi", reason="fastapi is not installed (the extra serve)")
+pytest.importorskip("alembic", reason="alembic is not installed (the extra tenants)")
+
+import softib
+from softib.api.fabric import result_of
+from softib.api.web import _copy
+from softib.errors import InputError
+from softib.tenants import changes
+from softib.tenants.accounts import Account
+from softib.tenants.service import TenantService
+from softib.tenants.subnet import Port
+from softib.web.served import Served
+from softib.web.ufm.app import gate_of
+from tests.tenants.asking import ADMIN, PASSWORD, Asking
+
+REQUESTS = json.loads(Path(__file__).with_name("requests.json").read_text())
+GUIDS = ["020000000000003e", "0002c903000e0b72"]
+VALUES = {
+    "pkey": "0x0005", "index0": True, "ip_over_ib": True, "membership": "full", "guids": GUIDS, "memberships": ["full", "limited"], "mtu_limit": 4,
+    "service_level": 2, "rate_limit": 100.0, "hosts_names": "host-0001,host-0002", "event_id": 552, "description": "a port is bad",
+    "external_event_name": "PDR", "external_event_type": "PDR", "external_event_source": "PDR plugin",
+}  # fmt: skip
+
+
+def nowhere():
+    raise InputError("no subnet in this test")
+
+
+@pytest.fixture(scope="module")
+def fabric():
+    return softib.generate("fat-tree", radix=4, levels=2)
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory, fabric):
+    one = TenantService(tmp_path_factory.mktemp("tenants"), nowhere, None)
+    f = result_of(fabric).fabric
+    for row in f.end_ports().tolist():
+        if f.port_num[row]:
+            guid, node = int(f.port_guid[row]), f.node_name(int(f.port_node[row]))
+            one.view.ports[guid] = Port(guid, f"{node}[1]", node, row, -1, "", 128, 0, 5)
+            one.view.names.setdefault(node, []).append(guid)
+    one.accounts.put(Account(ADMIN, "admin"), PASSWORD)
+    yield one
+    one.close()
+
+
+@pytest.fixture(scope="module")
+def served(fabric):
+    one = Served("tree", lambda: _copy(result_of(fabric)), explain=lambda f, a, b: {})
+    one.refresh()
+    return one
+
+
+@pytest.fixture(scope="module")
+def asking(service, served):
+    async def outside(scope, receive, send):
+        await send({"type": "http.response.start", "status": 418, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    return Asking(gate_of(outside, served, service))
+
+
+@pytest.fixture
+def ask(asking, service):
+    """Without the partitions of the tests before."""
+    for pkey in service.state.partitions.keys() - {0x7FFF}:
+        service.change(lambda draft, pkey=pkey: changes.delete_partition(draft, pkey, 0.0), "test", "clean")
+    return asking
+
+
+def name_of(request) -> str:
+    return f"{request['client']}: {request['method']} {request['path']}"
+
+
+@pytest.mark.parametrize("request_", REQUESTS, ids=name_of)
+def test_a_clients_request_succeeds(ask, service, request_):
+    first = {"pkey": "0x0005", "guids": GUIDS, "index0": True, "ip_over_ib": True, "membership": "full"}
+    assert ask("POST", "/ufmRest/resources/pkeys", first) == (200, {})
+    path = request_["path"].format(pkey="0x5", guid=GUIDS[0], other=GUIDS[1], hosts="host-0001,host-0002")
+    authorization = ""
+    if path.startswith("/ufmRestV3"):
+        authorization = f"Basic {ask('POST', '/ufmRest/app/tokens', {})[1]['access_token']}"
+    body = {key: VALUES[key] for key in request_["body"]} or None
+    status, document = ask(request_["method"], path, body, authorization)
+    assert status == request_["status"], document
+
+
+def test_ib_kubernetes_reads_back_what_it_added(ask):
+    """ufm.go: keys as 0x%04X, exactly 200; its list parser makes a MAC of 16 digits, and an unpadded P_Key is its map's value."""
+    for pkey, guid in (("0x0005", GUIDS[0]), ("0x7FFE", GUIDS[1])):
+        body = {"pkey": pkey, "index0": True, "ip_over_ib": True, "membership": "full", "guids": [guid]}
+        assert ask("POST", "/ufmRest/resources/pkeys", body)[0] == 200
+    status, listed = ask("GET", "/ufmRest/resources/pkeys/?guids_data=true")
+    assert status == 200 and list(listed) == ["0x7fff", "0x5", "0x7ffe"]
+    in_use = {guid["guid"]: pkey for pkey, one in listed.items() for guid in one["guids"]}
+    assert in_use == {GUIDS[0]: "0x5", GUIDS[1]: "0x7ffe"} and all(re.fullmatch("[0-9a-f]{16}", g) for g in in_use)
+    removal = {"pkey": "0x0005", "guids": [GUIDS[0]]}
+    assert [ask("POST", "/ufmRest/actions/remove_guids_from_pkey", removal)[0] for _ in range(2)] == [200, 200]
+    assert ask("GET", "/ufmRest/resources/pkeys/0x5?guids_data=true")[1]["guids"] == []
+
+
+def test_infra_controller_parses_the_answers(ask):
+    """mod.rs: PartitionData, PortConfig and Port have these keys, SmConfig these; {} with 200 is its NotFound."""
+    ask(
+        "POST",
+        "/ufmRest/resources/pkeys",
+        {"pkey": "0x67", "guids": GUIDS, "membership": "limited", "index0": False, "ip_over_ib": False},
+    )
+    qos = {"pkey": "0x67", "mtu_limit": 4, "service_level": 2, "rate_limit": 2.5}
+    assert ask("PUT", "/ufmRest/resources/pkeys/qos_conf", qos)[0] == 200
+    one = ask("GET", "/ufmRest/resources/pkeys/0x67?guids_data=true&qos_conf=true")[1]
+    assert one["partition"] == "api_pkey_0x67" and one["ip_over_ib"] is False
+    assert one["qos_conf"] == {"mtu_limit": 4, "service_level": 2, "rate_limit": 2.5}
+    assert [(g["guid"], g["index0"], g["membership"]) for g in one["guids"]] == [(g, False, "limited") for g in GUIDS]
+    assert ask("GET", "/ufmRest/resources/pkeys/0x68?guids_data=true") == (200, {})
+    default = ask("GET", "/ufmRest/resources/pkeys?guids_data=true")[1]["0x7fff"]
+    assert (default["partition"], default["membership"], default["guids"]) == ("management", "full", [])
+    assert ask("GET", "/ufmRest/app/smconf")[1].keys() == {
+        "subnet_prefix",
+        "m_key",
+        "sm_key",
+        "sa_key",
+        "m_key_per_port",
+    }
+    ports = ask("GET", "/ufmRest/resources/ports?sys_type=Computer")[1]
+    assert len(ports) == 8
+    assert {"guid", "name", "systemID", "lid", "dname", "system_name", "physical_state", "logical_state"} <= ports[
+        0
+    ].keys()
+    assert ask("GET", f"/ufmRest/resources/ports/{ports[0]['name']}")[1] == [ports[0]]
+    assert ask("GET", f"/ufmRest/resources/systems/{ports[0]['systemID']}?ports=true")[1][0]["ports"] == [ports[0]]
+
+
+def test_openstack_overwrites_and_gives_each_guid_its_membership(ask):
+    ask("POST", "/ufmRest/resources/pkeys", {"pkey": "0x5", "guids": ["00000000000000aa"]})
+    body = {"pkey": "0x5", "guids": GUIDS, "memberships": ["limited", "full"]}
+    assert ask("PUT", "/ufmRest/resources/pkeys", body)[0] == 200
+    one = ask("GET", "/ufmRest/resources/pkeys/0x5?guids_data=True")[1]
+    assert {g["guid"]: g["membership"] for g in one["guids"]} == dict(zip(GUIDS, ["limited", "full"], strict=True))
+    assert ask("PUT", "/ufmRest/resources/pkeys", {**body, "memberships": ["full"]})[0] == 400
+    assert "guids" not in ask("GET", "/ufmRest/resources/pkeys/0x5?guids_data=False")[1]
+
+
+def test_slurm_names_hosts(ask, service):
+    body = {"hosts_names": "host-0001,host-0003", "pkey": "0x9", "ip_over_ib": True, "index0": False}
+    assert ask("POST", "/ufmRest/resources/pkeys/hosts", body) == (200, {})
+    assert service.state.partitions[9].members.keys() == {service.view.names[f"host-000{i}"][0] for i in (1, 3)}
+    assert ask("DELETE", "/ufmRest/resources/pkeys/0x9/hosts/host-0001")[0] == 200
+    assert service.state.partitions[9].members.keys() == {service.view.names["host-0003"][0]}
+    assert ask("POST", "/ufmRest/resources/pkeys/hosts", {**body, "hosts_names": "nobody"})[0] == 404
+
+
+def test_imbue_splits_descriptions_of_switch_ports(ask):
+    """find_problematic_events.py splits at ':' and takes a number, or two or three with '/'; without ':' it is no switch."""
+    ports = ask("GET", "/ufmRest/resources/ports")[1]
+    switches = [p["node_description"] for p in ports if p["type"] == "Switch"]
+    assert len(switches) == 24 and all(re.fullmatch(r"[^:]+:(\d+|(1/)?\d+/\d+)", d) for d in switches)
+    assert all(":" not in p["node_description"] for p in ports if p["type"] == "Computer")
+
+
+def test_making_a_partition_that_exists_is_400(ask):
+    assert ask("POST", "/ufmRest/resources/pkeys/add", {"pkey": "0x21", "partition_name": "red"}) == (200, {})
+    assert ask("POST", "/ufmRest/resources/pkeys/add", {"pkey": "0x21"})[0] == 400
+    assert ask("DELETE", "/ufmRest/resources/pkeys/0x21")[0] == 200
+    assert ask("DELETE", "/ufmRest/resources/pkeys/0x21")[0] == 404

@@ -1,0 +1,139 @@
+"""What was acknowledged survives SIGKILL at any moment; what the database cannot take is refused whole."""
+
+from __future__ import annotations
+
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("alembic", reason="alembic is not installed (the extra tenants)")
+
+from softib.errors import InputError
+from softib.tenants import changes
+from softib.tenants.changes import Options
+from softib.tenants.model import Member
+from softib.tenants.service import TenantService
+from softib.tenants.state import Draft
+from softib.tenants.store import FILE, Unavailable
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = Path(__file__).with_name("writer_program.py")
+KILLS = 100
+
+
+def nowhere():
+    raise InputError("no subnet in this test")
+
+
+def add(guid: int, pkey: int = 5):
+    return lambda draft: changes.add_members(draft, pkey, {guid: Member()}, Options(), lambda guid: 0)
+
+
+@pytest.fixture
+def service(tmp_path):
+    one = TenantService(tmp_path, nowhere, None)
+    yield one
+    one.close()
+
+
+@pytest.mark.slow
+def test_no_acknowledged_change_is_lost_by_a_kill(tmp_path):
+    random_s = random.Random(34)
+    acknowledged: set[int] = set()
+    for kill in range(KILLS):
+        words = [sys.executable, str(PROGRAM), str(ROOT / "src"), str(tmp_path), str(1 + kill * 100_000)]
+        child = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+        assert child.stdout.readline() == "ready\n"
+        time.sleep(random_s.uniform(0.0, 0.3))
+        child.send_signal(signal.SIGKILL)
+        acknowledged |= {
+            int(line)
+            for line in child.stdout.read().splitlines()
+            if line.endswith(("0", "1", "2", "3", "4", "5", "6", "7", "8", "9"))
+        }
+        child.wait()
+        child.stdout.close()
+        with sqlite3.connect(tmp_path / FILE) as db:
+            assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+            kept = {int(text, 16) for (text,) in db.execute("SELECT guid FROM member")}
+            requests = {int(name[1:]) for (name,) in db.execute("SELECT request_id FROM revision")}
+        assert acknowledged <= kept, f"lost at kill {kill}: {sorted(acknowledged - kept)[:5]}"
+        assert requests == kept, "a revision without its rows, or rows without their revision"
+    assert len(acknowledged) > KILLS
+
+
+def test_a_locked_database_refuses_the_change_and_takes_it_later(service, monkeypatch):
+    service.store.db.execute("PRAGMA busy_timeout = 50")
+    other = sqlite3.connect(service.store.path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(Unavailable, match="locked"):
+        service.change(add(1), "test", "add")
+    assert 5 not in service.state.partitions
+    other.execute("ROLLBACK")
+    other.close()
+    assert service.change(add(1), "test", "add").guids == {1}
+
+
+def test_a_full_disk_refuses_the_change_whole(service):
+    pages = service.store.db.execute("PRAGMA page_count").fetchone()[0]
+    service.store.db.execute(f"PRAGMA max_page_count = {pages}")
+    many = {guid: Member() for guid in range(1, 20_000)}
+    with pytest.raises(Unavailable, match="full"):
+        service.change(lambda d: changes.add_members(d, 5, many, Options(), lambda guid: 0), "test", "add")
+    assert 5 not in service.state.partitions and service.store.state() == service.state
+    service.store.db.execute("PRAGMA max_page_count = 1000000")
+    service.change(add(1), "test", "add")
+    assert service.store.state() == service.state
+
+
+def test_one_process_has_the_tenants(service, tmp_path):
+    with pytest.raises(InputError, match="another process serves these tenants"):
+        TenantService(tmp_path, nowhere, None)
+
+
+def test_a_backup_is_the_state(service, tmp_path):
+    service.change(add(1), "test", "add")
+    service.store.backup(tmp_path / "copy.db")
+    (tmp_path / "again").mkdir()
+    (tmp_path / "copy.db").rename(tmp_path / "again" / FILE)
+    service.change(add(2), "test", "add")
+    restored = TenantService(tmp_path / "again", nowhere, None)
+    try:
+        assert restored.state.partitions[5].members.keys() == {1}
+    finally:
+        restored.close()
+
+
+def test_a_database_of_a_newer_softib_is_refused_in_one_line(tmp_path):
+    TenantService(tmp_path, nowhere, None).close()
+    with sqlite3.connect(tmp_path / FILE) as db:
+        db.execute("UPDATE alembic_version SET version_num = 'from-the-future'")
+    with pytest.raises(InputError, match="a newer softib wrote it"):
+        TenantService(tmp_path, nowhere, None)
+
+
+def test_undo_gives_back_what_later_changes_did_not_touch(service):
+    first = service.change(add(1), "test", "add")
+    service.change(add(2), "test", "add")
+    service.take_back(first.revision, "test")
+    assert service.state.partitions[5].members.keys() == {2}  # the partition stays for the later member
+    assert service.store.state() == service.state
+
+
+def test_a_key_rests_in_quarantine(service):
+    now = [1000.0]
+    service.clock = lambda: now[0]
+    draft = Draft(service.state)
+    first = service.allot(draft, Options(name="red"))
+    changes.delete_partition(draft, first, now[0])
+    service._next_key = first
+    assert service.allot(draft, Options(name="blue")) == first + 1
+    now[0] += changes.QUARANTINE_S
+    service._next_key = first
+    assert service.allot(draft, Options(name="green")) == first

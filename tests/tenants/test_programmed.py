@@ -1,0 +1,148 @@
+"""What the service says of a change is what the devices' own tables hold: programmed, pending until a port appears, taken back where one refuses;
+what somebody else wrote is found."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+pytest.importorskip("alembic", reason="alembic is not installed (the extra tenants)")
+
+from softib.errors import InputError
+from softib.live.clock import clock_ps
+from softib.tenants import changes
+from softib.tenants.changes import Options, Refused
+from tests.tenants.subnet_lab import SubnetLab, members
+
+DEFAULT, LIMITED = 0xFFFF, 0x7FFF
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory):
+    made = SubnetLab(tmp_path_factory.mktemp("tenants"))
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def add(lab, pkey, guids, **options):
+    return lab.change(lambda d: changes.add_members(d, pkey, guids, Options(**options), lab.service.view.room))
+
+
+def remove(lab, pkey, *guids):
+    return lab.change(lambda d: changes.remove_members(d, pkey, guids))
+
+
+def until(what, seconds=20.0):
+    end = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def test_a_change_is_in_the_devices_tables(lab):
+    a, b, c = lab.hosts[1:4]
+    assert lab.settled(add(lab, 5, members(a) | members(b, full=False), index0=True)).state == "programmed"
+    assert (lab.table(a), lab.table(b), lab.table(c)) == ([0x8005, DEFAULT], [0x0005, DEFAULT], [DEFAULT])
+    assert lab.settled(remove(lab, 5, a)).state == "programmed"
+    assert lab.table(a) == [DEFAULT]
+    limited = lab.change(lambda d: changes.set_everyone(d, "limited"))
+    assert lab.settled(limited).state == "programmed"
+    manager = lab.service.view.manager
+    assert {g: lab.table(g)[-1] for g in lab.hosts} == {g: DEFAULT if g == manager else LIMITED for g in lab.hosts}
+    assert lab.settled(lab.service.take_back(limited.revision, "test")).state == "programmed"
+    assert lab.table(c) == [DEFAULT]
+
+
+def test_a_member_that_is_not_there_is_pending_and_programmed_when_it_appears(lab):
+    gone = lab.hosts[-1]
+    lab.do(lambda: lab.daemon.router.set_link(lab.rows[gone], False, clock_ps()))
+    until(lambda: lab.daemon.manager.sm.settled)
+    lab.service.programmer.call(lab.service.view.discover)
+    done = add(lab, 6, members(lab.hosts[1], gone))
+    revision = lab.settled(done)
+    assert revision.state == "pending" and f"{gone:016x}" in revision.detail
+    assert 0x8006 in lab.table(lab.hosts[1])
+    lab.do(lambda: lab.daemon.router.set_link(lab.rows[gone], True, clock_ps()))
+    until(lambda: lab.service.store.revision(done.revision).state == "programmed", 40)
+    assert 0x8006 in lab.table(gone)
+
+
+def test_a_port_that_refuses_takes_its_change_back_and_no_other(lab):
+    owned, free = lab.hosts[2], lab.hosts[3]
+    lab.lock(owned)
+    try:
+        refused = add(lab, 7, members(owned, free))
+        other = add(lab, 8, members(free))
+        revision = lab.settled(refused)
+        assert revision.state == "rolled-back"
+        assert f"{owned:016x}" in revision.detail and "0x8007" in revision.detail
+        assert lab.settled(other).state == "programmed"
+        until(lambda: lab.table(free)[-1] == 0x8008)
+        assert 7 not in lab.service.state.partitions
+        assert lab.service.state.partitions[8].members.keys() == {free}
+    finally:
+        lab.lock(owned, 0)
+
+
+def test_what_somebody_else_wrote_is_a_finding_and_goes(lab):
+    victim = lab.hosts[1]
+    row = lab.rows[victim]
+    f = lab.fabric
+    stray = int(f.pkey_base[row] + f.pkey_cap[row] - 1)
+    lab.do(lambda: f.pkeys.__setitem__(stray, 0x8123))
+    lab.service.programmer.call(lambda: lab.service.programmer._reconcile(first=False))
+    found = [x for x in lab.service.findings() if x.kind == "drift"]
+    assert len(found) == 1 and "0x8123" in found[0].text and f"{victim:016x}" == found[0].where
+    assert 0x8123 not in lab._table(row)
+
+
+def test_a_key_that_a_port_still_holds_is_not_given_out(lab):
+    victim = lab.hosts[1]
+    row, f = lab.rows[victim], lab.fabric
+    stray = int(f.pkey_base[row] + f.pkey_cap[row] - 1)
+    lab.do(lambda: f.pkeys.__setitem__(stray, 0x8321))
+    lab.service.programmer.call(lambda: lab.service.view.read([victim]))
+    with pytest.raises(Refused, match="0x321 is still in the table of"):
+        lab.service.refuse_held_key(0x321)
+    lab.do(lambda: f.pkeys.__setitem__(stray, 0))
+    lab.service.refuse_held_key(0x321)
+
+
+def test_isolation_is_judged_by_tables_read_now(lab):
+    a, b = lab.hosts[4], lab.hosts[5]
+    lab.settled(add(lab, 0x10, members(a)))
+    lab.settled(add(lab, 0x11, members(b)))
+    assert lab.service.isolation([a, b]) == []
+    row, f = lab.rows[b], lab.fabric
+    stray = int(f.pkey_base[row] + f.pkey_cap[row] - 1)
+    lab.do(lambda: f.pkeys.__setitem__(stray, 0x0010))
+    try:
+        assert lab.service.isolation([a, b]) == [(a, b, 0x10), (b, a, 0x10)]
+    finally:
+        lab.do(lambda: f.pkeys.__setitem__(stray, 0))
+
+
+def test_a_port_has_room_for_its_own_table(lab):
+    guid = lab.hosts[6]
+    entries = lab.service.view.room(guid)
+    row, caps = lab.rows[guid], lab.fabric.pkey_cap
+    assert entries == min(int(caps[row]), int(caps[lab.fabric.port_peer[row]]))  # the switch's is the smaller one
+
+    def fill(draft):
+        for i in range(entries):  # and the default partition
+            changes.add_members(draft, 0x1000 + i, members(guid), Options(), lab.service.view.room)
+        return ""
+
+    with pytest.raises(InputError, match="would be in"):
+        lab.change(fill)
+    assert not lab.service.state.memberships(guid)
+
+
+def test_a_repeated_request_is_one_change(lab):
+    guid = lab.hosts[6]
+    change = lambda d: changes.add_members(d, 0x20, members(guid), Options(), lab.service.view.room)
+    one, two = lab.change(change, "req-1"), lab.change(change, "req-1")
+    assert (one.revision, two.repeated) == (two.revision, True)

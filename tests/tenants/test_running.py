@@ -1,0 +1,103 @@
+"""Partitions that clients ask for are in the P_Key tables of a running fabric, as stock smpquery reads them, and a packet across is refused."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import time
+
+import pytest
+
+from tests.preload.verbs.applications import FABRIC, Applications, stop
+from tests.tenants.serving import Served
+
+pytest.importorskip("alembic", reason="alembic is not installed (the extra tenants)")
+HOSTS = [f"host-000{i}" for i in range(1, 9)]
+M, A, B, X, Y = HOSTS[0], HOSTS[2], HOSTS[4], HOSTS[5], HOSTS[6]
+"""The manager's host; two members of one partition on different leaves; two of another."""
+
+
+@pytest.fixture(scope="module")
+def fabric():
+    made = Applications(FABRIC)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture(scope="module")
+def served(fabric):
+    folder = fabric.folder / "tenants"
+    words = fabric.arguments("serve", "f", "--tenants", str(folder), "--port", "0", "--every", "1")
+    one = Served(words, fabric.env, folder)
+    try:
+        yield one
+    finally:
+        one.stop()
+
+
+@pytest.fixture(scope="module")
+def guids(served):
+    ports = served.ask("GET", "/ufmRest/resources/ports?sys_type=Computer")[1]
+    return {p["system_name"]: p["guid"] for p in ports}
+
+
+def smpquery(fabric, node: str, *words: str) -> str:
+    return subprocess.run(
+        fabric.on(node, "smpquery", *words), env=fabric.env, capture_output=True, text=True, check=True
+    ).stdout
+
+
+def table(fabric, node: str) -> list[str]:
+    """The entries of its port's P_Key table, as it reads them itself."""
+    return [k for k in re.findall(r"0x[0-9a-f]{4}\b", smpquery(fabric, node, "-D", "pkeys", "0", "1")) if k != "0x0000"]
+
+
+def writes(fabric, server: str, client: str, keys: tuple[int, int]) -> tuple[int, str]:
+    """What ib_write_bw of ``client`` ends with, sent with the P_Keys at these indices."""
+    port = next(fabric.ports)
+    common = ["-n", "50", "-s", "65536", "-p", str(port), "-F"]
+    one = fabric.begin(server, "ib_write_bw", *common, f"--pkey_index={keys[0]}")
+    try:
+        deadline = time.monotonic() + 20
+        while True:
+            two = fabric.begin(client, "ib_write_bw", *common, f"--pkey_index={keys[1]}", "127.0.0.1")
+            output = two.communicate(timeout=60)[0]
+            if "Couldn't connect" not in output or time.monotonic() > deadline:
+                return two.returncode, output
+            time.sleep(0.2)
+    finally:
+        stop(one)
+
+
+@pytest.mark.slow
+def test_members_meet_and_others_are_refused(fabric, served, guids):
+    for pkey, members in (("0x0005", (A, B)), ("0x0006", (X, Y))):
+        body = {
+            "pkey": pkey,
+            "index0": False,
+            "ip_over_ib": True,
+            "membership": "full",
+            "guids": [guids[m] for m in members],
+        }
+        assert served.ask("POST", "/ufmRest/resources/pkeys", body) == (200, {})
+        assert served.programmed()["state"] == "programmed"
+    assert (table(fabric, A), table(fabric, X)) == (["0xffff", "0x8005"], ["0xffff", "0x8006"])
+    listed = served.ask("GET", "/ufmRest/resources/pkeys/?guids_data=true")[1]
+    assert [g["programmed"] for g in listed["0x5"]["guids"]] == [True, True]
+    code, output = writes(fabric, A, B, (1, 1))
+    assert code == 0 and "65536" in output, output
+    code, output = writes(fabric, A, X, (1, 1))
+    assert code != 0, output
+    # The switch port towards A refuses what X sent, and says so by trap 259.
+    served.until("/api/v1/events?kind=trap", lambda page: any("wrong P_Key" in e["text"] for e in page["rows"]))
+
+
+@pytest.mark.slow
+def test_a_member_that_left_is_refused(fabric, served, guids):
+    assert served.ask("DELETE", f"/ufmRest/resources/pkeys/0x5/guids/{guids[B]}") == (200, {})
+    assert served.programmed()["state"] == "programmed"
+    assert table(fabric, B) == ["0xffff"]
+    answer = served.ask("POST", "/tenants/v1/isolation", {"guids": [guids[A], guids[B], guids[X]]})
+    assert answer == (200, {"isolated": True, "meets": [], "silent": []})
