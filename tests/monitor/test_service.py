@@ -45,6 +45,16 @@ def test_what_is_old_is_absent(made):
     assert "softib_up 0.0" in text_of(service) and "softib_sm_" not in text_of(service)
 
 
+def test_rounds_that_take_long_are_no_blindness(made):
+    """A busy machine: a round of half a minute every half second is read on and on."""
+    service, _, _ = made
+    service.step()
+    service._last_s -= 60
+    assert "softib_up 0.0" in text_of(service)
+    service.watch.round.duration_s = 30.0
+    assert "softib_up 1.0" in text_of(service)
+
+
 def test_a_cable_that_is_gone_leaves_no_counter_behind(made):
     service, fabric, wire = made
     service.step()
@@ -57,7 +67,7 @@ def test_a_cable_that_is_gone_leaves_no_counter_behind(made):
     service.step()
     left = {line.split("{")[0] for line in text_of(service).splitlines() if f'{{guid="{guid}"' in line}
     assert left == {"softib_port_state", "softib_port_info", "softib_device_up"}
-    assert 'softib_ports{read="yes"} 30.0' in text_of(service)
+    assert 'softib_ports{read="yes"} 31.0' in text_of(service)  # the leaf's port is read on
     service.step()
     assert "softib_port_observed_seconds{" in text_of(service)
 

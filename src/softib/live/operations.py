@@ -97,12 +97,23 @@ class Operations:
             "partitions": self._partitions,
             "job": self._job,
             "nodes": self._nodes,
+            "moved": self._moved,
         }
 
     def _refresh(self, request: dict[str, Any]) -> dict[str, Any]:
         """Every file of ``view`` says what is true now: ``{"files"}`` that changed."""
         view = self.daemon.umads.views.known.get(str(request.get("view")))
         return {"files": 0 if view is None else view.refresh_all()}
+
+    def _moved(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Octets that programs have moved over the ports of ``view`` (without one: of all hosts):
+        ``{"verbs", "ip"}``, the latter by IP over them."""
+        f, name = self.daemon.fabric, request.get("view")
+        view = self.daemon.umads.views.known.get(str(name))
+        every = [] if name is not None else np.flatnonzero(f.is_host[f.port_node] & (f.port_num > 0)).tolist()
+        self.daemon.verbs.traffic.fold(self.daemon.verbs.clock())
+        verbs, ip = self.daemon.verbs.traffic.moved(every if view is None else view.umads)
+        return {"verbs": verbs, "ip": ip}
 
     def _fault(self, request: dict[str, Any]) -> dict[str, Any]:
         return self.daemon.faults.do(request)

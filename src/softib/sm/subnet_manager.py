@@ -21,7 +21,6 @@ from dataclasses import replace
 import numpy as np
 
 from softib.errors import SoftibError
-from softib.iba.constants import SmpAttr
 from softib.mad.batch import MadBatch
 from softib.mad.transactor import NEVER_PS, Transactor
 from softib.routing.engine import Routing
@@ -269,8 +268,8 @@ class SubnetManager:
     # -- answers --
 
     def _take(self) -> None:
-        """Hand over answers. Entering ``tables`` sent one attribute alone."""
-        for answers in self._runner.requests.answers(int(SmpAttr.LFT) if self.phase == "tables" else None):
+        """Hand over answers."""
+        for answers in self._runner.requests.answers():
             if answers.data is None:
                 self._lost(answers.attr, answers.tags, answers.refused)
             else:

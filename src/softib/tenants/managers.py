@@ -1,5 +1,5 @@
 """The subnet managers that program partitions for the service: softib's own in a running fabric, or
-OpenSM. Each reads a partitions.conf when it is told to."""
+OpenSM. Each reads a partitions.conf on request."""
 
 from __future__ import annotations
 

@@ -93,8 +93,8 @@ class TenantService:
         return pkey
 
     def refuse_held_key(self, pkey: int) -> None:
-        """Raise :class:`Refused` where a port still holds ``pkey``, of which there is no partition: its
-        members would meet whoever had it before."""
+        """Raise :class:`Refused` where a port still holds ``pkey``, which has no partition: its
+        members would reach the ports of its former partition."""
         if pkey in self.state.partitions or self.programmer is None:
             return
         keys = {pkey, pkey | 0x8000}

@@ -76,7 +76,7 @@ class SubnetView:
         return 0 if port is None else port.entries
 
     def discover(self) -> None:
-        """Look at the whole subnet. Raises :class:`PeerError` where nobody answers."""
+        """Look at the whole subnet. Raises :class:`PeerError` where no one answers."""
         if self._opened is None:
             self._opened = self._open()
         try:
