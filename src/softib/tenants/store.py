@@ -191,7 +191,8 @@ class Store:
 
 
 def _revision(row: tuple[Any, ...]) -> Revision:
-    return Revision(*row[:-1], rows=json.loads(row[-1]))
+    values = (*row[:-1], json.loads(row[-1]))
+    return Revision(*values)
 
 
 def _locked(path: Path) -> IO[bytes]:
