@@ -157,6 +157,7 @@ def run_here(
             refresh=refresh,
             alive=alive,
             held=[*held, *more] if become and not due else None,
+            network=more[0] if more else None,
         )
         code = run_attached(path, tuple(program), env, how)
     if recording is not None:
