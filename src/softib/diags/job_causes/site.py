@@ -102,7 +102,7 @@ class Site:
             return (ends, "") if ends else ([], f"LID {end.lid} is no port's in this fabric")
         if end.host:
             ports = self.ports_of_host(end.host, end.device)
-            return (ports, "") if ports else ([], f"host {end.host} is none of this fabric")
+            return (ports, "") if ports else ([], f"host {end.host} is not in this fabric")
         return [], ""
 
     def _of_gid(self, gid: str) -> tuple[list[int], str]:
