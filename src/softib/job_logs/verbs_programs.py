@@ -104,6 +104,7 @@ MPI = Reader(
             "process-died",
         ),
         pattern("Exit code:", r"Exit code: +(?P<detail>1(?:3[0-9]|4[0-3]))$", "process-died"),
+        pattern("Exit code:", r"Exit code: +(?P<detail>[1-9]\d*)$", "aborted"),
         pattern("time limit for job execution", r"time limit for job execution has been reached", "time-limit"),
         pattern("RETRY EXCEEDED", r"RETRY EXCEEDED ERROR.*status number (?P<status>\d+)"),
         pattern("retry count between two MPI", r"InfiniBand retry count between two", "retry-exceeded"),

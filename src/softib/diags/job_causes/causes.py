@@ -250,6 +250,7 @@ CAUSES: tuple[Cause, ...] = (
             "local-operation": 0.04,
             "remote-operation": 0.06,
             "collective-mismatch": 0.1,
+            "aborted": 0.04,
         },
         {"idle": 0.3},
     ),
