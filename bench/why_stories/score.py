@@ -97,7 +97,10 @@ def judge(one: Scored, said: dict[str, object]) -> None:
             break
     first = causes[0]
     at_place = at(one, first)
-    one.wrong_and_sure = first["probability"] >= CONFIDENT and (first["code"] != one.planted or not at_place)
+    place_p = first["where"][0]["probability"] if first["where"] else first["probability"]
+    one.wrong_and_sure = (first["probability"] >= CONFIDENT and first["code"] != one.planted) or (
+        place_p >= CONFIDENT and not at_place
+    )
     if one.rank == 1 and not at_place:
         one.rank = 9
 

@@ -156,8 +156,8 @@ class Readings:
         if site.observed is None or not adapter.any():
             return np.zeros(len(site.peer), bool)
         absent = adapter & (site.row < 0)
-        gone = (absent if absent.sum() < adapter.sum() / 2 else np.zeros(len(adapter), bool)) | (self.silent == 1)
-        return np.asarray(adapter & gone & np.isnan(self.falls[site.peer]))
+        unreachable = (absent if absent.sum() < adapter.sum() / 2 else np.zeros(len(adapter), bool)) | (self.silent == 1)
+        return np.asarray(adapter & unreachable & np.isnan(self.falls[site.peer]))
 
     def _last(self, level: str) -> np.ndarray:
         seen = self.site.observed
