@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from softib.api.acceptance.accepting import accept
     from softib.api.acceptance.baselines import Baseline, baseline
     from softib.api.acceptance.result import Acceptance
+    from softib.api.audit import Audit, audit
     from softib.api.fabric import Fabric, generate, load, running, topologies
     from softib.api.findings import Findings
     from softib.api.graph import Drawing
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from softib.api.monitor.diagnosing import Jobs, diagnose, jobs_on
     from softib.api.monitor.exporting import Exporter
     from softib.api.monitor.observing import Observed, TopView, observe
+    from softib.api.monitor.why import why
     from softib.api.node import Node
     from softib.api.operations import bring_up, check, diff, engines, predict, report, route, verify
     from softib.api.planning.advice import Advice, Facts, advise, kind_of
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
     from softib.api.results import Changes, Prediction, Report
     from softib.api.routing import Remedy, Routing
     from softib.api.running.attach import Attachment
+    from softib.api.running.ci import CiRun, ci
     from softib.api.running.running import RunningFabric, running_fabrics, stale_fabrics
     from softib.api.running.serving import Server, Starter, up
     from softib.api.simulation.comparison import Comparison, compare
@@ -63,6 +66,7 @@ if TYPE_CHECKING:
     from softib.api.simulation.simulate import Record, scaling, simulate
     from softib.api.sweep.sweep import Sweep, sweep
     from softib.api.table import Table
+    from softib.api.tenants import TenantOptions, serve_tenants
     from softib.api.web import serve
     from softib.workloads.workload import Workload
 
@@ -80,13 +84,17 @@ _LAZY = {
     **dict.fromkeys(("Replay", "replay"), "simulation.replay"),
     **dict.fromkeys(("RunningFabric", "running_fabrics", "stale_fabrics"), "running.running"),
     "Attachment": "running.attach",
+    **dict.fromkeys(("CiRun", "ci"), "running.ci"),
     "accept": "acceptance.accepting",
     "Acceptance": "acceptance.result",
     **dict.fromkeys(("Baseline", "baseline"), "acceptance.baselines"),
     **dict.fromkeys(("Server", "Starter", "up"), "running.serving"),
     "serve": "web",
+    **dict.fromkeys(("Audit", "audit"), "audit"),
+    **dict.fromkeys(("TenantOptions", "serve_tenants"), "tenants"),
     "Exporter": "monitor.exporting",
     **dict.fromkeys(("Observed", "TopView", "observe"), "monitor.observing"),
+    "why": "monitor.why",
     "on_compiling": "progress",
     **dict.fromkeys(("Demand", "Designs", "plan_design"), "planning.design"),
     **dict.fromkeys(("CablePlan", "plan_cables"), "planning.cables"),
@@ -113,11 +121,13 @@ __all__ = [
     "Advice",
     "Attachment",
     "AttributeChange",
+    "Audit",
     "Baseline",
     "CablePlan",
     "CablingList",
     "Change",
     "Changes",
+    "CiRun",
     "Comparison",
     "ConfigCheck",
     "Cost",
@@ -158,6 +168,7 @@ __all__ = [
     "Starter",
     "Sweep",
     "Table",
+    "TenantOptions",
     "TopView",
     "TopologyError",
     "UmadManager",
@@ -169,11 +180,13 @@ __all__ = [
     "__version__",
     "accept",
     "advise",
+    "audit",
     "baseline",
     "bring_up",
     "cabling_list",
     "check",
     "check_config",
+    "ci",
     "compare",
     "compile_kernels",
     "diagnose",
@@ -198,12 +211,14 @@ __all__ = [
     "running_fabrics",
     "scaling",
     "serve",
+    "serve_tenants",
     "simulate",
     "stale_fabrics",
     "sweep",
     "topologies",
     "up",
     "verify",
+    "why",
 ]
 
 
