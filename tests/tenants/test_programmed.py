@@ -161,3 +161,15 @@ def test_a_repeated_request_is_one_change(lab):
     change = lambda d: changes.add_members(d, 0x20, members(guid), Options(), lab.service.view.room)
     one, two = lab.change(change, "req-1"), lab.change(change, "req-1")
     assert (one.revision, two.repeated) == (two.revision, True)
+
+
+def test_a_service_that_begins_on_partitions_goes_on_with_them(lab, tmp_path):
+    a, b = lab.hosts[1:3]
+    assert lab.settled(add(lab, 0x40, members(a) | members(b, full=False))).state == "programmed"
+    other = lab.serve(tmp_path)
+    try:
+        assert {g: m.full for g, m in other.state.partitions[0x40].members.items()} == {a: True, b: False}
+        assert other.state.partitions[0x7FFF].everyone == "full"
+        assert 0x8040 in lab.table(a)
+    finally:
+        other.close()

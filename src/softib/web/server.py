@@ -95,7 +95,7 @@ def _library() -> Callable[[Any, Tls | None], Any]:
         return Server(
             uvicorn.Config(
                 app,
-                http=bounded_protocol(),
+                http=bounded_protocol() if tls is None else tls.protocol(bounded_protocol()),
                 backlog=BACKLOG,
                 log_level="warning",
                 access_log=False,

@@ -29,8 +29,12 @@ class Tls:
         """The arguments of uvicorn's configuration."""
         out: dict[str, Any] = {"ssl_certfile": self.certificate}
         if self.client_ca is not None:
-            out |= {"ssl_ca_certs": self.client_ca, "ssl_cert_reqs": ssl.CERT_OPTIONAL, "http": _protocol()}
+            out |= {"ssl_ca_certs": self.client_ca, "ssl_cert_reqs": ssl.CERT_OPTIONAL}
         return out
+
+    def protocol(self, base: type) -> type:
+        """uvicorn's protocol ``base``; with client certificates one that names their owners."""
+        return base if self.client_ca is None else _naming(base)
 
 
 def tls_of(certificate: str | os.PathLike[str], client_ca: str | os.PathLike[str] | None) -> Tls:
@@ -91,14 +95,12 @@ def _make(path: Path, host: str) -> None:
     path.chmod(0o600)
 
 
-def _protocol() -> type:
-    """uvicorn's protocol, which puts the common name of the client's certificate into the state of
-    each request: ASGI has no place for it."""
-    from uvicorn.protocols.http.h11_impl import H11Protocol
-
+def _naming(base: Any) -> type:
+    """A protocol that puts the common name of the client's certificate into the state of each
+    request: ASGI has no place for it."""
     from softib.web.ufm.gate import CERTIFICATE
 
-    class Protocol(H11Protocol):
+    class Protocol(base):  # type: ignore[misc]
         app_state: dict[str, Any]
 
         def connection_made(self, transport: Any) -> None:
