@@ -146,7 +146,7 @@ def _pairs(log: JobLog, site: Site, hosts: Sequence[str], notes: list[str]) -> t
     named = [p for h in hosts for p in site.ports_of_host(h)]
     if missing := [h for h in hosts if not site.ports_of_host(h)]:
         notes.append(
-            f"host {missing[0]} is none of this fabric" + (f", nor {len(missing) - 1} more" if len(missing) > 1 else "")
+            f"host {missing[0]} is not in this fabric" + (f", nor {len(missing) - 1} more" if len(missing) > 1 else "")
         )
     for some in (by_event, by_log):
         if whole := list(dict.fromkeys((a, b) for a, b in some if a >= 0 and b >= 0 and a != b)):

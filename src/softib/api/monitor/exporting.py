@@ -182,7 +182,7 @@ class Exporter(Suggests):
         ``leaf-1[3]``) were repaired ``by`` somebody: what was counted until then stands no longer.
 
         Raises :class:`UnknownName` for a name that the ledger lacks, :class:`InputError` where
-        nobody is named."""
+        no one is named."""
         import time
 
         from softib.monitor.ledger import Repair, ledger_of, repaired
