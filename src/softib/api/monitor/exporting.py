@@ -185,7 +185,7 @@ class Exporter(Suggests):
         ``leaf-1[3]``) were repaired ``by`` somebody: what was counted until then stands no longer.
 
         Raises :class:`UnknownName` for a name that the ledger lacks, :class:`InputError` where
-        nobody is named."""
+        no one is named."""
         import time
 
         from softib.monitor.ledger import Repair, ledger_of, repaired
@@ -261,7 +261,7 @@ def _line(f: FaultRecord) -> str:
         return datetime.fromtimestamp(seconds).isoformat(" ", "minutes")
 
     when = f"since {at(f.begun)}" if f.standing else f"until {at(f.last)}"
-    again = f", time {f.times_in_30_days} in 30 days, first seen {at(f.first)}" if f.times_in_30_days > 1 else ""
+    repeated = f", time {f.times_in_30_days} in 30 days, first seen {at(f.first)}" if f.times_in_30_days > 1 else ""
     repair = f.repairs[-1] if f.repairs else None
     by = (
         f"; repaired {at(repair.time)} by {repair.by}" + (f": {repair.note}" if repair.note else "")
@@ -269,7 +269,7 @@ def _line(f: FaultRecord) -> str:
         else ""
     )
     where = " ↔ ".join(f.where) or "the fabric"
-    return f"{where}: {', '.join(f.codes)}, {'stands ' if f.standing else ''}{when}{again}{by}"
+    return f"{where}: {', '.join(f.codes)}, {'stands ' if f.standing else ''}{when}{repeated}{by}"
 
 
 def _record(fault: Fault) -> FaultRecord:

@@ -155,6 +155,12 @@ class ExporterService:
     def step(self) -> None:
         """One round, and its text."""
         one = self.watch.step()
+        others = len(one.targets.device_guid) - 1
+        if others > 0 and len(one.silent) >= others:
+            self.watch.poller.rediscover_soon()
+            raise MadTimeout(
+                f"{self.watch.opened.name}: no device but the own one answers; its link is down, or all are"
+            )
         interval = self.watch.interval
         with self._lock:
             ports = one.targets.ports
