@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from softib.api.results import Changes, Prediction, Report
     from softib.api.routing import Remedy, Routing
     from softib.api.running.attach import Attachment
+    from softib.api.running.ci import CiRun, ci
     from softib.api.running.running import RunningFabric, running_fabrics, stale_fabrics
     from softib.api.running.serving import Server, Starter, up
     from softib.api.simulation.comparison import Comparison, compare
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
     from softib.api.simulation.simulate import Record, scaling, simulate
     from softib.api.sweep.sweep import Sweep, sweep
     from softib.api.table import Table
+    from softib.api.tenants import TenantOptions, serve_tenants
     from softib.api.web import serve
     from softib.workloads.workload import Workload
 
@@ -82,12 +84,14 @@ _LAZY = {
     **dict.fromkeys(("Replay", "replay"), "simulation.replay"),
     **dict.fromkeys(("RunningFabric", "running_fabrics", "stale_fabrics"), "running.running"),
     "Attachment": "running.attach",
+    **dict.fromkeys(("CiRun", "ci"), "running.ci"),
     "accept": "acceptance.accepting",
     "Acceptance": "acceptance.result",
     **dict.fromkeys(("Baseline", "baseline"), "acceptance.baselines"),
     **dict.fromkeys(("Server", "Starter", "up"), "running.serving"),
     "serve": "web",
     **dict.fromkeys(("Audit", "audit"), "audit"),
+    **dict.fromkeys(("TenantOptions", "serve_tenants"), "tenants"),
     "Exporter": "monitor.exporting",
     **dict.fromkeys(("Observed", "TopView", "observe"), "monitor.observing"),
     "why": "monitor.why",
@@ -123,6 +127,7 @@ __all__ = [
     "CablingList",
     "Change",
     "Changes",
+    "CiRun",
     "Comparison",
     "ConfigCheck",
     "Cost",
@@ -163,6 +168,7 @@ __all__ = [
     "Starter",
     "Sweep",
     "Table",
+    "TenantOptions",
     "TopView",
     "TopologyError",
     "UmadManager",
@@ -180,6 +186,7 @@ __all__ = [
     "cabling_list",
     "check",
     "check_config",
+    "ci",
     "compare",
     "compile_kernels",
     "diagnose",
@@ -204,6 +211,7 @@ __all__ = [
     "running_fabrics",
     "scaling",
     "serve",
+    "serve_tenants",
     "simulate",
     "stale_fabrics",
     "sweep",

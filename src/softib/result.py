@@ -43,6 +43,7 @@ DOCUMENTS: dict[str, str] = {
     "baseline": "api.acceptance.baselines:BaselineComparison",
     "baseline-record": "cli.baseline:Recorded",
     "check": "analysis.model:CheckResult",
+    "ci": "api.running.ci:CiRun",
     "compare": "api.simulation.comparison:Comparison",
     "compile": "cli.itself:Compiled",
     "convert": "cli.convert:Converted",

@@ -78,6 +78,30 @@ def test_a_finding_stands_over_a_restart_until_it_is_repaired(lab, monkeypatch):
     assert fault.standing is None and len(fault.episodes) == 1 and fault.times(fault.episodes[0].last_s) == 1
 
 
+def test_a_finding_names_the_jobs_that_cross_it(lab, tmp_path):
+    """As ``softib.jobs_on`` places them, an independent call on the same fabric."""
+    fabric, wire, memory = lab
+    hosts = [n for n in fabric.node_names() if n.startswith("host")]
+    jobs = tmp_path / "jobs.yaml"
+    jobs.write_text(f"here: [{hosts[0]}, {hosts[1]}]\nfar: [{hosts[0]}, {hosts[-1]}]\n")
+    service = exporter(wire, memory)
+    service.follow_jobs(str(jobs))
+    service.step()
+    service.step()
+    fall(fabric, hosts[1], 1, 4)
+    service.step()
+    lines = [
+        line
+        for line in b"".join(service.metrics()).decode().splitlines()
+        if line.startswith("softib_finding{") and "flaps" in line
+    ]
+    assert len(lines) == 1 and 'jobs="here"' in lines[0]
+    jobs.write_text("here: [nobody-knows\n")
+    service.step()  # one line, and the jobs of before
+    assert any('jobs="here"' in line for line in b"".join(service.metrics()).decode().splitlines())
+    service.close()
+
+
 def test_a_cable_that_is_down_is_no_finding_too(lab, monkeypatch):
     fabric, wire, memory = lab
     monkeypatch.setattr(standing_findings, "DOWN_S", 0.0)

@@ -50,6 +50,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "run": "a program on a node of a running fabric",
         "shell": "a shell on a node of a running fabric",
         "fault": "inject faults into a running fabric, and clear them",
+        "ci": "a fabric for the length of a command, in continuous integration",
     },
     "Watch": {
         "exporter": "the counters of a fabric as metrics for Prometheus",

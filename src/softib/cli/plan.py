@@ -241,7 +241,7 @@ NETWORKS = click.Choice(("ethernet", "infiniband"))
 @click.option(
     "--kind",
     type=click.Choice(("training", "mpi", "storage", "service", "independent")),
-    help="What the job is; default: by the workload's pattern.",
+    help="Kind of the job (default: by the workload's pattern).",
 )
 @click.option(
     "--calls", "calls_a_second", type=click.FloatRange(min=0), metavar="N", help="MPI collectives a second of a rank."

@@ -55,6 +55,7 @@ from softib.cli.shared.output import print_notice
     type=click.Path(),
     help="With --net: capture what NODE's interfaces send and receive as InfiniBand packets, for Wireshark.",
 )
+@click.option("--assert-rdma", is_flag=True, help="Exit 3, and say why, when PROGRAM succeeds and verbs moved nothing.")
 @click.option("--ns", is_flag=True, help="Show /sys/class/infiniband in a mount namespace, for static and Go programs.")
 @click.option(
     "--refresh",
@@ -75,6 +76,7 @@ def command(
     strict: bool,
     net: bool,
     pcap: str | None,
+    assert_rdma: bool,
     ns: bool,
     refresh: float | None,
     sysfs: bool,
@@ -105,9 +107,10 @@ def command(
         raise click.UsageError("no program; say softib run -- CMD …")
     if ns and stock_preload:
         raise click.UsageError("--ns goes with softib's library; leave out --stock-preload")
-    if stock_preload and (pace or strict or record):
+    if stock_preload and (pace or strict or record or assert_rdma):
         raise click.UsageError(
-            "--pace, --strict and --record are about RDMA devices of softib's library; leave out --stock-preload"
+            "--pace, --strict, --record and --assert-rdma are about RDMA devices of softib's library; leave out "
+            "--stock-preload"
         )
     if pcap is not None and not net:
         raise click.UsageError("--pcap captures the network of a node; add --net")
@@ -123,6 +126,7 @@ def command(
         refresh_s=every_s,
         net=net,
         capture=pcap,
+        assert_rdma=assert_rdma,
         environment=more,
         record=record,
     )

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 
 import llvmlite.binding as ll
 import numba
-from numba.core import codegen, compiler, serialize
+from numba.core import codegen, compiler, serialize, types
 from numba.core.caching import _Cache
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.environment import lookup_environment
@@ -71,7 +71,7 @@ def unit_of(k, keep):
 
 
 def one_at_a_time(dispatcher, name, signature):
-    """Look into the store, and compile and keep what it has not: one process at a time, so that
+    """Look into the store, and compile and keep what is missing: one process at a time, so that
     processes that begin at once compile a unit once. Numba's own lock comes first, or two threads
     could wait for each other.
 
@@ -97,11 +97,18 @@ def part(k):
 
 
 def call_template(dispatcher, args, kws):
-    """As Numba's own, but one function for all constants: it would type and lower another for each
-    literal argument."""
+    """As Numba's own, but one function for all constants and all widths of signed integers: it would
+    type and lower another for each literal argument, and for int32 beside int64. Numba computes
+    with both as int64."""
     return type(dispatcher).get_call_template(
-        dispatcher, [unliteral(a) for a in args], {name: unliteral(a) for name, a in kws.items()}
+        dispatcher, [widened(a) for a in args], {name: widened(a) for name, a in kws.items()}
     )
+
+
+def widened(kind):
+    """The type as which kernels take an argument of the type ``kind`` from other kernels."""
+    kind = unliteral(kind)
+    return types.int64 if isinstance(kind, types.Integer) and kind.signed else kind
 
 
 def callees(k):

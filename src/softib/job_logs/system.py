@@ -83,7 +83,8 @@ UFM = Reader(
     (
         pattern("ink went down", r"\[\d+\].*(?:WARNING|CRITICAL|MINOR).*[Ll]ink went down", "node-left"),
         pattern("ink is Down", r"\[329\].*Link is Down", "node-left"),
-        pattern("ymbol", r"\[(?:110|917|918)\].*[Ss]ymbol (?P<detail>[\w ]+)", "link-errors"),
+        pattern("Symbol ", r"\[(?:110|917|918)\].*Symbol (?P<detail>[\w ]+)", "link-errors"),
+        pattern("symbol ", r"\[(?:110|917|918)\].*symbol (?P<detail>[\w ]+)", "link-errors"),
         pattern("MASTER SM", r"\[\d+\].*(?:MASTER SM|SM failover|Standby SM)", "manager-changed"),
     ),
 )

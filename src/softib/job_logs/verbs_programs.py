@@ -16,7 +16,7 @@ PERFTEST = Reader(
         pattern("Couldn't read remote address", r"Couldn't read remote address", "peer-lost"),
         pattern("Couldn't allocate MR", r"Couldn't allocate MR", "registration-failed"),
         pattern("Port number", r"Port number \d+ state is (?P<detail>Down|Init|Armed)", "port-not-active"),
-        pattern("equested mtu", r"[Rr]equested mtu is higher than active mtu", "mtu-refused"),
+        pattern("mtu is higher than", r"[Rr]equested mtu is higher than active mtu", "mtu-refused"),
         pattern("Failed to modify", r"Failed to modify QP to RTR|Failed to modify QP \d+ to RTR", "connect-failed"),
         pattern(
             "IB device", r"^ ?(?:Unable to find the IB|IB device \S+ not found|Did not detect devices)", "no-device"

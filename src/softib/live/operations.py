@@ -94,14 +94,26 @@ class Operations:
             "fault": self._fault,
             "down": self._down,
             "sweep": self._sweep,
+            "partitions": self._partitions,
             "job": self._job,
             "nodes": self._nodes,
+            "moved": self._moved,
         }
 
     def _refresh(self, request: dict[str, Any]) -> dict[str, Any]:
         """Every file of ``view`` says what is true now: ``{"files"}`` that changed."""
         view = self.daemon.umads.views.known.get(str(request.get("view")))
         return {"files": 0 if view is None else view.refresh_all()}
+
+    def _moved(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Octets that programs have moved over the ports of ``view`` (without one: of all hosts):
+        ``{"verbs", "ip"}``, the latter by IP over them."""
+        f, name = self.daemon.fabric, request.get("view")
+        view = self.daemon.umads.views.known.get(str(name))
+        every = [] if name is not None else np.flatnonzero(f.is_host[f.port_node] & (f.port_num > 0)).tolist()
+        self.daemon.verbs.traffic.fold(self.daemon.verbs.clock())
+        verbs, ip = self.daemon.verbs.traffic.moved(every if view is None else view.umads)
+        return {"verbs": verbs, "ip": ip}
 
     def _fault(self, request: dict[str, Any]) -> dict[str, Any]:
         return self.daemon.faults.do(request)
@@ -123,6 +135,12 @@ class Operations:
         if not isinstance(partitions, str | None):
             raise InputError("sweep wants partitions, the path of a file")
         return {"sweeps": self.daemon.sweep(bool(request.get("reload") or partitions), partitions)}
+
+    def _partitions(self, request: dict[str, Any]) -> dict[str, Any]:
+        """See :meth:`~softib.live.daemon.Daemon.repartition`: ``{"programmed"}`` says whether it did."""
+        if not isinstance(request.get("file"), str):
+            raise InputError("partitions wants file, the path of the changed partitions")
+        return {"programmed": self.daemon.repartition(request["file"])}
 
     def _job(self, request: dict[str, Any]) -> dict[str, Any]:
         """An aggregation tree for ``hosts`` (names): see

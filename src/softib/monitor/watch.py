@@ -23,9 +23,11 @@ class Watch:
     """Reads ``opened`` round by round. ``round`` is the last one, ``interval`` what rose in it
     (None: the first), ``manager`` what is known of the subnet manager."""
 
-    def __init__(self, opened: Opened, pace: Pace | None = None, keep: int = KEPT):
+    def __init__(
+        self, opened: Opened, pace: Pace | None = None, keep: int = KEPT, left_out: frozenset[str] = frozenset()
+    ):
         self.opened = opened
-        self.poller = Poller(opened.wire, pace)
+        self.poller = Poller(opened.wire, pace, left_out=left_out)
         self.manager = ManagerWatch(opened, self.poller)
         self.round: Round | None = None
         self.interval: Interval | None = None
@@ -43,7 +45,8 @@ class Watch:
             self._intervals.append(self.interval)
         self._before = carried(self._before, one.reading)
         self._ports = merged_ports(self._ports, one.targets.ports)
-        self.manager.step()
+        if "manager" not in self.poller.left_out:
+            self.manager.step()
         return one
 
     def run(self, rounds: int, every_s: float) -> None:

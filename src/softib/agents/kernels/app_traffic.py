@@ -58,6 +58,7 @@ XMIT_WAIT = COUNTER_NAMES.index("port_xmit_wait")
 @inner
 def pass_links(t, v, cell, first, n, packets, dwords, multicast, now):
     """Links ``first`` … ``first + n - 1`` of ``cell`` carried this."""
+    ip = np.int64(v.is_ip[v.cells[cell - cell % CHUNK, OWNER] & np.uint32(0xFFFF)])
     here, at = np.int64(cell), np.int64(0)
     level = np.int64(v.cells[cell, KINDS] >> np.uint32(24)) & 15
     if first + n > t.port_peer.shape[0] + 2 * MAX_LINKS:
@@ -76,6 +77,8 @@ def pass_links(t, v, cell, first, n, packets, dwords, multicast, now):
         if peer < 0:
             continue
         out, into = t.counters[port], t.counters[peer]
+        v.moved[port, ip] += dwords
+        v.moved[peer, ip] += dwords
         add(out, XMIT_DATA, dwords)
         add(out, XMIT_PKTS, packets)
         add(out, MULTICAST_XMIT if multicast else UNICAST_XMIT, packets)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from softib.api.arguments import Suggests
 from softib.api.progress import Notice
-from softib.errors import InputError
+from softib.errors import InputError, UnknownName
 from softib.plural import counted
 from softib.result import Result
 from softib.source import warn
@@ -29,8 +30,9 @@ class Exporter(Suggests):
     seconds that error ratios are from at most. ``history``: keep every interval as Parquet in this
     directory for ``keep_days`` days (0: for ever). ``in_flight``: requests at one device at a time.
     What was seen and is down stays in the metrics for ``keep_days`` days too, or until
-    :meth:`forget`. Raises :class:`InputError` for a source, name or port that cannot be used,
-    :class:`MissingLibrary` without the extra ``monitor``.
+    :meth:`forget`. ``no_collectors``: leave out ``details`` (causes of errors and discards),
+    ``fec``, ``modules``, ``manager`` or ``findings``. Raises :class:`InputError` for a source, name
+    or port that cannot be used, :class:`MissingLibrary` without the extra ``monitor``.
     """
 
     def __init__(
@@ -45,16 +47,20 @@ class Exporter(Suggests):
         history: str | os.PathLike[str] | None = None,
         keep_days: float = 30.0,
         in_flight: int = 4,
+        no_collectors: Sequence[str] = (),
         notice: Notice = warn,
     ):
         from softib.monitor.exporter.names import SCHEMES
         from softib.monitor.exporter.service import ExporterService
         from softib.monitor.history import History
         from softib.monitor.opening import open_source
-        from softib.monitor.perfmgr import Pace
+        from softib.monitor.perfmgr import COLLECTORS, Pace
 
         if names not in SCHEMES:
             raise InputError(f"names={names!r}: give one of {', '.join(SCHEMES)}")
+        for name in no_collectors:
+            if name not in COLLECTORS:
+                raise UnknownName("collector", name, COLLECTORS)
         kept = None if history is None else History(history, keep_days)
         opened = open_source(source)
         if opened.other_subnets:
@@ -70,6 +76,7 @@ class Exporter(Suggests):
                 history=kept,
                 pace=Pace(most=in_flight),
                 keep_s=keep_days * 86400,
+                left_out=frozenset(no_collectors),
                 notice=notice,
             )
         except BaseException:
@@ -137,6 +144,15 @@ class Exporter(Suggests):
         """Devices and cables of a plan or a discovery must be there: they are down until they are
         seen. Raises :class:`InputError` or a related error for a file that cannot be read."""
         self._service.seen.expect(_ports_of_file(os.fspath(file)))
+
+    def follow_jobs(self, jobs: str | os.PathLike[str]) -> None:
+        """Findings name the jobs whose traffic takes the cable: those of a file as :func:`jobs_on`
+        takes it, which is read again when it changes. Raises :class:`UnreadableFile` and
+        :class:`InputError` for a file that has no jobs."""
+        from softib.analysis.jobs.files import read_jobs
+
+        read_jobs(os.fspath(jobs))
+        self._service.follow_jobs(os.fspath(jobs))
 
     @staticmethod
     def forget(source: str, *names: str) -> list[str]:

@@ -18,7 +18,13 @@ if TYPE_CHECKING:
     from softib.live.instances import Instance
     from softib.ulp.ipoib.network import Network
 
+NO_RDMA = 3
+"""Exit code of a program that succeeded without verbs, where they were asserted."""
+
 __all__ = ["Attachment", "attachment_of", "run_here"]
+
+QUIET = (0, 130, 143)
+"""Exit codes of a job that nobody wonders about: done, Ctrl-C, SIGTERM."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +33,8 @@ class Attachment:
     what makes UCX, OpenMPI, MPICH and libfabric use the HCAs; ``exclusive``: alone on its ports;
     ``mount``: show ``/sys/class/infiniband`` in a mount namespace; ``refresh_s``: seconds between
     refreshes of its files; ``net``: in the network of its node, with IP over InfiniBand; ``capture``:
-    a file to which the datagrams of that network are written; ``environment``: further variables of
+    a file to which the datagrams of that network are written; ``assert_rdma``: the exit code is
+    :data:`NO_RDMA` where the program succeeds and nothing was moved by verbs; ``environment``: further variables of
     the program; ``record``: a GOAL schedule (``.goal`` or ``.bin``) to which what it sends, receives
     and computes is written."""
 
@@ -38,6 +45,7 @@ class Attachment:
     refresh_s: float | None = None
     net: bool = False
     capture: str | os.PathLike[str] | None = None
+    assert_rdma: bool = False
     environment: Mapping[str, str] = field(default_factory=dict)
     record: str | os.PathLike[str] | None = None
 
@@ -100,6 +108,7 @@ def run_here(
     """Run ``program`` on that port with this process's stdin, stdout and stderr; its exit code.
     Raises :class:`SoftibError`. ``become``: where nothing is due when it ends, this process is
     replaced by a small one that waits for it and ends with its code."""
+    from softib.api.running.fallback import causes
     from softib.live.control import ask
     from softib.live.ibsim.sockets import check_reachable
     from softib.live.launch.child_watchdog import living
@@ -129,7 +138,8 @@ def run_here(
     recording = None if manner.record is None else _recording(manner.record)
     if recording is not None:
         env |= recording.environment
-    watch = HcaTraffic(folder, refresh) if not manner.stock and communicates(Path(path), program, os.environ) else None
+    watched = manner.assert_rdma or (not manner.stock and communicates(Path(path), program, os.environ))
+    watch = HcaTraffic(lambda: _moved(instance, folder.name)) if watched else None
     if watch is not None:
         watch.begin()
     clients = lambda: ask(instance, "status")["clients"]
@@ -147,12 +157,32 @@ def run_here(
             refresh=refresh,
             alive=alive,
             held=[*held, *more] if become and not due else None,
+            network=more[0] if more else None,
         )
         code = run_attached(path, tuple(program), env, how)
     if recording is not None:
         recording.close(notice, code)
-    if watch is not None and code == 0 and alive():
-        line = watch.line(place["place"], manner.tune, os.environ)
-        if line is not None:
-            notice(line)
-    return code
+    if watch is not None and code not in QUIET:
+        notice(
+            f"{program[0]} ended with exit code {code}; keep what it printed: softib why LOG --fabric {instance.name} "
+            f"says why"
+        )
+    if watch is None or code or not alive():
+        return code
+    watch.end()
+    if not watch.silent:
+        return code
+    why = causes(instance, place, Path(path), {**os.environ, **env})
+    line = watch.line(place["place"], manner.tune, os.environ, why)
+    if manner.assert_rdma:
+        line = watch.text(place["place"], manner.tune, os.environ, why)
+    if line is not None:
+        notice(line)
+    return NO_RDMA if manner.assert_rdma else code
+
+
+def _moved(instance: Instance, view: str) -> tuple[int, int]:
+    from softib.live.control import ask
+
+    reply = ask(instance, "moved", view=view)
+    return int(reply["verbs"]), int(reply["ip"])

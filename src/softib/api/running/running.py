@@ -130,6 +130,11 @@ class RunningFabric(Suggests):
         """One of the objects that ``softib status --json`` prints."""
         return self._ask("status")
 
+    def moved(self) -> dict[str, int]:
+        """Octets that programs have moved over the ports of all hosts since it began to run: by
+        ``verbs``, and by ``ip`` over them."""
+        return {key: int(octets) for key, octets in self._ask("moved").items() if key in ("verbs", "ip")}
+
     def sweep(self, *, reload: bool = False, timeout: float = SWEEP_S) -> dict[str, Any]:
         """Let the internal subnet manager look at the whole subnet again, and wait until it has;
         its state afterwards.

@@ -86,7 +86,7 @@ CAUSES: tuple[Cause, ...] = (
         "a cable's link falls and comes back",
         "as above, half of them; traffic between two falls hides it",
         "softib diagnose HISTORY; reseat or replace the cable {a} ↔ {b}",
-        _LOST | {"link-down": 0.08},
+        _LOST | {"link-down": 0.08, "none": 0.02},
         {"link-down": 0.1, "link-back": 0.87, "damaged": 0.2, "waits": 0.2, "fell-ever": 0.97, "idle": 0.05},
     ),
     Cause(
@@ -96,7 +96,7 @@ CAUSES: tuple[Cause, ...] = (
         "a cable damages packets",
         "retries hide a few lost packets; status 12 needs a ratio that counters show",
         "softib diagnose HISTORY; clean or replace the cable {a} ↔ {b}",
-        _LOST | {"link-errors": 0.1, "link-down": 0.01},
+        _LOST | {"link-errors": 0.08, "link-down": 0.01, "none": 0.04},
         {"damaged": 0.97, "link-down": 0.02, "link-back": 0.06, "waits": 0.1, "errors-ever": 0.97, "idle": 0.05},
     ),
     Cause(
@@ -106,7 +106,7 @@ CAUSES: tuple[Cause, ...] = (
         "a port takes packets more slowly than they come, or none",
         "status 12 by congestion alone needs waits of seconds; a stalled host does it",
         "softib top {fabric} --sort waiting; look at the host or switch behind {b}",
-        _LOST,
+        _LOST | {"none": 0.04},
         {"waits": 0.95, "link-down": 0.005, "link-back": 0.005, "damaged": 0.1, "idle": 0.1},
     ),
     Cause(
@@ -256,7 +256,7 @@ CAUSES: tuple[Cause, ...] = (
     Cause(
         "process-died",
         "job",
-        0.12,
+        0.13,
         "a process of the job ended, and the others lost it",
         "crashes and kills for memory end more jobs than the network does",
         "the scheduler's and kernel's log of that host (dmesg, sacct)",

@@ -111,8 +111,7 @@ NEEDED = re.compile(rb"\0lib(?:ucp|uct|fabric)\.so[.0-9]*\0")
 ASKING = {"-h", "--help", "-V", "--version", "-v"}
 MAX_PROGRAM = 64 << 20
 NOTHING = 4096
-"""Octets below which nothing of an application was moved: a path query and a connection's handshake
-of rdma_cm are less."""
+"""Octets below which nothing of an application was moved: a library's connections are less."""
 CHOOSING = ("UCX_TLS", "OMPI_MCA_pml", "FI_PROVIDER", "MPIR_CVAR_NOLOCAL", "I_MPI_FABRICS")
 """Variables that choose a library's transports (:mod:`softib.live.launch.tuning`)."""
 QUIET = "SOFTIB_QUIET"
@@ -136,44 +135,53 @@ def communicates(program: Path, command: Sequence[str], environment: Mapping[str
 
 
 class HcaTraffic:
-    """Counts what the ports of ``view`` send and receive between :meth:`begin` and :meth:`line`.
-    ``refresh`` makes the view's files true."""
+    """Counts what the ports of a node move between :meth:`begin` and :meth:`end`. ``moved`` reads
+    octets by verbs, and octets by IP over them; MADs are in neither."""
 
-    def __init__(self, view: Path, refresh: Callable[[], None]):
-        self.view, self.refresh, self.before = view, refresh, 0
+    def __init__(self, moved: Callable[[], tuple[int, int]]):
+        self.moved = moved
+        self.verbs = self.ip = 0
 
     def begin(self) -> None:
         """From here on it counts."""
-        self.before = self._octets()
+        self.verbs, self.ip = self.moved()
 
-    def line(self, place: str, tuned: bool, environment: Mapping[str, str]) -> str | None:
-        """The line at the end; None where data was moved."""
-        moved = self._octets() - self.before
-        if environment.get(QUIET) == "1" or moved >= NOTHING:
+    def end(self) -> None:
+        """Up to here."""
+        verbs, ip = self.moved()
+        self.verbs, self.ip = verbs - self.verbs, ip - self.ip
+
+    @property
+    def silent(self) -> bool:
+        """No application's data was moved by verbs."""
+        return self.verbs < NOTHING
+
+    def line(self, place: str, tuned: bool, environment: Mapping[str, str], causes: Sequence[str] = ()) -> str | None:
+        """The line at the end; None where data was moved. ``causes`` say why none was."""
+        if environment.get(QUIET) == "1" or not self.silent:
             return None
+        return self.text(place, tuned, environment, causes)
+
+    def text(self, place: str, tuned: bool, environment: Mapping[str, str], causes: Sequence[str] = ()) -> str:
+        """That nothing was moved, and why."""
+        moved = self.verbs
         who = _who(job_rank(environment), place)
         ours = environment.get(MARK, "").split()  # of a softib run around this one
         theirs = [n for n in CHOOSING if n in environment and n not in ours]
-        if not tuned:
+        if causes:
+            why = "; ".join(causes)
+        elif not tuned:
             why = "leave out --no-tuning"
         elif theirs:
             why = f"your environment sets {', '.join(theirs)}"
         else:
             why = f"it sent {'no more' if moved else 'nothing'}, or over shared memory or TCP"
         beyond = f" beyond {moved:,} bytes, such as connections take" if moved else ""
+        ip = f"; {self.ip:,} bytes went by IP over InfiniBand" if self.ip else ""
         return (
-            f"{who} moved nothing over the HCAs{beyond}: {why}; docs/verbs.md has recipes (SOFTIB_QUIET=1: no such "
-            f"line)"
+            f"{who} moved nothing over the HCAs{beyond}: {why}{ip}; docs/verbs.md has recipes (SOFTIB_QUIET=1: no "
+            f"such line)"
         )
-
-    def _octets(self) -> int:
-        """Data of all ports of the view, both ways."""
-        self.refresh()
-        total = 0
-        for path in (self.view / "sys/class/infiniband").glob("*/ports/*/counters/port_*_data"):
-            with contextlib.suppress(OSError, ValueError):
-                total += 4 * int(path.read_text())
-        return total
 
 
 def _who(job: JobRank | None, place: str) -> str:

@@ -24,6 +24,8 @@ __all__ = ["AF_IB", "Address", "Addresses", "dotted", "group_id", "parse"]
 AF_IB = 27
 NETWORK, BITS = 127 << 24 | 64 << 16, 22
 """127.64.0.0/10: 2^22 addresses, all of them the loopback's."""
+IPOIB_NETWORK = 10 << 24 | 64 << 16
+"""10.64.0.0/10: the same ports' addresses in the networks of nodes."""
 LOOPBACK = 127 << 24 | 1
 UDP_SIGNATURE = 0x4001
 """MGIDs of rdma_cm's IPv4 groups: IPoIB's with 0x4001 in the place of its signature 0x401B (RFC
@@ -74,7 +76,7 @@ def parse(octets: bytes) -> Address | None:
     family, port = struct.unpack_from("=HH", octets)
     port = socket.ntohs(port)
     if family == socket.AF_INET:
-        ip = int.from_bytes(octets[4:8], "big")
+        ip = _of_port(int.from_bytes(octets[4:8], "big"))
         return Address(family, ip or None, port)
     if family == socket.AF_INET6:
         host = octets[8:24]
@@ -89,6 +91,11 @@ def parse(octets: bytes) -> Address | None:
         gid, sid, mask = octets[8:24], int.from_bytes(octets[24:32], "big"), int.from_bytes(octets[32:40], "big")
         return Address(AF_IB, gid if any(gid) else None, sid & 0xFFFF, sid, mask, port)
     return None
+
+
+def _of_port(ip: int) -> int:
+    """``ip``; of an address of ``ib0`` in the network of a node (``softib run --net``) its port's."""
+    return NETWORK + ip - IPOIB_NETWORK if 0 <= ip - IPOIB_NETWORK < 1 << BITS else ip
 
 
 def dotted(ip: int) -> str:

@@ -21,7 +21,7 @@ import numpy as np
 from softib.live.admission import peer_of
 from softib.live.c_header import CHeader
 from softib.live.mad_router import MadRouter
-from softib.live.proc import process_start
+from softib.live.proc import command_name, process_start
 from softib.live.shared_fabric import SharedFabric, asks_for_files
 from softib.live.unix_server import (
     SendQueue,
@@ -39,6 +39,7 @@ __all__ = ["HEADER", "Process", "VerbsServer"]
 
 HEADER = CHeader("verbs/fabric/server.h")
 types, constant = HEADER.types, HEADER.constant
+MOVER_OF_IP = b"softib-ipoib"
 LAST_NUMBER = 0xFFFF
 ROUND = 256
 """A number is reused after that many others, or after twice the number of programs: a waiter
@@ -151,6 +152,7 @@ class VerbsServer(SeqpacketServer):
         except OSError:
             return errno.ENOMEM, None
         process = Process(number, pid, process_start(pid), hello["view"].decode("utf-8", "replace"), sock)
+        self.traffic.cells.is_ip[number] = command_name(pid) == MOVER_OF_IP
         self.processes[number] = process
         for hook in self.on_join:
             hook(process)

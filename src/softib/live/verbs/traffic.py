@@ -9,6 +9,7 @@ in sysfs, and a few times a second.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,16 +28,19 @@ MAGIC = b"SOFTIBt"
 CHUNKS = 1 << 14
 """Room for a million cells. The file is sparse: a chunk takes memory when a process claims it."""
 
-Cells: Any = table("Cells", ["head", "cells", "counts", "seen", "watch", "link_clocks", "waited"])
+Cells: Any = table("Cells", ["head", "cells", "counts", "seen", "watch", "link_clocks", "waited", "moved", "is_ip"])
 """The file as kernels take it: ``head`` uint32[4096] its first chunk, ``cells`` uint32[cells, 64]
 and ``counts`` uint64[cells, 32] the same octets, ``seen`` uint64[cells, 7] what was added of each
 cell (packets forward and back, words forward and back, time of the last trap, corrupted packets
 forward and back), ``watch`` uint8[chunks] 1 = was dirty at the last look; ``link_clocks``
 uint64[ports, 8] the links of paced programs, ``waited`` uint64[ports] what was added of their
-PortXmitWait."""
+PortXmitWait; ``moved`` uint64[ports, 2] words that came and went there by verbs, and by IP over them;
+``is_ip`` uint8[65536] 1 = the process of this number moves IP (``softib-ipoib``)."""
 
 
 LINK_CLOCK_SIZE = 64
+PROCESSES = 1 << 16
+WORD = 4
 
 
 def _cells(octets: np.ndarray, chunks: int, ports: int) -> Any:
@@ -52,6 +56,8 @@ def _cells(octets: np.ndarray, chunks: int, ports: int) -> Any:
         np.zeros(chunks, np.uint8),
         octets[end : end + ports * LINK_CLOCK_SIZE].view(np.uint64).reshape(ports, LINK_CLOCK_SIZE // 8),
         np.zeros(ports, np.uint64),
+        np.zeros((ports, 2), np.uint64),
+        np.zeros(PROCESSES, np.uint8),
     )
 
 
@@ -85,6 +91,12 @@ class Traffic:
         """Add what is new to the counters; violations raise their traps. Returns how many cells had
         something new."""
         return int(fold_cells(self.tables, self.cells, int(now_ps)))
+
+    def moved(self, ports: Sequence[int]) -> tuple[int, int]:
+        """Octets that came and went at these ports by verbs, and by IP over them, since the fabric
+        began to run."""
+        verbs, ip = self.cells.moved[list(ports)].sum(axis=0).tolist()
+        return WORD * verbs, WORD * ip
 
     def release(self, process: int, now_ps: int = 0) -> None:
         """Process number ``process`` is dead: what it counted is added, its chunks are free."""

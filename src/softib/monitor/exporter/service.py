@@ -20,7 +20,7 @@ from softib.monitor.exporter.standing_findings import StandingFindings
 from softib.monitor.exporter.text import PortText
 from softib.monitor.history import History
 from softib.monitor.intervals import Interval, same_cables
-from softib.monitor.latest_tables import LatestTables
+from softib.monitor.latest_tables import JobsCrossing, LatestTables
 from softib.monitor.opening import Opened
 from softib.monitor.perfmgr import Pace
 from softib.monitor.reading import Reading
@@ -59,6 +59,7 @@ class ExporterService:
         history: History | None = None,
         pace: Pace | None = None,
         keep_s: float = 0.0,
+        left_out: frozenset[str] = frozenset(),
         notice: Callable[[str], None] = lambda line: None,
     ):
         try:
@@ -66,11 +67,14 @@ class ExporterService:
         except ImportError:
             raise MissingLibrary("softib exporter needs prometheus-client: pip install 'softib[monitor]'") from None
         self.every_s, self.scheme, self.window_s, self.notice = every_s, scheme, window_s, notice
-        self.watch = Watch(opened, pace, keep=1)
+        self.watch = Watch(opened, pace, keep=1, left_out=left_out)
         self.watch.poller.keeps_down = True
         self.seen = SeenPorts(opened.memory, keep_s, notice)
         self._standing = b""
-        self.findings = StandingFindings(opened.memory, keep_s, notice, LatestTables(opened.wire, opened.name))
+        self._tables = LatestTables(opened.wire, opened.name)
+        self.findings: StandingFindings | None = None
+        if "findings" not in left_out:
+            self.findings = StandingFindings(opened.memory, keep_s, notice, self._tables)
         self.sinks: list[RoundSink] = []
         """Where every round goes beside the metrics."""
         if history is not None:
@@ -173,7 +177,7 @@ class ExporterService:
                 self._standing = standing_text(self.seen)
                 self.watch.poller.hurried = bool(self.seen.down())
             text = self._ports.text(one.reading, interval, self._ratios, self.seen) + self._standing
-        findings = self.findings.step(one.reading, ports, self.seen)
+        findings = b"" if self.findings is None else self.findings.step(one.reading, ports, self.seen)
         with self._lock:
             self._text, self._last_s = text + findings, time.monotonic()
         for sink in self.sinks:
@@ -191,13 +195,19 @@ class ExporterService:
         else:
             sink.failing = False
 
+    def follow_jobs(self, file: str) -> None:
+        """Name the jobs of ``file`` that cross what a finding is about."""
+        if self.findings is not None:
+            self.findings.jobs = JobsCrossing(file, self._tables, self.notice)
+
     def history_sink(self, history: History) -> RoundSink:
         """The place of ``history`` among :attr:`sinks`: it keeps intervals, and rounds of the manager."""
 
         def take(ports: ObservedPorts, reading: Reading, interval: Interval | None) -> None:
             if interval is not None:
                 history.append(ports, interval)
-                history.append_manager(self.watch.manager.rounds[-1])
+                if self.watch.manager.rounds:
+                    history.append_manager(self.watch.manager.rounds[-1])
 
         return RoundSink(take, history.release, "these rounds are not kept")
 

@@ -58,6 +58,7 @@ struct neighbour {
     uint8_t mac[6], hardware[HARDWARE_ADDRESS];
     struct destination to;
     uint64_t asked_ms;               /* when the path was last asked for; 0: it is known */
+    unsigned failures;               /* questions in a row without an answer */
     struct waiting waiting;
     struct connection *connection;
 };

@@ -12,6 +12,7 @@
 #define LOCAL 0x02
 #define NEXT_LOCAL 4
 #define ASK_AGAIN_MS 1000
+#define ATTEMPTS 3 /* each is repeated by the device, too */
 
 static unsigned chain_of_mac(const uint8_t *mac)
 {
@@ -150,6 +151,12 @@ void neighbour_path(struct interface *i, uint64_t guid, const uint8_t *record)
 
             if (theirs != guid)
                 continue;
+            if (!record && n->waiting.count && ++n->failures < ATTEMPTS) {
+                n->asked_ms = now_ms();
+                sa_path(i, n);
+                return;
+            }
+            n->failures = 0;
             if (!record) {
                 waiting_drop(&n->waiting);
                 return; /* asked again with the next packet, after a moment */

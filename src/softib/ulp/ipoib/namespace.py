@@ -31,11 +31,10 @@ IFF_TAP, IFF_NO_PI, IFF_VNET_HDR = 0x2, 0x1000, 0x4000
 OFFLOADS = 1 | 2 | 4 | 8
 """Checksums, TCP over IPv4 and IPv6, TCP with ECN (TUN_F_…)."""
 SIOCGIFFLAGS, SIOCSIFFLAGS, SIOCSIFADDR, SIOCSIFNETMASK = 0x8913, 0x8914, 0x8916, 0x891C
-SIOCSIFHWADDR, SIOCGIFINDEX, SIOCSIFTXQLEN = 0x8924, 0x8933, 0x8943
+SIOCSIFHWADDR, SIOCGIFINDEX = 0x8924, 0x8933
+SIOCADDRT, RTF_UP = 0x890B, 1
 IFF_UP = 1
 ARPHRD_ETHER = 1
-QUEUE = 1000
-"""Packets that the kernel keeps for an interface, as for an HCA's."""
 PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE = 47, 2
 CAPABILITIES = (10, 12, 13)
 """NET_BIND_SERVICE, NET_ADMIN, NET_RAW."""
@@ -89,6 +88,7 @@ def _child(sock: socket.socket, interfaces: Sequence[Interface]) -> None:
             with contextlib.suppress(OSError):
                 Path("/proc/sys/net/ipv4/ping_group_range").write_text(f"{os.getgid()} {os.getgid()}")
             taps = [_tap(control, interface) for interface in interfaces]
+            _multicast_route(control, interfaces[0].name)
             socket.send_fds(
                 sock,
                 [b"+user" if own_user else b"+"],
@@ -152,7 +152,6 @@ def _tap(control: socket.socket, interface: Interface) -> int:
         what = reason if error.errno in (errno.ENOENT, errno.ENXIO, errno.ENODEV) else error.strerror
         raise InputError(f"{TUN}: {what}") from None
     fcntl.ioctl(control, SIOCSIFHWADDR, _request(name, struct.pack("H6s", ARPHRD_ETHER, interface.mac)))
-    fcntl.ioctl(control, SIOCSIFTXQLEN, _request(name, struct.pack("i", QUEUE)))
     ip6 = Path("/proc/sys/net/ipv6/conf") / name
     with contextlib.suppress(OSError):  # no IPv6 in this kernel
         (ip6 / "addr_gen_mode").write_text("1")  # the address is made of the GUID, not of the TAP's
@@ -167,6 +166,16 @@ def _tap(control: socket.socket, interface: Interface) -> int:
         index = struct.unpack_from("i", fcntl.ioctl(control, SIOCGIFINDEX, _request(name, b"")), 16)[0]
         fcntl.ioctl(six, SIOCSIFADDR, struct.pack("16sIi", interface.ip6.packed, 64, index))
     return tap
+
+
+def _multicast_route(control: socket.socket, name: str) -> None:
+    """Groups are reached over the interface ``name``, unless a program names another (route(8)'s
+    ``struct rtentry``)."""
+    device = ctypes.create_string_buffer(name.encode())
+    network, mask, none = (struct.pack("HH4s8x", socket.AF_INET, 0, bytes([n, 0, 0, 0])) for n in (224, 240, 0))
+    entry = struct.pack("Q16s16s16sHhxxxxQQhxxxxxxQQQH", 0, network, none, mask, RTF_UP, 0, 0, 0, 0,
+                        ctypes.addressof(device), 0, 0, 0)  # fmt: skip
+    fcntl.ioctl(control, SIOCADDRT, entry)
 
 
 def entering(net: int, user: int) -> Callable[[], None]:

@@ -38,7 +38,8 @@ LONGEST = 8192
 @dataclass
 class Network:
     """A node's network while it is used. ``sock`` keeps it; ``net`` and ``user`` (-1: none) are its
-    namespaces; ``problems`` says of each interface without a broadcast group why."""
+    namespaces; ``problems`` says of each port's own interface without a broadcast group why (its
+    children may have none: not every partition is for IP)."""
 
     sock: socket.socket
     net: int
@@ -125,9 +126,9 @@ def _greeted(sock: socket.socket, attached: dict[str, Any]) -> Network | None:
     count = head.unpack(message).interfaces
     rows = [each.unpack(message[head.size + n * each.size :]) for n in range(count)]
     addresses = [net_address(a) for a in attached["env"]["SOFTIB_ADDRESSES"].split()]
-    problems = [f"{_text(row.name)}: {_text(row.problem)}" for row in rows if not row.mtu]
+    problems = [f"{_text(row.name)}: {_text(row.problem)}" for row in rows if not row.mtu and b"." not in row.name]
     network = Network(sock, fds[0], fds[1] if len(fds) > 1 else -1, addresses, problems)
-    if len(problems) == len(rows):
+    if problems and not any(row.mtu for row in rows):
         network.close()
         raise InputError(f"{attached['place']}: no network: {problems[0]}")
     return network

@@ -47,8 +47,8 @@ static struct interface *interfaces(unsigned *n)
     for (char *word = all ? strtok_r(copy, " ,", &rest) : NULL; word; word = strtok_r(NULL, " ,", &rest)) {
         struct in_addr address;
 
-        if (inet_pton(AF_INET, word, &address) != 1)
-            continue;
+        if (inet_pton(AF_INET, word, &address) != 1 || ntohl(address.s_addr) >> 24 != IN_LOOPBACKNET)
+            continue; /* of the interface that softib run --net has made: it is there already */
         of_port(&all[*n], *n, address);
         if (*n)
             all[*n - 1].entry.ifa_next = &all[*n].entry;

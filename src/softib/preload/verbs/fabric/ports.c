@@ -5,6 +5,8 @@
 #include <string.h>
 
 #define NETWORK (127u << 24 | 64u << 16) /* 127.64.0.0/10 */
+#define IPOIB_NETWORK (10u << 24 | 64u << 16) /* 10.64.0.0/10: the same ports in the networks of softib run --net */
+#define MASK 0xffc00000u
 #define EXTENDED_SPEED_BIT 4             /* FDR 16, EDR 32, HDR 64, NDR 128 in ibv_port_attr.active_speed */
 #define XDR 256
 
@@ -81,7 +83,7 @@ uint32_t sv_addr_of_port(uint32_t port)
 
 uint32_t sv_port_of_addr(uint32_t address)
 {
-    uint32_t port = address - NETWORK - 1;
+    uint32_t port = address - ((address & MASK) == IPOIB_NETWORK ? IPOIB_NETWORK : NETWORK) - 1;
 
     if (port >= sv_shared_fabric.ports || !sv_shared_fabric.port_num[port] ||
         sv_is_switch(&sv_shared_fabric, (uint32_t)sv_shared_fabric.port_node[port]))

@@ -1,0 +1,351 @@
+"""A fabric for the length of a command, in continuous integration: ``softib ci``.
+
+It starts a fabric of its own, runs the command on each node that is named, injects faults on a
+schedule, and fails where the commands fail or verbs moved nothing. A failed run leaves what explains
+it: a capture of all MADs, counters, output and log.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+from xml.etree import ElementTree
+
+from softib.api.fabric import Fabric, generate
+from softib.api.progress import Notice
+from softib.api.running.attach import NO_RDMA
+from softib.api.running.ci_plan import RATES, PlannedFault, planned_fault, read_plan
+from softib.api.running.running import RunningFabric
+from softib.api.running.serving import up
+from softib.errors import InputError, SoftibError
+from softib.foreign_text import shown, shown_lines
+from softib.result import Result
+from softib.source import warn
+
+__all__ = ["CiRun", "ci"]
+
+LOOK_S = 0.02
+GRACE_S = 5.0
+TIMED_OUT = 124
+"""Exit code of a run that took too long, as timeout(1) has it."""
+NOTHING = 4096
+"""Octets below which verbs moved nothing of an application."""
+SHM = Path("/dev/shm")
+TAIL = 20
+"""Lines of output in JUnit's failure."""
+
+
+@dataclass
+class CiCommand(Result):
+    """A command on a node."""
+
+    node: str
+    command: str
+    exit_code: int
+    seconds: float
+
+
+@dataclass
+class CiFault(Result):
+    """A fault of the schedule that came to pass."""
+
+    kind: str
+    where: str
+    at_s: float
+
+
+@dataclass
+class CiRun(Result):
+    """A run of ``softib ci``."""
+
+    document = "ci"
+
+    ok: bool
+    exit_code: int
+    """Of the first command that failed; 3: all succeeded and verbs moved nothing; 124: it took too
+    long."""
+    problem: str
+    """Why it failed; empty where it did not."""
+    commands: list[CiCommand]
+    faults: list[CiFault]
+    verbs_bytes: int
+    """Moved by verbs over all ports of hosts."""
+    ip_bytes: int
+    """The same by IP over InfiniBand."""
+    ready_s: float
+    """Until the fabric was up."""
+    seconds: float
+    artifacts: str | None
+    """The folder with what explains a failure."""
+
+    def line(self) -> str:
+        """What happened, in one line."""
+        what = "passed" if self.ok else f"failed: {self.problem}"
+        faults = "".join(f"; {f.kind} {f.where} at {f.at_s:.1f} s" for f in self.faults)
+        ip = f", IP {self.ip_bytes:,}" if self.ip_bytes else ""
+        return (
+            f"{what}; fabric up in {self.ready_s:.1f} s, {len(self.commands)} commands in {self.seconds:.1f} s; "
+            f"verbs moved {self.verbs_bytes:,} bytes{ip}{faults}"
+        )
+
+    def to_junit(self) -> str:
+        """JUnit XML: a test case a command, and one for the use of verbs."""
+        failed = sum(c.exit_code != 0 for c in self.commands) + (self.exit_code == NO_RDMA)
+        counts = {"tests": str(len(self.commands) + 1), "failures": str(failed), "errors": "0"}
+        root = ElementTree.Element("testsuites", {"name": "softib ci", **counts})
+        suite = ElementTree.SubElement(root, "testsuite", {"name": "softib ci", "skipped": "0", **counts})
+        for c in self.commands:
+            where = {"classname": f"softib.ci.{c.node}", "name": shown(c.command), "time": f"{c.seconds:.3f}"}
+            case = ElementTree.SubElement(suite, "testcase", where)
+            if c.exit_code:
+                failure = {"type": "exit code", "message": f"exit code {c.exit_code}"}
+                ElementTree.SubElement(case, "failure", failure).text = self._tail(c)
+        case = ElementTree.SubElement(suite, "testcase", {"classname": "softib.ci", "name": "verbs moved data"})
+        if self.exit_code == NO_RDMA:
+            ElementTree.SubElement(case, "failure", {"type": "no RDMA", "message": shown(self.problem)})
+        ElementTree.indent(root)
+        return '<?xml version="1.0" encoding="us-ascii"?>\n' + ElementTree.tostring(root, "us-ascii").decode() + "\n"
+
+    def _tail(self, command: CiCommand) -> str:
+        if self.artifacts is None:
+            return ""
+        with contextlib.suppress(OSError):
+            lines = (Path(self.artifacts) / f"{command.node}.log").read_text(errors="replace").splitlines()
+            return shown_lines("\n".join(lines[-TAIL:]))
+        return ""
+
+
+def ci(
+    commands: Mapping[str, Sequence[str]] | Sequence[str] | str | os.PathLike[str],
+    *,
+    source: Fabric | str | os.PathLike[str] | None = None,
+    nodes: Sequence[str] = (),
+    faults: Sequence[str] = (),
+    net: bool = False,
+    artifacts: str | os.PathLike[str] = "softib-ci",
+    timeout: float | None = None,
+    output: IO[bytes] | None = None,
+    notice: Notice = warn,
+) -> CiRun:
+    """Run a command on a fabric that lives as long as it does.
+
+    ``commands``: one command, for each of ``nodes`` (default: the first host), a command by node, or
+    the path of a file that has them (``nodes:``, and perhaps ``fabric:`` and ``faults:``).
+    ``source``: the fabric (default: eight hosts on four leaves). ``faults``: as ``link-down@2s``.
+    ``net``: in the networks of the nodes. ``artifacts``: the folder to which ``junit.xml`` is written,
+    and after a failure ``mads.pcap``, ``counters.csv``, ``fabric.log`` and the output of each command.
+    ``timeout``: seconds for the commands. ``output`` takes their output (default: stdout).
+    Raises :class:`InputError` for a fault, node or fabric that is none.
+    """
+    if isinstance(commands, str | os.PathLike):
+        plan = read_plan(commands)
+        commands, source, faults = plan.commands, source or plan.source, [*plan.faults, *faults]
+    schedule = sorted((planned_fault(text) for text in faults), key=lambda f: f.at_s)
+    folder = Path(artifacts)
+    fabric_source = generate("fat-tree", radix=4, levels=2) if source is None else source
+    with _runtime_folder() as scratch:
+        began = time.monotonic()
+        with up(fabric_source, name="ci", pcap=scratch / "mads.pcap", notice=notice) as fabric:
+            ready = time.monotonic() - began
+            each = _by_node(fabric, commands, nodes)
+            run = _Run(fabric, each, schedule, net, scratch, sys.stdout.buffer if output is None else output)
+            run.to_its_end(timeout)
+            result = run.result(ready, notice)
+            if not result.ok:
+                (scratch / "counters.csv").write_text(_counters(fabric))
+        _keep(result, scratch, folder)
+    return result
+
+
+def _by_node(
+    fabric: RunningFabric, commands: Mapping[str, Sequence[str]] | Sequence[str], nodes: Sequence[str]
+) -> dict[str, list[str]]:
+    if isinstance(commands, Mapping):
+        return {node: list(command) for node, command in commands.items()}
+    first = [fabric.nodes(type="ca")[0]] if not nodes else list(nodes)
+    return {node: list(commands) for node in first}
+
+
+@contextlib.contextmanager
+def _runtime_folder() -> Iterator[Path]:
+    """A runtime directory for this run alone: programs find the one fabric that is there."""
+    base = SHM if os.access(SHM, os.W_OK) else None
+    with tempfile.TemporaryDirectory(prefix="softib-ci-", dir=base) as folder:
+        before = os.environ.get("XDG_RUNTIME_DIR")
+        os.environ["XDG_RUNTIME_DIR"] = folder
+        try:
+            yield Path(folder)
+        finally:
+            if before is None:
+                del os.environ["XDG_RUNTIME_DIR"]
+            else:
+                os.environ["XDG_RUNTIME_DIR"] = before
+
+
+class _Run:
+    """The commands of a run, from their start to their end."""
+
+    def __init__(
+        self,
+        fabric: RunningFabric,
+        commands: dict[str, list[str]],
+        schedule: list[PlannedFault],
+        net: bool,
+        scratch: Path,
+        output: IO[bytes],
+    ):
+        self.fabric, self.commands, self.schedule, self.scratch, self.output = (
+            fabric,
+            commands,
+            list(schedule),
+            scratch,
+            output,
+        )
+        self.faults: list[CiFault] = []
+        self.timed_out = False
+        self.began = time.monotonic()
+        self.ended: dict[str, float] = {}
+        self.children: dict[str, subprocess.Popen[bytes]] = {}
+        self.threads: list[threading.Thread] = []
+        more = ["--net"] if net else []
+        for rank, (node, command) in enumerate(commands.items()):
+            words = [sys.executable, "-m", "softib", "run", *more, "--node", node, "--", *command]
+            env = {**os.environ, "SOFTIB_CI_NODES": ",".join(commands), "SOFTIB_CI_RANK": str(rank)}
+            child = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env,
+                                     start_new_session=True)  # fmt: skip
+            self.children[node] = child
+            self.threads.append(threading.Thread(target=self._copy, args=(node, child), daemon=True))
+            self.threads[-1].start()
+
+    def _copy(self, node: str, child: subprocess.Popen[bytes]) -> None:
+        """What the command says goes to the output and to its log."""
+        assert child.stdout is not None
+        with open(self.scratch / f"{node}.log", "wb") as log:
+            while data := os.read(child.stdout.fileno(), 1 << 16):
+                log.write(data)
+                self.output.write(data)
+                self.output.flush()
+
+    def to_its_end(self, timeout: float | None) -> None:
+        """Wait for the commands; meanwhile faults come to pass."""
+        try:
+            while len(self.ended) < len(self.children):
+                now = time.monotonic() - self.began
+                self.ended |= {n: now for n, c in self.children.items() if n not in self.ended and c.poll() is not None}
+                while self.schedule and self.schedule[0].at_s <= now:
+                    self._break(self.schedule.pop(0), now)
+                self.timed_out = timeout is not None and now > timeout and len(self.ended) < len(self.children)
+                failed = any(c.returncode for c in self.children.values())
+                if self.timed_out or (failed and len(self.ended) < len(self.children)):
+                    break
+                time.sleep(LOOK_S)
+        finally:
+            self._end()
+        for thread in self.threads:
+            thread.join(GRACE_S)
+
+    def _end(self) -> None:
+        """End what still runs: after a failure of another command, a timeout, or Ctrl-C."""
+        until = time.monotonic() + GRACE_S
+        for node, child in self.children.items():
+            while child.poll() is None:
+                how = signal.SIGTERM if time.monotonic() < until else signal.SIGKILL
+                with contextlib.suppress(OSError):
+                    os.killpg(child.pid, how)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    child.wait(0.5)
+            self.ended.setdefault(node, time.monotonic() - self.began)
+
+    def _break(self, fault: PlannedFault, now: float) -> None:
+        where = fault.where or self._on_the_way()
+        options = {} if fault.rate is None else {RATES[fault.kind]: fault.rate}
+        self.fabric.fault(fault.kind, where, **options)
+        self.faults.append(CiFault(fault.kind, where, round(now, 3)))
+
+    def _on_the_way(self) -> str:
+        """The first cable between switches from the first node to the last; on one switch, the first
+        node's own."""
+        names = [*self.commands]
+        last = names[-1] if len(names) > 1 else self.fabric.nodes(type="ca")[-1]
+        hops = self.fabric.explain(names[0], last).hops
+        hop = hops[1] if len(hops) > 2 else hops[0]
+        return f"{hop.node}[{hop.out_port}]"
+
+    def result(self, ready: float, notice: Notice) -> CiRun:
+        """What came of it."""
+        moved = self.fabric.moved()
+        commands = [
+            CiCommand(node, shlex.join(command), _code(self.children[node]), round(self.ended[node], 3))
+            for node, command in self.commands.items()
+        ]
+        code, problem = self._verdict(commands, moved["verbs"])
+        return CiRun(code == 0, code, problem, commands, self.faults, moved["verbs"], moved["ip"],
+                     round(ready, 3), round(max(self.ended.values()), 3), None)  # fmt: skip
+
+    def _verdict(self, commands: list[CiCommand], verbs: int) -> tuple[int, str]:
+        if self.timed_out:
+            return TIMED_OUT, "the commands took too long"
+        failed = [c for c in commands if c.exit_code]
+        if failed:
+            first = min(failed, key=lambda c: c.seconds)
+            return first.exit_code, f"{first.command} on {first.node} ended with {first.exit_code}"
+        if self.schedule:
+            names = ", ".join(f"{f.kind} at {f.at_s:g} s" for f in self.schedule)
+            return 1, f"the commands ended before {names}: the fault was never there"
+        if verbs < NOTHING:
+            return NO_RDMA, f"the commands succeeded, and verbs moved nothing: {self._causes(commands[0].node)}"
+        return 0, ""
+
+    def _causes(self, node: str) -> str:
+        from softib.api.running.attach import attachment_of
+        from softib.api.running.fallback import causes
+        from softib.live.launch.preload import find_program
+
+        with contextlib.suppress(SoftibError):
+            place = attachment_of(self.fabric._instance, node, None)
+            found = causes(self.fabric._instance, place, Path(find_program(self.commands[node][0])), os.environ)
+            if found:
+                return "; ".join(found)
+        return "they used TCP or shared memory, or have no data"
+
+
+def _code(child: subprocess.Popen[bytes]) -> int:
+    return child.returncode if child.returncode >= 0 else 128 - child.returncode
+
+
+def _counters(fabric: RunningFabric) -> str:
+    """Every port's counters as CSV."""
+    table, text = fabric.counters(), io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(table.columns)
+    writer.writerows(table.rows())
+    return text.getvalue()
+
+
+def _keep(result: CiRun, scratch: Path, folder: Path) -> None:
+    """Write what is kept of the run to ``folder``."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not result.ok:
+            result.artifacts = str(folder)
+            for path in [*scratch.glob("*.log"), *scratch.glob("*.pcap"), *scratch.glob("*.csv")]:
+                shutil.copyfile(path, folder / path.name)
+            with contextlib.suppress(OSError):
+                shutil.copyfile(scratch / "softib/ci/log", folder / "fabric.log")
+        (folder / "junit.xml").write_text(result.to_junit(), encoding="ascii")
+    except OSError as error:
+        raise InputError(f"{error.filename or folder}: {error.strerror or error}") from None

@@ -1,0 +1,90 @@
+"""The file of ``softib ci`` and the notation of its faults.
+
+fabric: cluster.yaml          # beside this file; without it eight hosts on four leaves
+nodes:
+  host-0001: ./server
+  host-0002: ./client --count 100
+faults: [link-down@2s]
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from softib.errors import InputError
+from softib.plain_yaml import load_yaml
+
+__all__ = ["RATES", "Plan", "PlannedFault", "planned_fault", "read_plan"]
+
+UNITS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "": 1.0}
+FAULT = re.compile(r"(?P<what>[^@]+)@(?P<time>\d+(?:\.\d+)?)(?P<unit>ms|s|m|)")
+RATES = {"ber": "ber", "attenuation": "db", "slow-port": "gbps", "flow-control": "share"}
+"""Kind of fault with a rate → the option that it is."""
+KEYS = ("fabric", "nodes", "faults")
+
+
+@dataclass
+class Plan:
+    """What such a file says."""
+
+    commands: dict[str, list[str]]
+    source: str | None = None
+    faults: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class PlannedFault:
+    """``where`` empty: on the way from the first node to the last."""
+
+    kind: str
+    where: str
+    rate: float | None
+    at_s: float
+
+
+def planned_fault(text: str) -> PlannedFault:
+    """``link-down@2s``, ``link-down leaf-1[3]@500ms``, ``ber leaf-1[3] 1e-6@1s``. Raises
+    :class:`InputError`."""
+    hit = FAULT.fullmatch(text.strip())
+    words = hit["what"].split() if hit else []
+    if hit is None or not 1 <= len(words) <= 3:
+        raise InputError(f"fault {text!r} is not KIND[ PLACE[ RATE]]@TIME; use for example 'link-down@2s'")
+    try:
+        rate = float(words[2]) if len(words) == 3 else None
+    except ValueError:
+        raise InputError(f"fault {text!r}: {words[2]!r} is no number") from None
+    if (rate is not None) != (words[0] in RATES):
+        raise InputError(f"fault {text!r}: RATE is for {', '.join(RATES)}, which need one")
+    return PlannedFault(words[0], words[1] if len(words) > 1 else "", rate, float(hit["time"]) * UNITS[hit["unit"]])
+
+
+def read_plan(path: str | os.PathLike[str]) -> Plan:
+    """The file at ``path``. Raises :class:`InputError` with file and line."""
+    data, lines = load_yaml(Path(path), "file of softib ci", "nodes:")
+    for key in data:
+        if key not in KEYS:
+            raise InputError(f"{path}:{lines.of((key,))}: unknown key {key!r}; there are {', '.join(KEYS)}")
+    nodes = data.get("nodes")
+    if not isinstance(nodes, dict) or not nodes:
+        raise InputError(f"{path}: nodes: is missing; it has a command by node, such as host-0001: ./server")
+    commands = {}
+    for node, command in nodes.items():
+        try:
+            words = shlex.split(command) if isinstance(command, str) else command
+        except ValueError:  # an open quotation
+            words = None
+        if not isinstance(words, list) or not words or not all(isinstance(w, str) for w in words):
+            raise InputError(f"{path}:{lines.of(('nodes', node))}: {node}: a command is a text or a list of texts")
+        commands[str(node)] = words
+    source, faults = data.get("fabric"), data.get("faults", [])
+    if (
+        not isinstance(source, str | None)
+        or not isinstance(faults, list)
+        or not all(isinstance(f, str) for f in faults)
+    ):
+        raise InputError(f"{path}: fabric: is a path, and faults: a list of texts such as link-down@2s")
+    return Plan(commands, None if source is None else str(Path(path).parent / source), faults)

@@ -1,0 +1,92 @@
+"""Why a program did not use the HCAs of its node: what its environment, its limits and its node's ports say.
+
+The variables are those by which ``softib diagnose`` explains a job
+(:mod:`softib.diags.cable_rules.job_environment`)."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from softib.diags.cable_rules.job_environment import off_hcas
+from softib.fabric.model import Fabric
+from softib.foreign_text import shown
+from softib.iba.constants import PortState
+from softib.iba.smp import PortInfo
+from softib.live.instances import Instance
+from softib.live.launch.executable import look_at
+from softib.live.shared_fabric import SharedFabric
+from softib.plain_values import whole_number
+from softib.preload.build import why_no_verbs
+
+__all__ = ["causes"]
+
+LEAST_LOCKED = 64 << 10
+"""Bytes of locked memory (``ulimit -l``) below which a real HCA registers next to nothing."""
+SMALLEST_MTU = 128
+"""Octets of MTU code 0: code n is this times 2^n (IBA 14.2.5.6)."""
+
+
+def causes(instance: Instance, attached: dict[str, Any], program: Path, environment: Mapping[str, str]) -> list[str]:
+    """Each cause in a few words. ``attached`` is the daemon's reply to ``attach``, ``environment`` the
+    program's."""
+    fabric = SharedFabric.snapshot(instance.shared_fabric)
+    rows = [(int(row), str(name)) for row, name in attached["ports"]]
+    return [
+        *_device(program, fabric, rows),
+        *(f"{shown(text)} keeps it from them" for text in off_hcas(environment)),
+        *_partition(environment, fabric, rows),
+        *_mtu(environment, fabric, rows),
+        *_limits(),
+    ]
+
+
+def _device(program: Path, fabric: Fabric, rows: list[tuple[int, str]]) -> Iterator[str]:
+    missing = why_no_verbs()
+    if missing:
+        yield f"no RDMA device: {missing}"
+    kind = look_at(program)
+    if kind is not None and kind.deaf:
+        yield f"no RDMA device: {program.name} {kind.deaf}"
+    states = {name: PortState(int(fabric.port_state[row])) for row, name in rows}
+    if states and PortState.ACTIVE not in states.values():
+        yield ", ".join(f"{name} is {state.name}" for name, state in states.items())
+
+
+def _partition(environment: Mapping[str, str], fabric: Fabric, rows: list[tuple[int, str]]) -> Iterator[str]:
+    """``UCX_IB_PKEY`` is a P_Key, ``NCCL_IB_PKEY`` an index."""
+    for row, name in rows:
+        base = int(fabric.pkey_base[row])
+        table = [int(p) for p in fabric.pkeys[base : base + int(fabric.pkey_cap[row])]]
+        partitions = sorted({f"0x{p & 0x7FFF:04x}" for p in table if p & 0x7FFF})
+        pkey = _number(environment.get("UCX_IB_PKEY", ""))
+        if pkey is not None and pkey & 0x7FFF and f"0x{pkey & 0x7FFF:04x}" not in partitions:
+            yield f"UCX_IB_PKEY={environment['UCX_IB_PKEY']}: {name} is in {', '.join(partitions) or 'no partition'}"
+        index = _number(environment.get("NCCL_IB_PKEY", ""))
+        if index is not None and (index >= len(table) or not table[index] & 0x7FFF):
+            yield f"NCCL_IB_PKEY={index}: {name} has no P_Key at this index"
+
+
+def _mtu(environment: Mapping[str, str], fabric: Fabric, rows: list[tuple[int, str]]) -> Iterator[str]:
+    for variable in ("UCX_RC_PATH_MTU", "UCX_RC_VERBS_PATH_MTU"):
+        wanted = _number(environment.get(variable, ""))
+        for row, name in rows:
+            mtu = SMALLEST_MTU << int(PortInfo.neighbor_mtu.get(fabric.port_info[row]))
+            if wanted is not None and wanted > mtu:
+                yield f"{variable}={wanted}: {name} carries {mtu}"
+
+
+def _limits() -> Iterator[str]:
+    soft = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
+    if soft != resource.RLIM_INFINITY and soft < LEAST_LOCKED:
+        yield f"ulimit -l is {soft >> 10}: too little locked memory to register buffers"
+
+
+def _number(text: str) -> int | None:
+    text = text.strip()
+    try:
+        return int(text, 16) if text.lower().startswith("0x") else whole_number(text)
+    except ValueError:
+        return None

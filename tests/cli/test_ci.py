@@ -1,0 +1,118 @@
+"""softib ci: what stock programs, tshark and an XML parser say of its runs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from softib.api.running.ci_plan import PlannedFault, planned_fault, read_plan
+from softib.errors import InputError
+from tests.preload.verbs.applications import verbs_library
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def ci(folder: Path, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
+    import os
+
+    return subprocess.run([sys.executable, "-m", "softib", "ci", *words], cwd=folder, capture_output=True, text=True,
+                          env={**os.environ, **env}, timeout=300)  # fmt: skip
+
+
+@pytest.mark.stock
+def test_a_run_over_verbs_with_a_fault_passes(tmp_path, stock):
+    """libibverbs' own ping-pong between two nodes while a link of their path goes down: the file of examples/ci."""
+    verbs_library()
+    stock("ibv_rc_pingpong")
+    done = ci(tmp_path, "--json", "--file", str(ROOT / "examples/ci/rdma.yaml"))
+    assert done.returncode == 0, done.stderr
+    run = json.loads(done.stdout)
+    assert run["ok"] and [c["exit_code"] for c in run["commands"]] == [0, 0]
+    assert run["verbs_bytes"] > 2 * 2 * 20000 * 4096, "each message of 4 KiB leaves one port and enters another"
+    assert [f["kind"] for f in run["faults"]] == ["link-down"] and run["faults"][0]["where"].startswith("leaf-1[")
+    assert "20000 iters" in done.stderr, "the commands' output is not on stdout beside JSON"
+    suite = ElementTree.parse(tmp_path / "softib-ci/junit.xml").getroot()
+    assert (suite.get("tests"), suite.get("failures")) == ("3", "0")
+    assert [p.name for p in (tmp_path / "softib-ci").iterdir()] == ["junit.xml"]
+
+
+@pytest.mark.stock
+def test_a_run_without_verbs_is_3_and_leaves_what_explains_it(tmp_path, stock):
+    verbs_library()
+    tshark = stock("tshark")
+    done = ci(tmp_path, "--", "echo", "all 12 tests passed", NCCL_IB_DISABLE="1")
+    assert done.returncode == 3 and "all 12 tests passed" in done.stdout, done.stderr
+    assert "verbs moved nothing: NCCL_IB_DISABLE=1 keeps it from them" in done.stderr
+    folder = tmp_path / "softib-ci"
+    assert sorted(p.name for p in folder.iterdir()) == [
+        "counters.csv",
+        "fabric.log",
+        "host-0001.log",
+        "junit.xml",
+        "mads.pcap",
+    ]
+    failures = ElementTree.parse(folder / "junit.xml").getroot().findall(".//failure")
+    assert [f.get("type") for f in failures] == ["no RDMA"]
+    packets = subprocess.run(
+        [tshark, "-r", folder / "mads.pcap", "-Y", "infiniband.mad"], capture_output=True, text=True
+    )
+    assert len(packets.stdout.splitlines()) > 100
+    rows = (folder / "counters.csv").read_text().splitlines()
+    assert "port_xmit_data" in rows[0] and len(rows) == 1 + 32 + 6, "16 cables have 32 ends, six switches a port 0"
+    assert (folder / "host-0001.log").read_text() == "all 12 tests passed\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    (
+        ("link-down@2s", PlannedFault("link-down", "", None, 2.0)),
+        ("link-down leaf-1[3]@500ms", PlannedFault("link-down", "leaf-1[3]", None, 0.5)),
+        ("ber leaf-1[3] 1e-6@1.5", PlannedFault("ber", "leaf-1[3]", 1e-6, 1.5)),
+        ("switch-down spine-1@1m", PlannedFault("switch-down", "spine-1", None, 60.0)),
+    ),
+)
+def test_faults_have_a_time(text, fault):
+    assert planned_fault(text) == fault
+
+
+@pytest.mark.parametrize(
+    "text", ("link-down", "@2s", "link-down@soon", "ber leaf-1[3]@1s", "link-down leaf-1[3] 4@1s", "a b c d@1s")
+)
+def test_other_texts_are_refused(text):
+    with pytest.raises(InputError, match="fault '"):
+        planned_fault(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    (
+        ("fabric: x.yaml\n", "nodes: is missing"),
+        ("nodes: {host-0001: 7}\n", ":1: host-0001: a command is"),
+        ("nodes: {a: x}\nfalts: []\n", ":2: unknown key 'falts'"),
+        ("nodes: {a: x}\nfaults: link-down@2s\n", "a list of texts"),
+        ("nodes: {a: 'x \"y'}\n", ":1: a: a command is"),
+    ),
+)
+def test_a_file_that_is_wrong_names_the_line(tmp_path, text, message):
+    (tmp_path / "ci.yaml").write_text(text)
+    with pytest.raises(InputError) as caught:
+        read_plan(tmp_path / "ci.yaml")
+    assert message in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_usage_is_one_line(tmp_path):
+    for words, line in (
+        ((), "give a program (softib ci -- CMD ...) or --file FILE"),
+        (("--file", "x.yaml", "--", "true"), "give a program (softib ci -- CMD ...) or --file FILE"),
+        (("--file", "x.yaml", "--node", "a"), "--file names the nodes; leave out --node"),
+        (("--file", "x.yaml"), "x.yaml: No such file or directory"),
+        (("--fault", "link-down", "--", "true"), "is not KIND[ PLACE[ RATE]]@TIME"),
+        (("--source", "none.yaml", "--", "true"), "none.yaml: no such file"),
+    ):
+        done = ci(tmp_path, *words)
+        assert done.returncode == 2 and line in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr

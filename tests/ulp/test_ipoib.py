@@ -1,0 +1,269 @@
+"""IP over InfiniBand between nodes: the system's own ip, ping, iperf3; tshark, saquery and perfquery say what was on the fabric."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import os
+import re
+import subprocess
+import time
+
+import pytest
+
+from softib.preload import build
+from tests.preload.verbs.applications import Applications
+
+FABRIC = "name: ipoib\ngeneration: NDR\ntopology: {kind: fat-tree, radix: 4, levels: 2}\n"
+RULES = """Default=0x7fff, ipoib, mtu=5: ALL=full;
+Storage=0x0001, ipoib: ALL=full;
+Silent=0x0002: ALL=full;
+"""
+A, B = "host-0001", "host-0008"
+LRH_TO_ICRC = 8 + 12 + 8 + 4
+"""Octets of a datagram's packet beside its payload, as PortXmitData counts (IBA 16.1.3.5): LRH, BTH, DETH, ICRC."""
+
+
+class Network(Applications):
+    """A fabric whose nodes A and B keep their networks up."""
+
+    def __init__(self) -> None:
+        build.compile_ipoib() if build.compiler() else None
+        rules = "partitions.conf"
+        super().__init__(FABRIC)
+        (self.folder / rules).write_text(RULES)
+        self("down")
+        self("up", "f.yaml", "--detach", "--partitions", rules)
+        self.address = {node: self.net(node, "printenv", "SOFTIB_ADDRESS").strip() for node in (A, B)}
+        self.kept = [self.begin_net(node, "sleep", "600") for node in (A, B)]
+        self.net(A, "true"), self.net(B, "true")
+
+    def net(self, node: str, *command: str, code: int = 0, options: tuple[str, ...] = ()) -> str:
+        words = self.arguments("run", "--net", *options, "--node", node, "--", *command)
+        done = subprocess.run(words, env=self.env, cwd=self.folder, capture_output=True, text=True, timeout=120)
+        assert done.returncode == code, (command, done.stdout, done.stderr)
+        return done.stdout
+
+    def begin_net(self, node: str, *command: str) -> subprocess.Popen[str]:
+        words = self.arguments("run", "--net", "--node", node, "--", *command)
+        return subprocess.Popen(words, env=self.env, cwd=self.folder, text=True, stdout=subprocess.PIPE,
+                                stderr=subprocess.STDOUT)  # fmt: skip
+
+    def counters(self, node: str) -> tuple[int, int]:
+        """PortXmitData in octets and PortXmitPkts, as stock perfquery reads them."""
+        output = subprocess.run(
+            self.on(node, "perfquery", "-x"), env=self.env, capture_output=True, text=True, check=True
+        ).stdout
+        words, packets = (int(re.search(rf"{name}:\.*(\d+)", output)[1]) for name in ("PortXmitData", "PortXmitPkts"))
+        return 4 * words, packets
+
+    def close(self) -> None:
+        for kept in self.kept:
+            kept.terminate()
+            kept.wait(30)
+        super().close()
+
+
+@pytest.fixture(scope="module")
+def nodes(stock):
+    if build.missing_headers():
+        pytest.skip("no C compiler, or libibverbs-dev is not installed")
+    if not os.access("/dev/net/tun", os.R_OK | os.W_OK):
+        pytest.skip("no /dev/net/tun here")
+    for program in ("ip", "ping", "perfquery"):
+        stock(program)
+    made = Network()
+    yield made
+    made.close()
+
+
+@pytest.mark.stock
+def test_interfaces_are_the_ports_partitions(nodes):
+    """ib0 with the MTU of its group (partitions.conf: mtu=5 is 4096 octets, less 4; the default 2048), a child for the other
+    partition with a group for IP, and one without a carrier, named, for the partition that has none."""
+    found = interfaces(nodes, A)
+    assert set(found) == {"lo", "ib0", "ib0.8001", "ib0.8002"}
+    assert [found[n]["mtu"] for n in ("ib0", "ib0.8001")] == [4092, 2044]
+    assert "LOWER_UP" in found["ib0"]["flags"] and "NO-CARRIER" in found["ib0.8002"]["flags"]
+    ports = subprocess.run(
+        nodes.on(A, "ibstat", "-p"), env=nodes.env, capture_output=True, text=True, check=True
+    ).stdout
+    guid = bytes.fromhex(ports.split()[0].removeprefix("0x"))
+    local = ipaddress.ip_address(b"\xfe\x80" + bytes(6) + bytes([guid[0] | 2]) + guid[1:])  # RFC 4391, 8
+    assert address6(found["ib0"]) == str(local)
+
+
+def interfaces(nodes: Network, node: str) -> dict[str, dict]:
+    """What stock ``ip addr`` shows there, by name."""
+    return {i["ifname"]: i for i in json.loads(nodes.net(node, "ip", "-j", "addr"))}
+
+
+def address6(interface: dict) -> str:
+    return next(a["local"] for a in interface["addr_info"] if a["family"] == "inet6")
+
+
+@pytest.mark.stock
+@pytest.mark.parametrize("interface", ("ib0", "ib0.8001"))
+def test_ping_over_both_versions_of_ip(nodes, interface):
+    address = f"{address6(interfaces(nodes, B)[interface])}%{interface}"
+    target = nodes.address[B] if interface == "ib0" else nodes.address[B].replace("10.64.", "10.129.")
+    for host in (target, address):
+        output = nodes.net(A, "ping", "-c", "3", "-i", "0.1", "-W", "5", host)
+        assert " 3 received" in output, output
+
+
+@pytest.mark.stock
+def test_tshark_dissects_what_is_on_the_fabric(nodes, stock):
+    """ARP with hardware type 32 and 20-octet addresses to the broadcast group's MGID; the neighbour's answer; ICMP above the
+    encapsulation; a solicitation whose option has length 3; no malformed packet and no wrong checksum."""
+    tshark = stock("tshark")
+    nodes.net(A, "ip", "neigh", "flush", "dev", "ib0")
+    for target in (nodes.address[B], f"{address6(interfaces(nodes, B)['ib0'])}%ib0"):
+        file = nodes.folder / "ib0.pcap"
+        nodes.net(A, "ping", "-c", "2", "-i", "0.2", target, options=("--pcap", str(file)))
+        text = subprocess.run(
+            [tshark, "-o", "ip.check_checksum:TRUE", "-V", "-r", file], capture_output=True, text=True
+        ).stdout
+        assert "Malformed" not in text and "Expert Info (Error" not in text and "incorrect" not in text.lower(), text[
+            -3000:
+        ]
+        assert text.count("Echo (ping) reply") >= 2 or text.count("Type: Echo (ping) reply (129)") >= 2, text[-2000:]
+        if target == nodes.address[B]:
+            assert "Hardware type: InfiniBand (32)" in text and "Hardware size: 20" in text
+            assert "Destination GID: ff12:401b:ffff::ffff:ffff" in text
+            assert (
+                len(set(re.findall(r"Sender hardware address: 00[0-9a-f]{6}fe80000000000000[0-9a-f]{16}\n", text))) == 2
+            )
+        else:
+            assert "Destination GID: ff12:601b:ffff" in text and "Length: 3 (24 bytes)" in text
+
+
+@pytest.mark.stock
+def test_datagrams_and_octets_are_on_the_ports_counters(nodes):
+    """A datagram of the kernel is one packet on the port: 1000 pings with 1000 octets each, counted by stock perfquery. Each has
+    4 octets of encapsulation, IP's 20, ICMP's 8, and LRH to ICRC around them."""
+    nodes.net(A, "ping", "-c", "1", nodes.address[B])
+    before = nodes.counters(A)
+    output = nodes.net(A, "ping", "-c", "1000", "-i", "0.001", "-q", "-s", "1000", nodes.address[B])
+    sent = int(re.search(r"(\d+) packets transmitted", output)[1])
+    octets, packets = (b - a for a, b in zip(before, nodes.counters(A), strict=True))
+    each = 4 + 20 + 8 + 1000 + LRH_TO_ICRC
+    assert sent == 1000 and sent <= packets < sent + 60, (sent, packets)  # ARP, and MADs of perfquery and pings' daemon
+    assert sent * each <= octets < sent * each + 60 * 300, (octets, sent * each)
+
+
+@pytest.mark.stock
+def test_segments_are_whole_and_counted(nodes, stock):
+    """A megabyte by TCP: the data arrives as it was, and leaves as datagrams no longer than the MTU: N packets on the port."""
+    stock("python3")
+    server = nodes.begin_net(B, "python3", "-c", RECEIVE, nodes.address[B])
+    assert server.stdout.readline().strip() == "ready"
+    before = nodes.counters(A)
+    nodes.net(A, "python3", "-c", SEND, nodes.address[B])
+    assert server.communicate(timeout=60)[0].strip().splitlines()[-1] == "8388608 ok"
+    octets, packets = (b - a for a, b in zip(before, nodes.counters(A), strict=True))
+    most = 4092 - 20 - 32  # IP's header, TCP's with timestamps
+    assert packets >= 8388608 // most and octets >= 8388608, (octets, packets)
+    assert packets < 1.5 * 8388608 / most + 500, "segments are shorter than the MTU allows"
+
+
+DATA = "data = bytes(range(251)) * 33421; data = data[:8388608]"
+RECEIVE = f"""
+import socket, sys
+{DATA}
+s = socket.create_server((sys.argv[1], 5555)); print("ready", flush=True)
+c, _ = s.accept(); got = b"".join(iter(lambda: c.recv(1 << 20), b""))
+print(len(got), "ok" if got == data else "damaged", flush=True)
+"""
+SEND = f"""
+import socket, sys
+{DATA}
+s = socket.create_connection((sys.argv[1], 5555)); s.sendall(data); s.close()
+"""
+
+
+@pytest.mark.stock
+def test_members_of_a_multicast_group_receive(nodes, stock):
+    """The kernel's membership becomes one at the subnet administrator (saquery lists it), and ends with the program."""
+    saquery = stock("saquery")
+    groups = lambda: subprocess.run(nodes.on(A, saquery, "-g"), env=nodes.env, capture_output=True, text=True).stdout
+    member = nodes.begin_net(B, "python3", "-c", MEMBER, nodes.address[B])
+    until = time.monotonic() + 20
+    while "ff12:401b:ffff::f01:203" not in groups():
+        assert time.monotonic() < until, groups()
+    for _ in range(5):
+        nodes.net(
+            A,
+            "python3",
+            "-c",
+            "import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'hello', ('239.1.2.3', 7777))",
+        )
+        if member.poll() is not None:
+            break
+    assert member.communicate(timeout=30)[0].strip().splitlines()[-1].startswith("hello"), "nothing came"
+    until = time.monotonic() + 20
+    while "::f01:203" in groups():
+        assert time.monotonic() < until, "the group is left"
+
+
+MEMBER = """
+import socket, struct, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(("", 7777)); s.settimeout(20)
+s.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, socket.inet_aton("239.1.2.3") + socket.inet_aton(sys.argv[1]))
+print(s.recv(100).decode(), flush=True)
+"""
+
+
+@pytest.mark.stock
+def test_a_pulled_link_costs_the_time_of_re_routing(nodes):
+    """A cable between leaf and spine on the way; the manager routes around it, and the ping goes on without a new ARP."""
+    ping = nodes.begin_net(A, "ping", "-c", "200", "-i", "0.02", "-q", nodes.address[B])
+    time.sleep(1)
+    nodes("fault", "link-down", "leaf-1[3]")
+    try:
+        output = ping.communicate(timeout=60)[0]
+    finally:
+        nodes("fault", "clear")
+    received = int(re.search(r"(\d+) received", output)[1])
+    assert received >= 120, output  # 1.6 s at most were lost, on a busy machine
+
+
+def test_nothing_is_left_when_the_last_program_has_ended(nodes):
+    """No process and no membership of a third node, whose network was up for one command."""
+    nodes.net("host-0004", "true")
+    until = time.monotonic() + 20
+    while True:
+        table = subprocess.run(["pgrep", "-fa", str(build.IPOIB)], capture_output=True, text=True).stdout
+        left = [line for line in table.splitlines() if _runtime_of(line.split()[0]) == str(nodes.folder)]
+        if len(left) == 2:  # those of A and B
+            return
+        assert time.monotonic() < until, left
+        time.sleep(0.2)
+
+
+def _runtime_of(pid: str) -> str:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            variables = dict(part.split(b"=", 1) for part in file.read().split(b"\0") if b"=" in part)
+    except OSError:
+        return ""
+    return variables.get(b"SOFTIB_UMAD", b"").decode().split("/softib/")[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    (
+        (("--net", "--stock-preload", "--", "true"), "--net goes with softib's library; leave out --stock-preload"),
+        (("--pcap", "x.pcap", "--", "true"), "--pcap captures the network of a node; add --net"),
+        (
+            ("--net", "--pcap", "/no/such/folder/x.pcap", "--", "true"),
+            "/no/such/folder/x.pcap: No such file or directory",
+        ),
+        (("--net", "--node", "host-0099", "--", "true"), "no node named 'host-0099'"),
+    ),
+)
+def test_bad_input_is_one_line(nodes, arguments, line):
+    done = subprocess.run(
+        nodes.arguments("run", *arguments), env=nodes.env, cwd=nodes.folder, capture_output=True, text=True
+    )
+    assert done.returncode == 2 and line in done.stderr and "Traceback" not in done.stderr, done
