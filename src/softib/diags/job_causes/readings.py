@@ -156,7 +156,9 @@ class Readings:
         if site.observed is None or not adapter.any():
             return np.zeros(len(site.peer), bool)
         absent = adapter & (site.row < 0)
-        unreachable = (absent if absent.sum() < adapter.sum() / 2 else np.zeros(len(adapter), bool)) | (self.silent == 1)
+        unreachable = self.silent == 1
+        if absent.sum() < adapter.sum() / 2:
+            unreachable |= absent
         return np.asarray(adapter & unreachable & np.isnan(self.falls[site.peer]))
 
     def _last(self, level: str) -> np.ndarray:
