@@ -127,7 +127,7 @@ def test_accept_and_baseline_documents_are_what_their_schemas_say(tmp_path):
     found = judged(place, measured, about, unwatched)
     document = json.loads(json.dumps(found.to_json()))
     check("accept", document)
-    assert [f["code"] for f in document["findings"]] == ["host-unmeasured", "below-model"]
+    assert [f["code"] for f in document["findings"]] == ["host-unmeasured", "below-model", "cables-uncrossed"]
     (tmp_path / "run.json").write_text(json.dumps(document))
     library.baseline(tree, tmp_path / "run.json").save(tmp_path / "a.json")
     done = softib("baseline", "compare", str(tmp_path / "a.json"), str(tmp_path / "a.json"), "--json")

@@ -78,12 +78,12 @@ def judge(
     if expectation is not None:
         found += [*trained_low(expectation, found)]
     found += [*_unmeasured(measured, expectation)]
-    if expectation is not None and len(measured):
-        found += [*uncrossed(measured, expectation)]
     if not paced:
         found.append(_unpaced(measured, model))
     elif reference is None and expectation is not None:
         found += _below(measured, model)
+    if expectation is not None and len(measured):
+        found += [*uncrossed(measured, expectation)]
     return Judged(found, model)
 
 

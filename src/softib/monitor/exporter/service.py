@@ -155,8 +155,8 @@ class ExporterService:
     def step(self) -> None:
         """One round, and its text."""
         one = self.watch.step()
-        others = len(one.targets.device_guid) - 1
-        if others > 0 and len(one.silent) >= others:
+        present = set(one.targets.device_guid.tolist())
+        if len(present) - len(one.silent) <= 1 and len(present | {guid for guid, _ in self.seen.ports}) > 1:
             self.watch.poller.rediscover_soon()
             raise MadTimeout(
                 f"{self.watch.opened.name}: no device but the own one answers; its link is down, or all are"
