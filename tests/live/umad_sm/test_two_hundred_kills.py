@@ -24,6 +24,7 @@ from tests.live.serving import wait_for
 from tests.live.sysfs.test_node_exporter import free_port
 from tests.live.umad_sm.lab import fabric_of, is_up
 from tests.live.umad_sm.test_killed_managers import processes
+from tests.preload.verbs.applications import wait_for_listener
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 
@@ -63,12 +64,20 @@ class Traffic:
 
     def start(self, seconds: int) -> None:
         port = free_port()
-        for words in (self.words(SENDERS[0], port, "-D", str(seconds)),
-                      self.words(SENDERS[1], port, "-D", str(seconds), "127.0.0.1")):  # fmt: skip
+        for node, server in ((SENDERS[0], ()), (SENDERS[1], ("127.0.0.1",))):
+            words = self.words(node, port, "-D", str(seconds), *server)
             self.running.append(
-                subprocess.Popen(words, env=self.s.env, cwd=self.s.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-            )  # fmt: skip
-            time.sleep(0.3)
+                subprocess.Popen(
+                    words,
+                    env=self.s.env,
+                    cwd=self.s.folder,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    text=True,
+                )
+            )
+            if not server:
+                wait_for_listener(port, self.running[0])
 
     def ended(self) -> list[int]:
         """Exit codes, all of them; none hangs. (A server whose client never got a fabric waits for it at its TCP socket.)"""
