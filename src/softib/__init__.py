@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from softib.api.simulation.simulate import Record, scaling, simulate
     from softib.api.sweep.sweep import Sweep, sweep
     from softib.api.table import Table
+    from softib.api.tenants import TenantOptions, serve_tenants
     from softib.api.web import serve
     from softib.workloads.workload import Workload
 
@@ -90,6 +91,7 @@ _LAZY = {
     **dict.fromkeys(("Server", "Starter", "up"), "running.serving"),
     "serve": "web",
     **dict.fromkeys(("Audit", "audit"), "audit"),
+    **dict.fromkeys(("TenantOptions", "serve_tenants"), "tenants"),
     "Exporter": "monitor.exporting",
     **dict.fromkeys(("Observed", "TopView", "observe"), "monitor.observing"),
     "why": "monitor.why",
@@ -166,6 +168,7 @@ __all__ = [
     "Starter",
     "Sweep",
     "Table",
+    "TenantOptions",
     "TopView",
     "TopologyError",
     "UmadManager",
@@ -208,6 +211,7 @@ __all__ = [
     "running_fabrics",
     "scaling",
     "serve",
+    "serve_tenants",
     "simulate",
     "stale_fabrics",
     "sweep",

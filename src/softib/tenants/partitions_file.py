@@ -17,10 +17,11 @@ _DEFAULT_RATE = Qos().rate
 HEAD = "# Written by softib; changes made here are lost. Partitions are changed through its REST interface.\n"
 
 
-def to_conf(partitions: Iterable[Partition]) -> str:
-    """The file, the default partition first; without empty partitions, which program nothing."""
+def to_conf(partitions: Iterable[Partition], whole: bool = True) -> str:
+    """The file, the default partition first; a ``whole`` one without empty partitions, which program
+    nothing."""
     ordered = sorted(partitions, key=lambda p: (p.pkey != DEFAULT_BASE, p.pkey))
-    return HEAD + "".join(_line(p) for p in ordered if p.members or p.everyone)
+    return HEAD + "".join(_line(p) for p in ordered if p.members or p.everyone or not whole)
 
 
 def _line(partition: Partition) -> str:

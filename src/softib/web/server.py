@@ -28,11 +28,11 @@ def serve(
     port: int,
     token: str | None,
     ready: Callable[[str], None],
-    beside: Callable[[Any], Any] = lambda app: app,
+    wrapped: Callable[[Any], Any] = lambda app: app,
     tls: Tls | None = None,
 ) -> None:
     """Serve until Ctrl-C. ``port`` 0: a free one. ``ready`` gets the address to open, with the
-    token where one was made here. ``beside`` wraps the application in what is served beside it.
+    token where one was made here. ``wrapped`` puts other applications around this one.
 
     Beyond loopback a token is always asked for; without one given it is made here. Raises
     :class:`InputError` where a library is missing, the address is not this machine's, or the port
@@ -45,7 +45,7 @@ def serve(
     secret = token if token is not None or local else new_token()
     listener = _listener(host, port)
     names = frozenset({"localhost", "127.0.0.1", "::1", host}) if local else frozenset()
-    server = uvicorn_server(beside(Access(app_of(served), secret, names)), tls)
+    server = uvicorn_server(wrapped(Access(app_of(served), secret, names)), tls)
     try:
         served.refresh()
     except BaseException:
@@ -95,7 +95,7 @@ def _library() -> Callable[[Any, Tls | None], Any]:
         return Server(
             uvicorn.Config(
                 app,
-                http=bounded_protocol(),
+                http=bounded_protocol() if tls is None else tls.protocol(bounded_protocol()),
                 backlog=BACKLOG,
                 log_level="warning",
                 access_log=False,

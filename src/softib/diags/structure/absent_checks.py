@@ -47,8 +47,8 @@ _LETTER = re.compile(r"[A-Za-z0-9]")
 
 
 def absent_nodes(c: Context) -> Iterator[Finding]:
-    """Switches and hosts that names, patterns of ports and the numbers of adapters imply, but the
-    source has not."""
+    """Switches and hosts that names, patterns of ports and the numbers of adapters imply, but
+    the source does not have."""
     view = c.view
     if view.fabric.source.format == "topo":  # a description of what shall be there, not a scan
         return
@@ -175,7 +175,7 @@ def _by_place(c: Context, explained: set[int]) -> Iterator[Finding]:
 
 
 def _in_a_row(c: Context, neighbours: tuple[int, ...]) -> bool:
-    """The names on both sides are numbered near each other: then a missing host leaves a gap in
+    """The names on both sides have close numbers: then a missing host leaves a gap in
     their numbers."""
     numbers = [[int(x) for x in _NUMBER.findall(c.view.names[n])] for n in neighbours]
     return (
