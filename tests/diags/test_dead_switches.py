@@ -51,7 +51,8 @@ def die(s: Site, switch: str, listed: bool) -> set[str]:
 
 @pytest.mark.parametrize("listed", [False, True])
 @pytest.mark.parametrize(
-    ("site", "switch"), [(torus(5, 5), "sw-2-2"), (torus(4, 6), "sw-1-3"), (dragonfly(5, 4), "g2-r1")]
+    ("site", "switch"),
+    [(torus(5, 5), "sw-2-2"), (torus(4, 6), "sw-1-3"), (torus(4, 4), "sw-0-0"), (dragonfly(5, 4), "g2-r1")],
 )
 def test_a_dead_switch_of_a_direct_network_is_one_finding_with_its_ports(site: Site, switch: str, listed: bool) -> None:
     assert not check(site.fabric())

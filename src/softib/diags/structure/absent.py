@@ -52,6 +52,8 @@ class Absent:
     ports: list[int] = field(default_factory=list)
     port_count: int = 0
     neighbours: set[int] = field(default_factory=set)
+    in_grid: bool = False
+    """Its rows of names are cabled to each other."""
 
     @property
     def host(self) -> str:
@@ -63,8 +65,8 @@ class Absent:
 @dataclass(frozen=True)
 class Gap:
     """A number that nothing carries: the ``nth`` of ``step`` steps from the node ``before`` to the
-    node ``after``, ``number`` in the column ``along`` of their class. ``dense``: most numbers of
-    the row are carried."""
+    node ``after`` (or beyond both, at the end of a row), ``number`` in the column ``along`` of
+    their class. ``dense``: most numbers of the row are carried."""
 
     before: int
     after: int
@@ -93,25 +95,25 @@ def missing_names(view: FabricView, labels: Labels, rank: np.ndarray) -> list[Ab
                 if gap.along not in rows:
                     rows[gap.along] = RowLinks(view, made, gap.along)
                 direct = rows[gap.along].places(gap.before, gap.number)
+            if direct:  # all rows of a grid that the switch belongs to
+                _add(found.setdefault(name, Absent(name, gap.before, gap.after)), view, direct)
+                continue
             known = found.get(name)
             shared = view.names[gap.before] in view.host_descriptions
-            if known and not direct and (gap.before in known.neighbours or not shared):
+            if not 0 < gap.nth < gap.step or (known and (gap.before in known.neighbours or not shared)):
                 continue
             absent = Absent(name, gap.before, gap.after)
-            if direct:
-                _note(view, absent, direct)
-            else:
-                _free_between(view, rank, absent, gap.nth, gap.step)
+            _free_between(view, rank, absent, gap.nth, gap.step)
             if not _believed(view, absent, made, gap):
                 continue
-            if known:  # another adapter of a host whose adapters share its name, or another row of a grid
-                known.ports += [p for p in absent.ports if p not in known.ports]
+            if known:  # another adapter of a host whose adapters share its name
+                known.ports += absent.ports
                 known.port_count += absent.port_count
                 known.neighbours.add(gap.before)
             else:
                 found[name] = absent
                 absent.neighbours.add(gap.before)
-    return list(found.values())
+    return [a for a in found.values() if len(a.ports) >= max(1, ALL_FREE * a.port_count, MIN_SWITCH_PORTS * a.in_grid)]
 
 
 def _believed(view: FabricView, absent: Absent, made: NodeClass, gap: Gap) -> bool:
@@ -178,6 +180,25 @@ def _gaps(made: NodeClass) -> Iterator[Gap]:
             for k in range(1, int(step[i])):
                 dense = bool(share[line[a]] >= DENSE)
                 yield Gap(int(made.nodes[a]), int(made.nodes[b]), k, int(step[i]), s, int(x[a]) + k, dense)
+        if len(size) >= SHORT_ROW:
+            yield from _ends(made, s, order[np.flatnonzero(same & (step == 1))], line, low, high)
+
+
+def _ends(
+    made: NodeClass, s: int, stepping: np.ndarray, line: np.ndarray, low: np.ndarray, high: np.ndarray
+) -> Iterator[Gap]:
+    """Rows that begin one later, or end one earlier, than most: ``stepping`` are members whose next
+    one in the row is there."""
+    x = made.numbers[:, s]
+    first, last = int(np.median(low)), int(np.median(high))
+    for a in stepping.tolist():
+        row = line[a]
+        for at_end, number in ((x[a] == low[row] == first + 1, first), (x[a] + 1 == high[row] == last - 1, last)):
+            if at_end:
+                step = made.numbers[a].copy()
+                step[s] += 1
+                after = int(made.nodes[made.find(step[None])[0]])
+                yield Gap(int(made.nodes[a]), after, number - int(x[a]), 1, s, number, True)
 
 
 def _name_between(before: str, after: str, k: int, gap: int) -> str | None:
@@ -237,6 +258,8 @@ def _free_between(view: FabricView, rank: np.ndarray, absent: Absent, k: int, ga
         _note(view, absent, between)
         return
     whole = [e for e in edges if _all_free(view, e, before if e is edges[0] else after)]
+    if len(whole) == 2 and view.is_switch[before]:  # spare ports behind the last peer are no place of one
+        whole = [e for e in whole if _in_use_elsewhere(view, rank, e)]
     if len(whole) == 1:
         _note(view, absent, whole[0])
 
@@ -283,9 +306,22 @@ def _all_free(view: FabricView, ports: list[int], neighbour: int) -> bool:
     return bool(ports) and free >= ALL_FREE * len(ports)
 
 
+def _in_use_elsewhere(view: FabricView, rank: np.ndarray, ports: list[int]) -> bool:
+    """True where other switches of the tier have cables at all numbers of ``ports``."""
+    f = view.fabric
+    cabled = np.flatnonzero((f.port_cable >= 0) & (rank[f.port_node] == rank[f.port_node[ports[0]]]))
+    return bool(np.isin(f.port_num[ports], f.port_num[cabled]).all())
+
+
 def _is_free(view: FabricView, port: int) -> bool:
     f = view.fabric
     return 0 <= port < f.sizes.ports and f.port_num[port] > 0 and bool(f.port_cable[port] < 0)
+
+
+def _add(absent: Absent, view: FabricView, ports: list[int]) -> None:
+    absent.in_grid = True
+    absent.port_count += len(ports)
+    absent.ports += [p for p in ports if _is_free(view, p)]
 
 
 def _note(view: FabricView, absent: Absent, ports: list[int]) -> None:
