@@ -213,6 +213,55 @@ def test_a_speed_of_ethernet_names_adapters_and_switches(tree):
     assert times[2] - times[3] > 0.95 * (octets_us(100) - octets_us(400))
 
 
+def test_figures_of_devices_that_a_user_knows(tree):
+    """Three switches that take 150 ns more each, and an adapter that fetches 100 ns later: the sum, to the picosecond, in every layer."""
+    for layer in ("fluid", "packet", "static"):
+        took = lambda layer=layer, **hosts: softib.simulate(
+            tree, "latency:4096,iterations=1,source=0,target=20", layer=layer, record=softib.Record(hosts=hosts)
+        ).percentiles_us["min"]
+        usual = took(switch_ns=200, fetch_ns=400)
+        assert took(switch_ns=350, fetch_ns=400) == pytest.approx(usual + 0.45, abs=2e-6)
+        assert took(switch_ns=200, fetch_ns=500) == pytest.approx(usual + 0.1, abs=2e-6)
+
+
+def test_messages_are_messages(tree):
+    """A checkpoint computes between its messages: the table has no rows of computations, and no NaN in a run that completed."""
+    run = softib.simulate(tree, "checkpoint:1MB,rounds=2,compute=10us,hosts=0-7,targets=6-7")
+    found = run.to_json()
+    assert found["computations"] > 0 and len(run.messages) == found["messages"]
+    assert not any(run.messages["latency_us"].is_nan())
+    row = int(run.messages["message"][-1])
+    assert (
+        (
+            softib.simulate(
+                tree,
+                "checkpoint:1MB,rounds=2,compute=10us,hosts=0-7,targets=6-7",
+                layer="packet",
+                record=softib.Record(trace=row),
+            ).trace["source"]
+        )
+        == run.messages["source"][-1]
+    )
+
+
+def test_waiting_for_ones_own_queue_pair_is_no_harm(tree):
+    """Two hosts that send to two others, ten messages each at once: the last waits for the nine before it, for no one else."""
+    run = softib.simulate(tree, "bandwidth:1MB,iterations=10,tx-depth=10,source=0,target=20")
+    assert all(port["victims"] is None for port in run.busy_ports)
+
+
+def test_options_in_files_are_written_as_on_the_command_line(tree, tmp_path):
+    """``queue-depth`` in a file of jobs, and a wrong value names its line."""
+    (tmp_path / "w.yaml").write_text("name: w\njobs:\n- {pattern: storage, size: 1MB, queue-depth: 4, targets: 0}\n")
+    line = softib.simulate(tree, "storage:1MB,queue-depth=4,targets=0")
+    assert softib.simulate(tree, tmp_path / "w.yaml").simulated_us == line.simulated_us
+    (tmp_path / "w.yaml").write_text(
+        "name: w\njobs:\n- pattern: storage\n  size: 1MB\n  queue-depth: two\n  targets: 0\n"
+    )
+    with pytest.raises(InputError, match=r"w.yaml:5: queue.depth"):
+        softib.simulate(tree, tmp_path / "w.yaml")
+
+
 def test_ethernet_beside_infiniband(tree):
     """The same incast over InfiniBand, RoCE and TCP: headers and stacks cost what they cost, and the figures of ports are there."""
     found = softib.simulate(
