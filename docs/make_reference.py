@@ -249,7 +249,7 @@ control: [a first congestion control](tutorial/congestion-control.md).
 
 Swift and packet spraying ask for an acknowledgement of every packet. It echoes the time at which the packet began to leave, the time that the receiver took,
 the switches on the way, and whether a switch marked a packet. So acknowledgements take 2 % of a link in packets of 4 KiB. READs: the requester's window counts
-requests; their responses, which nobody acknowledges, go at the rate of the link.
+requests; their responses, which no one acknowledges, go at the rate of the link.
 
 Where receivers reorder, a packet that comes ahead of others is placed and acknowledged at once. One that is missing for `reorder_us` (100) counts as lost and is
 the only one that is sent again. A queue pair has at most 1,024 packets under way.

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from softib.api.acceptance.accepting import accept
     from softib.api.acceptance.baselines import Baseline, baseline
     from softib.api.acceptance.result import Acceptance
+    from softib.api.audit import Audit, audit
     from softib.api.fabric import Fabric, generate, load, running, topologies
     from softib.api.findings import Findings
     from softib.api.graph import Drawing
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from softib.api.monitor.diagnosing import Jobs, diagnose, jobs_on
     from softib.api.monitor.exporting import Exporter
     from softib.api.monitor.observing import Observed, TopView, observe
+    from softib.api.monitor.why import why
     from softib.api.node import Node
     from softib.api.operations import bring_up, check, diff, engines, predict, report, route, verify
     from softib.api.planning.advice import Advice, Facts, advise, kind_of
@@ -64,6 +66,7 @@ if TYPE_CHECKING:
     from softib.api.simulation.simulate import Record, scaling, simulate
     from softib.api.sweep.sweep import Sweep, sweep
     from softib.api.table import Table
+    from softib.api.tenants import TenantOptions, serve_tenants
     from softib.api.web import serve
     from softib.workloads.workload import Workload
 
@@ -87,8 +90,11 @@ _LAZY = {
     **dict.fromkeys(("Baseline", "baseline"), "acceptance.baselines"),
     **dict.fromkeys(("Server", "Starter", "up"), "running.serving"),
     "serve": "web",
+    **dict.fromkeys(("Audit", "audit"), "audit"),
+    **dict.fromkeys(("TenantOptions", "serve_tenants"), "tenants"),
     "Exporter": "monitor.exporting",
     **dict.fromkeys(("Observed", "TopView", "observe"), "monitor.observing"),
+    "why": "monitor.why",
     "on_compiling": "progress",
     **dict.fromkeys(("Demand", "Designs", "plan_design"), "planning.design"),
     **dict.fromkeys(("CablePlan", "plan_cables"), "planning.cables"),
@@ -115,6 +121,7 @@ __all__ = [
     "Advice",
     "Attachment",
     "AttributeChange",
+    "Audit",
     "Baseline",
     "CablePlan",
     "CablingList",
@@ -161,6 +168,7 @@ __all__ = [
     "Starter",
     "Sweep",
     "Table",
+    "TenantOptions",
     "TopView",
     "TopologyError",
     "UmadManager",
@@ -172,6 +180,7 @@ __all__ = [
     "__version__",
     "accept",
     "advise",
+    "audit",
     "baseline",
     "bring_up",
     "cabling_list",
@@ -202,12 +211,14 @@ __all__ = [
     "running_fabrics",
     "scaling",
     "serve",
+    "serve_tenants",
     "simulate",
     "stale_fabrics",
     "sweep",
     "topologies",
     "up",
     "verify",
+    "why",
 ]
 
 

@@ -33,6 +33,7 @@ __all__ = [
     "FILE_LIMIT",
     "STDIN",
     "Content",
+    "chunks",
     "content",
     "head",
     "is_stdin",
@@ -154,6 +155,25 @@ def content(path: str | os.PathLike[str], most: int | None = None, what: str = "
         size = f"{most >> 20} MiB" if most >> 20 else f"{most >> 10} KiB"
         raise UnreadableFile(f"{shown_name(path)}: more than {size}; a {what} has at most that")
     return got
+
+
+def chunks(path: str | os.PathLike[str]) -> Iterator[bytes]:
+    """Pieces of a file of any length, one in memory at a time; of a stream, or a compressed file, what
+    :func:`content` gives. Raises as :func:`content` does."""
+    plain = Path(path)
+    if is_stdin(path) or not plain.is_file():
+        yield content(path, what="log").data
+        return
+    try:
+        with plain.open("rb") as file:
+            first = file.read(CHUNK)
+            if first.startswith(_ZSTD) or any(first.startswith(magic) for magic, _, _ in _PACKED):
+                yield content(path, what="log").data
+                return
+            yield first
+            yield from _chunks(file)
+    except OSError as error:
+        raise UnreadableFile(f"{path}: {error.strerror or error}") from None
 
 
 def read_text(path: str | os.PathLike[str], what: str, most: int = TEXT_LIMIT, errors: str = "strict") -> str:

@@ -38,6 +38,7 @@ __all__ = [
 
 DOCUMENTS: dict[str, str] = {
     "advise": "api.planning.advice:Recommendation",
+    "audit": "api.audit:AuditResult",
     "accept": "api.acceptance.result:Acceptance",
     "baseline": "api.acceptance.baselines:BaselineComparison",
     "baseline-record": "cli.baseline:Recorded",
@@ -53,6 +54,7 @@ DOCUMENTS: dict[str, str] = {
     "fault": "live.faults.replies:FaultReply",
     "forget": "cli.exporter:Forgotten",
     "generate": "cli.generate:Kinds",
+    "ledger": "api.monitor.exporting:FaultLedger",
     "listening": "cli.shared.output:Listening",
     "plan-cables": "api.planning.cables:CableList",
     "plan-cost": "api.planning.cost:CostSheet",
@@ -72,6 +74,7 @@ DOCUMENTS: dict[str, str] = {
     "status": "live.status:Status",
     "sweep": "api.sweep.sweep:Sweep",
     "top": "render.top:Top",
+    "why": "analysis.jobs.why:Why",
 }
 """Document of ``--json`` → module and class of its result; several where it has one of several
 forms."""

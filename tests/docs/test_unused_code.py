@@ -11,6 +11,8 @@ FOREIGN = {
     "cli/main.py format_commands": "Click",
     "cli/sm.py format_commands": "Click",
     "fabric/formats/ibnetdiscover/writer.py write_ibsim": "the registry of formats, by its name",
+    "job_logs/flight_recorder.py find_class": "pickle",
+    "job_logs/flight_recorder.py persistent_load": "pickle",
     "jit/table_types.py TableColumns": "Numba",
     "jit/table_types.py generic_resolve": "Numba",
     "jit/table_types.py mangling_args": "Numba",

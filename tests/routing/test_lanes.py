@@ -48,9 +48,21 @@ def test_every_pair_is_reached_without_a_credit_loop(g, name, vls):
         assert not has_cycle(waits(g, r, switches=True, answers=True)), (
             "and packets that switches send, and answers on the SL of the request"
         )
+    elif r.one_sl and not any("requests and answers" in n for n in r.notes):
+        assert not has_cycle(waits(g, r, switches=True, answers=None)), "what is laid by direction, one way"
     else:
         assert name != "lash" or "between" in r.notes[-1], "lash lays both directions on one VL, as OpenSM's"
     assert not cut_off(g, r.lft)
+
+
+def test_a_pair_of_switches_that_fits_on_no_vl_both_ways_is_laid_by_direction():
+    """21 switches, 9 hosts and 2 VLs: a path and its answer on one VL close a loop for one pair; each alone does not."""
+    g = irregular(21, 8, 9, 371)
+    r = route(g, "dfsssp", RouteOptions(data_vls=2))
+    assert r.engine == "dfsssp" and "between 1 pair of switches" in r.notes[-1] and "of its own there" in r.notes[-1]
+    assert not has_cycle(waits(g, r, switches=True, answers=None))
+    assert has_cycle(waits(g, r, switches=True)), "so the note is true"
+    assert not has_cycle(waits(g, r, lambda a, b: not g.end_is_switch[b] and not g.end_is_switch[a], answers=True))
 
 
 @settings(max_examples=examples(60), deadline=None)

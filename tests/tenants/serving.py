@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import subprocess
 import time
 import urllib.error
@@ -64,3 +65,14 @@ class Served:
         self.child.terminate()
         assert self.child.wait(20) == 0
         self.child.stderr.close()  # type: ignore[union-attr]
+
+
+def smpquery(fabric, node: str, *words: str) -> str:
+    return subprocess.run(
+        fabric.on(node, "smpquery", *words), env=fabric.env, capture_output=True, text=True, check=True
+    ).stdout
+
+
+def table(fabric, node: str) -> list[str]:
+    """The entries of its port's P_Key table, as it reads them itself."""
+    return [k for k in re.findall(r"0x[0-9a-f]{4}\b", smpquery(fabric, node, "-D", "pkeys", "0", "1")) if k != "0x0000"]

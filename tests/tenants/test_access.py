@@ -13,14 +13,13 @@ pytest.importorskip("alembic", reason="alembic is not installed (the extra tenan
 from softib.tenants.accounts import Account
 from softib.web.ufm.gate import CERTIFICATE, MOST_OCTETS
 from tests.tenants.asking import PASSWORD, basic
-from tests.tenants.test_contracts import ask, asking, fabric, served, service  # noqa: F401
 
 GUID = "0002c903000e0b72"
 ONE = {"pkey": "0x5", "guids": [GUID]}
 
 
 @pytest.fixture
-def accounts(ask, service):  # noqa: F811
+def accounts(ask, service):
     for name in ("red", "blue"):
         assert ask("PUT", f"/tenants/v1/tenants/{name}", {"limit": 2})[0] == 200
         service.accounts.put(Account(name, "tenant", name), PASSWORD)
@@ -41,26 +40,26 @@ def accounts(ask, service):  # noqa: F811
         ("/tenants/v1/revisions", "Bearer forged"),
     ],
 )
-def test_a_stranger_gets_401(ask, path, authorization):  # noqa: F811
+def test_a_stranger_gets_401(ask, path, authorization):
     status, document = ask("GET", path, authorization=authorization)
     assert (status, list(document)) == (401, ["error"])
 
 
-def test_tokens_come_in_three_forms(ask):  # noqa: F811
+def test_tokens_come_in_three_forms(ask):
     token = ask("POST", "/ufmRest/app/tokens", {})[1]["access_token"]
     pair = base64.b64encode(f"{token}:".encode()).decode()
     for authorization in (f"Basic {token}", f"Basic {pair}", f"Bearer {token}"):
         assert ask("GET", "/ufmRestV3/app/ufm_version", authorization=authorization)[0] == 200
 
 
-def test_a_client_certificate_names_an_account(ask, accounts):  # noqa: F811
+def test_a_client_certificate_names_an_account(ask, accounts):
     state = {CERTIFICATE: "looker"}
     assert ask("GET", "/ufmRestV2/resources/pkeys", authorization="-", state=state)[0] == 200
     assert ask("POST", "/ufmRestV2/resources/pkeys", ONE, "-", state)[0] == 403
     assert ask("GET", "/ufmRestV2/resources/pkeys", authorization="-", state={CERTIFICATE: "unknown"})[0] == 401
 
 
-def test_a_tenant_stays_within_itself(ask, service, accounts):  # noqa: F811
+def test_a_tenant_stays_within_itself(ask, service, accounts):
     red, blue = accounts["red"], accounts["blue"]
     made = ask("POST", "/tenants/v1/partitions", {"name": "a"}, red)[1]["pkey"]
     assert service.state.partitions[int(made, 16)].tenant == "red"
@@ -104,19 +103,19 @@ def test_a_tenant_stays_within_itself(ask, service, accounts):  # noqa: F811
         None,
     ],
 )
-def test_a_body_that_cannot_be_is_400_and_changes_nothing(ask, service, body):  # noqa: F811
+def test_a_body_that_cannot_be_is_400_and_changes_nothing(ask, service, body):
     before = service.store.revisions(1)
     status, document = ask("POST", "/ufmRest/resources/pkeys", body)
     assert status == 400 and "\n" not in document["error"] and len(document["error"]) < 500, document
     assert service.store.revisions(1) == before and 5 not in service.state.partitions
 
 
-def test_text_that_is_no_json_is_400(ask):  # noqa: F811
+def test_text_that_is_no_json_is_400(ask):
     for text in (b"{", b"\xff\xfe", b"[" * 100_000, b'{"pkey": ' + b"9" * 5000 + b"}"):
         assert ask("POST", "/ufmRest/resources/pkeys", raw=[text])[0] == 400, text[:20]
 
 
-def test_a_body_of_100_megabytes_is_refused_unread(ask):  # noqa: F811
+def test_a_body_of_100_megabytes_is_refused_unread(ask):
     assert ask("POST", "/ufmRest/resources/pkeys", raw=[b"x"], content_length=str(100 << 20))[0] == 413
     pieces = [b"x" * (1 << 20)] * 100
     assert ask("POST", "/ufmRest/resources/pkeys", raw=pieces)[0] == 413
@@ -124,7 +123,7 @@ def test_a_body_of_100_megabytes_is_refused_unread(ask):  # noqa: F811
     assert MOST_OCTETS < 100 << 20
 
 
-def test_a_hostile_name_ends_no_definition(ask, service):  # noqa: F811
+def test_a_hostile_name_ends_no_definition(ask, service):
     name = "red=0x6 : ALL=full ;\nx"
     ask("POST", "/ufmRest/resources/pkeys", {**ONE, "partition_name": name})
     text = ask("GET", "/tenants/v1/export/partitions.conf")[1]
@@ -132,7 +131,7 @@ def test_a_hostile_name_ends_no_definition(ask, service):  # noqa: F811
     assert len(definitions) == 2 and definitions[1].startswith("pkey_0x5=0x5,") and "0x6" not in text
 
 
-def test_a_repeated_request_is_made_once_and_another_body_is_409(ask, service):  # noqa: F811
+def test_a_repeated_request_is_made_once_and_another_body_is_409(ask, service):
     before = ask("GET", "/tenants/v1/revisions?limit=1")[1][0]["id"]
     for _ in range(2):
         assert ask("POST", "/ufmRest/resources/pkeys", ONE, x_request_id="same")[0] == 200
@@ -142,7 +141,7 @@ def test_a_repeated_request_is_made_once_and_another_body_is_409(ask, service): 
     assert ask("GET", "/tenants/v1/revisions?limit=1")[1][0]["id"] == before + 1
 
 
-def test_two_clients_at_once_lose_nothing(ask, service):  # noqa: F811
+def test_two_clients_at_once_lose_nothing(ask, service):
     def add(first: int) -> None:
         for i in range(first, first + 20):
             assert ask("POST", "/ufmRest/resources/pkeys", {"pkey": "0x5", "guids": [f"{i:016x}"]})[0] == 200
@@ -155,7 +154,7 @@ def test_two_clients_at_once_lose_nothing(ask, service):  # noqa: F811
     assert len(service.state.partitions[5].members) == 80 and service.store.state() == service.state
 
 
-def test_what_is_exported_is_imported_again(ask, service):  # noqa: F811
+def test_what_is_exported_is_imported_again(ask, service):
     ask(
         "PUT",
         "/ufmRest/resources/pkeys",
@@ -181,6 +180,6 @@ def test_what_is_exported_is_imported_again(ask, service):  # noqa: F811
     "content", [None, 5, "red=0x5 : ALL", {"0x5": []}, {"0x5": {"guids": [5]}}, {"0x5": {"guids": [], "qos_conf": 5}}]
 )
 @pytest.mark.parametrize("form", ["partitions.conf", "ufm"])
-def test_an_import_that_cannot_be_is_400(ask, form, content):  # noqa: F811
+def test_an_import_that_cannot_be_is_400(ask, form, content):
     status, document = ask("POST", "/tenants/v1/import", {"format": form, "content": content})
     assert status == 400 and "\n" not in document["error"]

@@ -11,17 +11,6 @@ import pytest
 pytest.importorskip("fastapi", reason="fastapi is not installed (the extra serve)")
 pytest.importorskip("alembic", reason="alembic is not installed (the extra tenants)")
 
-import softib
-from softib.api.fabric import result_of
-from softib.api.web import _copy
-from softib.errors import InputError
-from softib.tenants import changes
-from softib.tenants.accounts import Account
-from softib.tenants.service import TenantService
-from softib.tenants.subnet import Port
-from softib.web.served import Served
-from softib.web.ufm.app import gate_of
-from tests.tenants.asking import ADMIN, PASSWORD, Asking
 
 REQUESTS = json.loads(Path(__file__).with_name("requests.json").read_text())
 GUIDS = ["020000000000003e", "0002c903000e0b72"]
@@ -30,53 +19,6 @@ VALUES = {
     "service_level": 2, "rate_limit": 100.0, "hosts_names": "host-0001,host-0002", "event_id": 552, "description": "a port is bad",
     "external_event_name": "PDR", "external_event_type": "PDR", "external_event_source": "PDR plugin",
 }  # fmt: skip
-
-
-def nowhere():
-    raise InputError("no subnet in this test")
-
-
-@pytest.fixture(scope="module")
-def fabric():
-    return softib.generate("fat-tree", radix=4, levels=2)
-
-
-@pytest.fixture(scope="module")
-def service(tmp_path_factory, fabric):
-    one = TenantService(tmp_path_factory.mktemp("tenants"), nowhere, None)
-    f = result_of(fabric).fabric
-    for row in f.end_ports().tolist():
-        if f.port_num[row]:
-            guid, node = int(f.port_guid[row]), f.node_name(int(f.port_node[row]))
-            one.view.ports[guid] = Port(guid, f"{node}[1]", node, row, -1, "", 128, 0, 5)
-            one.view.names.setdefault(node, []).append(guid)
-    one.accounts.put(Account(ADMIN, "admin"), PASSWORD)
-    yield one
-    one.close()
-
-
-@pytest.fixture(scope="module")
-def served(fabric):
-    one = Served("tree", lambda: _copy(result_of(fabric)), explain=lambda f, a, b: {})
-    one.refresh()
-    return one
-
-
-@pytest.fixture(scope="module")
-def asking(service, served):
-    async def outside(scope, receive, send):
-        await send({"type": "http.response.start", "status": 418, "headers": []})
-        await send({"type": "http.response.body", "body": b""})
-
-    return Asking(gate_of(outside, served, service))
-
-
-@pytest.fixture
-def ask(asking, service):
-    """Without the partitions of the tests before."""
-    for pkey in service.state.partitions.keys() - {0x7FFF}:
-        service.change(lambda draft, pkey=pkey: changes.delete_partition(draft, pkey, 0.0), "test", "clean")
-    return asking
 
 
 def name_of(request) -> str:

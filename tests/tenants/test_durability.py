@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
 import random
-import signal
 import sqlite3
-import subprocess
-import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -22,8 +22,6 @@ from softib.tenants.service import TenantService
 from softib.tenants.state import Draft
 from softib.tenants.store import FILE, Unavailable
 
-ROOT = Path(__file__).resolve().parents[2]
-PROGRAM = Path(__file__).with_name("writer_program.py")
 KILLS = 100
 
 
@@ -42,23 +40,38 @@ def service(tmp_path):
     one.close()
 
 
+def write_until_killed(folder: Path, first: int, fd: int) -> None:
+    """Change the tenants in ``folder``, and write the number of each change that was acknowledged."""
+    service = TenantService(folder, nowhere, None)
+    os.write(fd, b"ready\n")
+
+    def change(number: int) -> None:
+        pkey = number % 0x7FF0 + 1
+        service.change(add(number, pkey), "kill", "add", f"r{number}", "x")
+        os.write(fd, f"{number}\n".encode())
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(change, range(first, first + 100_000)))
+
+
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_no_acknowledged_change_is_lost_by_a_kill(tmp_path):
-    random_s = random.Random(34)
-    acknowledged: set[int] = set()
+    moments, acknowledged = random.Random(34), set[int]()
+    TenantService(tmp_path, nowhere, None).close()
     for kill in range(KILLS):
-        words = [sys.executable, str(PROGRAM), str(ROOT / "src"), str(tmp_path), str(1 + kill * 100_000)]
-        child = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
-        assert child.stdout.readline() == "ready\n"
-        time.sleep(random_s.uniform(0.0, 0.3))
-        child.send_signal(signal.SIGKILL)
-        acknowledged |= {
-            int(line)
-            for line in child.stdout.read().splitlines()
-            if line.endswith(("0", "1", "2", "3", "4", "5", "6", "7", "8", "9"))
-        }
-        child.wait()
-        child.stdout.close()
+        read, write = os.pipe()
+        child = multiprocessing.get_context("fork").Process(
+            target=write_until_killed, args=(tmp_path, 1 + kill * 100_000, write)
+        )
+        child.start()
+        os.close(write)
+        with os.fdopen(read) as output:
+            assert output.readline() == "ready\n"
+            time.sleep(moments.uniform(0.0, 0.3))
+            child.kill()
+            acknowledged |= {int(line) for line in output.read().splitlines(keepends=True) if line.endswith("\n")}
+        child.join()
         with sqlite3.connect(tmp_path / FILE) as db:
             assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
             kept = {int(text, 16) for (text,) in db.execute("SELECT guid FROM member")}

@@ -56,6 +56,21 @@ def test_a_change_is_in_the_devices_tables(lab):
     assert lab.table(c) == [DEFAULT]
 
 
+def test_a_change_takes_no_sweep_and_the_administrator_knows_it(lab):
+    sm, (a, b) = lab.daemon.manager.sm, lab.hosts[1:3]
+    sweeps = sm.sweeps
+    assert lab.settled(add(lab, 9, members(a, b))).state == "programmed"
+    end = {int(g): i for i, g in enumerate(sm.sa_manager.subnet.end_guid.tolist())}
+    assert sm.sa_manager.sa.members.has(end[a], 0x8009) and not sm.sa_manager.sa.members.has(end[lab.hosts[3]], 9)
+    assert lab.settled(lab.change(lambda d: changes.delete_partition(d, 9, 0.0))).state == "programmed"
+    assert lab.table(a) == [DEFAULT] and not sm.sa_manager.sa.members.has(end[a], 9)
+    assert sm.sweeps == sweeps
+    until(lambda: "0x9," not in (lab.service.folder / "partitions.conf").read_text())
+    lab.do(lambda: lab.daemon.sweep(reload=True))
+    until(lambda: sm.sweeps > sweeps and sm.settled)
+    assert lab.table(a) == [DEFAULT]
+
+
 def test_a_member_that_is_not_there_is_pending_and_programmed_when_it_appears(lab):
     gone = lab.hosts[-1]
     lab.do(lambda: lab.daemon.router.set_link(lab.rows[gone], False, clock_ps()))
@@ -146,3 +161,15 @@ def test_a_repeated_request_is_one_change(lab):
     change = lambda d: changes.add_members(d, 0x20, members(guid), Options(), lab.service.view.room)
     one, two = lab.change(change, "req-1"), lab.change(change, "req-1")
     assert (one.revision, two.repeated) == (two.revision, True)
+
+
+def test_a_service_that_begins_on_partitions_goes_on_with_them(lab, tmp_path):
+    a, b = lab.hosts[1:3]
+    assert lab.settled(add(lab, 0x40, members(a) | members(b, full=False))).state == "programmed"
+    other = lab.serve(tmp_path)
+    try:
+        assert {g: m.full for g, m in other.state.partitions[0x40].members.items()} == {a: True, b: False}
+        assert other.state.partitions[0x7FFF].everyone == "full"
+        assert 0x8040 in lab.table(a)
+    finally:
+        other.close()

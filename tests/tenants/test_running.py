@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
-import subprocess
 import time
 
 import pytest
 
 from tests.preload.verbs.applications import FABRIC, Applications, stop
-from tests.tenants.serving import Served
+from tests.tenants.serving import Served, table
 
 pytest.importorskip("alembic", reason="alembic is not installed (the extra tenants)")
 HOSTS = [f"host-000{i}" for i in range(1, 9)]
@@ -41,17 +39,6 @@ def served(fabric):
 def guids(served):
     ports = served.ask("GET", "/ufmRest/resources/ports?sys_type=Computer")[1]
     return {p["system_name"]: p["guid"] for p in ports}
-
-
-def smpquery(fabric, node: str, *words: str) -> str:
-    return subprocess.run(
-        fabric.on(node, "smpquery", *words), env=fabric.env, capture_output=True, text=True, check=True
-    ).stdout
-
-
-def table(fabric, node: str) -> list[str]:
-    """The entries of its port's P_Key table, as it reads them itself."""
-    return [k for k in re.findall(r"0x[0-9a-f]{4}\b", smpquery(fabric, node, "-D", "pkeys", "0", "1")) if k != "0x0000"]
 
 
 def writes(fabric, server: str, client: str, keys: tuple[int, int]) -> tuple[int, str]:

@@ -22,7 +22,7 @@ from softib.scenario.graph_view import graph_of
 if TYPE_CHECKING:
     from softib.analysis.routed import Routed
 
-__all__ = ["Alternative", "Explanation", "Hop", "ends_of", "explain", "explain_routed"]
+__all__ = ["Alternative", "Explanation", "Hop", "ends_of", "explain", "explain_routed", "partitions_apart", "pkeys_of"]
 
 MOST_HOPS = 64
 BASE, FULL = 0x7FFF, 0x8000
@@ -125,7 +125,7 @@ def explain(f: Fabric, a: int, b: int, engine: str, sl: int = 0, sl_source: str 
         return found
     _walk(f, names, graph, distance, found, a, b)
     if not found.ended:
-        found.ended = _partitions_apart(f, names, a, b)
+        found.ended = partitions_apart(f, names, a, b)
     _judge(f, found, b)
     return found
 
@@ -232,12 +232,12 @@ def _other_ports(f: Fabric, port: int) -> list[int]:
     return [] if f.is_switch[node] else [p for p in f.ports_of(node) if p != port]
 
 
-def _partitions_apart(f: Fabric, names: list[str], a: int, b: int) -> str:
+def partitions_apart(f: Fabric, names: list[str], a: int, b: int) -> str:
     """Why each of two adapters drops the other's packets: no P_Key is shared by a full member and
     another one (IBA 10.9.3); "" where one is, and where one end is a switch (management alone)."""
     if f.is_switch[f.port_node[[a, b]]].any():
         return ""
-    held = [_pkeys(f, port) for port in (a, b)]
+    held = [pkeys_of(f, port) for port in (a, b)]
     shared = {k & BASE for k in held[0]} & {k & BASE for k in held[1]}
     if any(k in held[0] or k in held[1] for k in (FULL | base for base in shared)):
         return ""
@@ -249,7 +249,8 @@ def _partitions_apart(f: Fabric, names: list[str], a: int, b: int) -> str:
     return f"{why}, so each drops the packets of the other: {'; '.join(lists)}"
 
 
-def _pkeys(f: Fabric, port: int) -> list[int]:
+def pkeys_of(f: Fabric, port: int) -> list[int]:
+    """The P_Keys that a port holds."""
     first = int(f.pkey_base[port])
     return [int(k) for k in f.pkeys[first : first + int(f.pkey_cap[port])] if int(k) & BASE]
 

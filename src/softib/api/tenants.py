@@ -4,60 +4,109 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from softib.api.progress import Notice
+from softib.api.web import prepared
 from softib.errors import InputError
 from softib.source import warn
+from softib.whole_files import write_text
 
 if TYPE_CHECKING:
     from softib.tenants.managers import Manager
     from softib.tenants.service import TenantService
 
-__all__ = ["tenant_service"]
+__all__ = ["TenantOptions", "serve_tenants"]
 
 ADMIN, PASSWORD_FILE = "admin", "admin-password"
 
 
-def tenant_service(
-    source: str,
-    folder: str | os.PathLike[str],
-    partitions: str | os.PathLike[str] | None = None,
-    reload: str | None = None,
-    notice: Notice = warn,
-) -> TenantService:
-    """The service of the running fabric, or subnet behind ``umad:DEVICE``, ``source``, kept in
-    ``folder``; close it at the end. With ``partitions`` and ``reload`` another manager programs them.
+@dataclass(frozen=True)
+class TenantOptions:
+    """Where tenants are kept, and who programs their partitions."""
 
-    The first time an account ``admin`` is made; its password is in ``folder/admin-password``. Raises
-    :class:`InputError` where nothing can be programmed.
+    folder: str | os.PathLike[str]
+    """The directory of the database, made where it is not there."""
+    partitions: str | os.PathLike[str] | None = None
+    """The partitions.conf of another manager than softib's own in a running fabric."""
+    reload: str | None = None
+    """The command that makes that manager read it again."""
+    certificate: str | os.PathLike[str] | None = None
+    """PEM of the certificate and its key for TLS; beyond loopback one is made where none is given."""
+    client_ca: str | os.PathLike[str] | None = None
+    """PEM of the CA whose client certificates name accounts."""
+
+
+def serve_tenants(
+    source: str,
+    tenants: TenantOptions,
+    *,
+    host: str = "127.0.0.1",
+    port: int | None = None,
+    token: str | None = None,
+    every: float = 2.0,
+    jobs: str | os.PathLike[str] | None = None,
+    history: str | os.PathLike[str] | None = None,
+    ready: Callable[[str], None] | None = None,
+    notice: Notice = warn,
+) -> None:
+    """Serve the running fabric ``source``, or the subnet behind ``umad:DEVICE``, as :func:`serve`
+    does, and let clients change its partitions below ``/ufmRest`` and ``/tenants/v1``.
+
+    The first time an account ``admin`` is made; its password is in ``admin-password`` below the
+    folder of ``tenants``. Raises :class:`InputError` where nothing can be programmed, or another
+    process serves the same folder.
     """
+    from softib.web.access import is_loopback
+    from softib.web.server import DEFAULT_PORT
+    from softib.web.server import serve as run
+    from softib.web.tls import self_signed, tls_of
+
+    tls = None if tenants.certificate is None else tls_of(tenants.certificate, tenants.client_ca)
+    if tenants.client_ca is not None and tls is None and is_loopback(host):
+        raise InputError("client_ca needs TLS: give certificate, too")
+    served = prepared(source, token, every, jobs, history, notice)
+    service = _service(source, tenants, notice)
+    try:
+        from softib.web.ufm.app import gate_of
+
+        if tls is None and not is_loopback(host):
+            tls = self_signed(service.folder, host, tenants.client_ca)
+        number = DEFAULT_PORT if port is None else port
+        run(
+            served, host, number, token, ready or (lambda address: None), lambda app: gate_of(app, served, service), tls
+        )
+    finally:
+        service.close()
+
+
+def _service(source: str, tenants: TenantOptions, notice: Notice) -> TenantService:
     from softib.monitor.opening import is_live, open_source
     from softib.tenants.accounts import Account
     from softib.tenants.service import TenantService
 
-    if not source or not is_live(source):
-        raise InputError(
-            f"{source or 'this fabric'}: tenants need a running fabric, or umad:DEVICE; 'softib up' runs one"
-        )
-    path = Path(folder)
-    service = TenantService(path, lambda: open_source(source), _manager(source, path, partitions, reload))
+    if not is_live(source):
+        raise InputError(f"{source}: tenants need a running fabric, or umad:DEVICE; 'softib up' runs one")
+    path = Path(tenants.folder)
+    service = TenantService(path, lambda: open_source(source), _manager(source, path, tenants))
     if not service.accounts.all():
         password = secrets.token_urlsafe(18)
-        descriptor = os.open(path / PASSWORD_FILE, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(password + "\n")
+        write_text(path / PASSWORD_FILE, password + "\n")  # the folder is its owner's alone
+        (path / PASSWORD_FILE).chmod(0o600)
         service.accounts.put(Account(ADMIN, "admin"), password)
         notice(f"the password of {ADMIN} is in {path / PASSWORD_FILE}")
     return service
 
 
-def _manager(source: str, folder: Path, partitions: str | os.PathLike[str] | None, reload: str | None) -> Manager:
+def _manager(source: str, folder: Path, tenants: TenantOptions) -> Manager:
     from softib.live.control import ask
     from softib.live.instances import running
     from softib.tenants.managers import FileManager, InternalManager
 
+    partitions, reload = tenants.partitions, tenants.reload
     if partitions is not None or reload is not None:
         if partitions is None or not reload:
             raise InputError(

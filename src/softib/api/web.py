@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from softib.web.ports_seen import PortsSeen
     from softib.web.served import Served
 
-__all__ = ["serve"]
+__all__ = ["prepared", "serve"]
 
 LEAST_S, MOST_S = 0.2, 3600.0
 
@@ -34,11 +34,6 @@ def serve(
     every: float = 2.0,
     jobs: str | os.PathLike[str] | None = None,
     history: str | os.PathLike[str] | None = None,
-    tenants: str | os.PathLike[str] | None = None,
-    partitions: str | os.PathLike[str] | None = None,
-    reload: str | None = None,
-    certificate: str | os.PathLike[str] | None = None,
-    client_ca: str | os.PathLike[str] | None = None,
     ready: Callable[[str], None] | None = None,
     notice: Notice = warn,
     steps: Steps = unwatched,
@@ -52,22 +47,27 @@ def serve(
     ``jobs``: a file as :func:`jobs_on` takes it, read again when it changes. ``history``: a
     directory that ``softib exporter --history`` keeps, or ``http://HOST:9090`` of a Prometheus
     server, for the time before this one began. ``ready`` gets the address to open, ``steps`` wraps
-    the phases of the first reading.
-
-    ``tenants``: a directory that keeps tenants and their partitions, which clients change below
-    ``/ufmRest`` and ``/tenants/v1``; without it nothing can be changed. softib's manager of a running
-    fabric programs them; of another manager name its file of ``partitions`` and the command by which
-    it reads that again (``reload``). ``certificate``: a PEM file with certificate and key for TLS, which
-    is made where ``tenants`` are served beyond loopback; ``client_ca``: the CA of client certificates.
-    Raises :class:`InputError`
-    or a related error where the source, the jobs or the history cannot be read, the extra ``serve`` is
-    not installed, or the address is taken; :class:`PeerError` where no one answers.
+    the phases of the first reading. Nothing can be changed through it. Raises :class:`InputError`
+    or a related error where the source, the jobs or the history cannot be read, the extra ``serve``
+    is not installed, or the address is taken; :class:`PeerError` where no one answers.
     """
-    from softib.web.access import is_loopback
     from softib.web.server import DEFAULT_PORT
     from softib.web.server import serve as run
-    from softib.web.tls import self_signed, tls_of
 
+    served = prepared(source, token, every, jobs, history, notice, steps)
+    run(served, host, DEFAULT_PORT if port is None else port, token, ready or (lambda address: None))
+
+
+def prepared(
+    source: str | os.PathLike[str] | Fabric,
+    token: str | None,
+    every: float,
+    jobs: str | os.PathLike[str] | None,
+    history: str | os.PathLike[str] | None,
+    notice: Notice,
+    steps: Steps = unwatched,
+) -> Served:
+    """What :func:`serve` serves, with these of its arguments, before it was read."""
     if not LEAST_S <= every <= MOST_S:
         raise InputError(f"every={every:g}: between {LEAST_S:g} and {MOST_S:g} seconds")
     if token is not None and len(token) < 16:
@@ -81,29 +81,7 @@ def serve(
     if history is not None:
         served.past = _past(os.fspath(history), served)
     served.report = _report(source)
-    told = ready or (lambda address: None)
-    number = DEFAULT_PORT if port is None else port
-    if tenants is None:
-        if given := [n for n, v in (("partitions", partitions), ("reload", reload), ("client_ca", client_ca)) if v]:
-            raise InputError(f"{' and '.join(given)} need tenants, the directory that keeps them")
-        tls = None if certificate is None else tls_of(certificate, None)
-        run(served, host, number, token, told, tls=tls)
-        return
-    from softib.api.tenants import tenant_service
-
-    service = tenant_service(
-        os.fspath(source) if not isinstance(source, Fabric) else "", tenants, partitions, reload, notice
-    )
-    try:
-        from softib.web.ufm.app import gate_of
-
-        own = certificate is None and not is_loopback(host)
-        tls = self_signed(service.folder, host, client_ca) if own else None
-        if certificate is not None:
-            tls = tls_of(certificate, client_ca)
-        run(served, host, number, token, told, lambda app: gate_of(app, served, service), tls)
-    finally:
-        service.close()
+    return served
 
 
 REPORT_S = 60.0

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from softib.cli.shared import completing
+from softib.cli.shared.clock import clock
 from softib.cli.shared.options import all_option
 from softib.cli.shared.output import Compiling, Steps, print_json, print_notice, print_problems, show_line
 from softib.plural import counted
@@ -81,8 +82,8 @@ def command(
         rounds=rounds,
         every=every,
         fabric=fabric,
-        since=_clock("--since", options["since"]),
-        until=_clock("--until", options["until"]),
+        since=clock("--since", options["since"]),
+        until=clock("--until", options["until"]),
         on_round=shown,
     )
     for problem in seen.problems:
@@ -90,7 +91,7 @@ def command(
     place = fabric or (
         sources[0] if len(sources) == 1 and not sources[0].startswith("http") and not _is_history(sources[0]) else None
     )
-    found = softib.diagnose(
+    diagnosis = softib.diagnose(
         seen,
         place,
         jobs=jobs_file,
@@ -100,30 +101,11 @@ def command(
         steps=steps,
     )
     if options["as_json"]:
-        print_json(found.to_json())
+        print_json(diagnosis.to_json())
     else:
-        print_problems(found.problems)
-        found.print(options["every_finding"])
-    return 0 if found.good else 1
-
-
-def _clock(option: str, text: str | None) -> float | None:
-    """Seconds since 1970 of ``6h`` (ago) or of a clock time."""
-    if text is None:
-        return None
-    import re
-    import time
-    from datetime import UTC, datetime
-
-    if ago := re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)([smhd])", text):
-        return max(0.0, time.time() - float(ago[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86400}[ago[2]])
-    try:
-        when = datetime.fromisoformat(text)
-    except ValueError:
-        raise click.BadParameter(
-            f"{text!r}: 90m, 6h or 3d for a time ago, or 2026-11-24T08:00", param_hint=option
-        ) from None
-    return max(0.0, (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp())
+        print_problems(diagnosis.problems)
+        diagnosis.print(options["every_finding"])
+    return 0 if diagnosis.good else 1
 
 
 def _is_history(source: str) -> bool:

@@ -45,6 +45,13 @@ class Forgotten(Result):
 @click.option(
     "--in-flight", type=click.IntRange(1, 64), default=4, show_default=True, help="Requests at one device at a time."
 )
+@click.option(
+    "--no-collector",
+    "no_collectors",
+    multiple=True,
+    type=click.Choice(["details", "fec", "modules", "manager", "findings"]),
+    help="Leave this out of rounds and metrics; repeatable.",
+)
 @click.option("--history", metavar="DIR", help="Keep every interval as Parquet in this directory.")
 @click.option(
     "--keep-days",
@@ -59,12 +66,22 @@ class Forgotten(Result):
     metavar="NAME=TARGET",
     help="Hand every round to an installed package's exporter too; repeatable.",
 )
+@click.option(
+    "--jobs",
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
+    help="Slurm's or Kubernetes' jobs, or YAML: findings name those that cross them.",
+)
 @click.option("--expect", metavar="FILE", help="A plan or a discovery: its devices and cables must be there.")
 @click.option(
     "--once", is_flag=True, help="Print the metrics of one second, or of files, and leave (for a textfile collector)."
 )
 @click.option("--fabric", metavar="FILE", help="The fabric whose ports files of counters alone name.")
-@click.option("--json", "as_json", is_flag=True, help="A line of JSON on stdout: where it listens, or what it forgets.")
+@click.option("--by", metavar="NAME", help="repaired: who repaired it.")
+@click.option("--note", default="", metavar="TEXT", help="repaired: what was done.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="JSON on stdout: where it listens, what it forgets, or its ledger."
+)
 def command(
     sources: tuple[str, ...],
     port: int,
@@ -73,12 +90,16 @@ def command(
     every: float,
     window: float,
     in_flight: int,
+    no_collectors: tuple[str, ...],
     history: str | None,
     keep_days: float,
     to: tuple[str, ...],
+    jobs: str | None,
     expect: str | None,
     once: bool,
     fabric: str | None,
+    by: str | None,
+    note: str,
     as_json: bool,
 ) -> int:
     """Serve the counters of SOURCE at /metrics for Prometheus.
@@ -96,6 +117,8 @@ def command(
     softib exporter pod                        # a fabric of 'softib up'
     softib exporter umad:mlx5_0 --every 30     # hardware
     softib exporter forget pod leaf-2          # it was taken out for good
+    softib exporter ledger pod                 # what was wrong, since when, how often
+    softib exporter repaired pod 'leaf-2[7]' --by ann --note 'new cable'
     softib exporter old.db_csv new.db_csv --once > /var/lib/node_exporter/ib.prom
     """
     import os
@@ -114,6 +137,11 @@ def command(
             return 0
         click.echo(f"forgot {', '.join(ports)}" if ports else "nothing is down")
         return 0
+    if sources[0] in ("ledger", "repaired"):
+        _ledger(sources, by, note, as_json)
+        return 0
+    if by is not None or note:
+        raise softib.InputError("--by and --note need 'softib exporter repaired SOURCE NAME...'")
     if once and all(os.path.isfile(s) for s in sources):
         of_rounds = [name for name, value in (("--history", history), ("--expect", expect), ("--to", to)) if value]
         if of_rounds:
@@ -136,7 +164,10 @@ def command(
         notice=print_notice,
     )
     with exporter:
+        exporter.leave_out(*no_collectors)
         exporter.export_to(*to)
+        if jobs is not None:
+            exporter.follow_jobs(jobs)
         if expect is not None:
             exporter.expect(expect)
         if once:
@@ -149,3 +180,26 @@ def command(
             print_notice(f"{source}: {exporter.url}")
         exporter.serve()
     return 0
+
+
+def _ledger(sources: tuple[str, ...], by: str | None, note: str, as_json: bool) -> None:
+    """``exporter ledger`` and ``exporter repaired``."""
+    import softib
+
+    verb, *rest = sources
+    if verb == "ledger":
+        if len(rest) != 1:
+            raise softib.InputError("ledger: name the SOURCE of the exporter: softib exporter ledger SOURCE")
+        result = softib.Exporter.ledger(rest[0])
+    else:
+        if len(rest) < 2 or by is None:
+            raise softib.InputError(
+                "repaired: name the SOURCE, what was repaired, and who did: softib exporter repaired SOURCE NAME... "
+                "--by NAME"
+            )
+        result = softib.Exporter.repaired(rest[0], *rest[1:], by=by, note=note)
+    if as_json:
+        print_json(result.to_json())
+        return
+    for line in result.lines() or ["nothing was wrong"]:
+        click.echo(line)

@@ -57,6 +57,8 @@ GROUPS: dict[str, dict[str, str]] = {
         "top": "busiest, most waiting and erring ports of a fabric, full-screen",
         "serve": "a fabric in a browser: map, loads, findings, paths; and as REST",
         "diagnose": "which cable is bad, by counters over time",
+        "audit": "are tenants kept apart and managers safe: M_Keys, partitions, managers, SA",
+        "why": "why a job failed, from its log to the cable",
         "accept": "bandwidth and latency between all hosts, and which host or cable is slow",
         "baseline": "keep how a fabric was accepted, and say what has changed since",
     },

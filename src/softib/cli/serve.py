@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from typing import Any
 
 import click
 
@@ -70,7 +71,7 @@ from softib.input_files import read_text
     "--certificate",
     type=click.Path(exists=True, dir_okay=False),
     metavar="FILE",
-    help="PEM of the certificate and its key for TLS; with --tenants beyond loopback one is made.",
+    help="With --tenants: PEM of the certificate and its key for TLS; beyond loopback one is made.",
 )
 @click.option(
     "--client-ca",
@@ -104,30 +105,29 @@ def command(
     """
     import softib
 
-    steps = Steps()
     token = None
     if token_file is not None:
         token = (read_text(token_file, "file of a token").splitlines() or [""])[0].strip()
         if not token:
             raise InputError(f"{token_file}: no token in its first line; write one of 16 characters or more there")
+    shown: dict[str, Any] = {
+        "host": host,
+        "port": port,
+        "token": token,
+        "every": every,
+        "jobs": jobs,
+        "history": history,
+        "notice": print_notice,
+        "ready": _Ready(source, as_json),
+    }
     with contextlib.suppress(KeyboardInterrupt):
-        softib.serve(
-            source,
-            host=host,
-            port=port,
-            token=token,
-            every=every,
-            jobs=jobs,
-            history=history,
-            tenants=tenants,
-            partitions=partitions,
-            reload=reload,
-            certificate=certificate,
-            client_ca=client_ca,
-            notice=print_notice,
-            steps=steps,
-            ready=_Ready(source, as_json),
-        )
+        if tenants is not None:
+            options = softib.TenantOptions(tenants, partitions, reload, certificate, client_ca)
+            softib.serve_tenants(source, options, **shown)
+        elif partitions or reload or certificate or client_ca:
+            raise InputError("--partitions, --reload, --certificate and --client-ca go with --tenants DIR")
+        else:
+            softib.serve(source, steps=Steps(), **shown)
     return 0
 
 

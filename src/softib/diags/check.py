@@ -55,6 +55,7 @@ from softib.plural import counted
 # What is found elsewhere than by CHECKS declares its codes when it is imported.
 from softib.diags.acceptance import codes as _acceptance_codes  # noqa: F401  isort: skip
 from softib.diags.cable_rules import job_traffic as _job_traffic, judge as _rules_over_time  # noqa: F401  isort: skip
+from softib.diags.hardening import options as _hardening  # noqa: F401  isort: skip
 from softib.diags.managers import manager_health as _manager_health  # noqa: F401  isort: skip
 
 __all__ = ["CHECKS", "CODES", "check", "check_structure", "finding_codes"]

@@ -22,6 +22,7 @@ from softib.errors import InputError, SoftibError
 from softib.fabric.model import Fabric
 from softib.fabric.node_finder import port_named
 from softib.fabric.power_cycle import power_on
+from softib.input_files import read_text
 from softib.live.clock import clock_ps
 from softib.live.control import ControlServer
 from softib.live.crash_log import CrashLog, say
@@ -40,6 +41,7 @@ from softib.live.verbs.server import VerbsServer
 from softib.live.verbs.shared_heap import UnreadCompletions
 from softib.live.verbs.traffic import Traffic
 from softib.sm.config import SmConfig
+from softib.sm.managers.partitions import parse_changes
 
 __all__ = ["Daemon", "EventLoop", "Peer", "Settings"]
 
@@ -268,6 +270,13 @@ class Daemon:
         self.partitions = partitions or self.partitions
         self.manager.sweep(config)
         return sweeps
+
+    def repartition(self, path: str) -> bool:
+        """The internal manager programs the partitions that the file ``path`` names, alone; False where
+        that takes :meth:`sweep` with a whole file. :class:`InputError` as there."""
+        if self.manager is None or self.manager_failed:
+            raise InputError(f"{self.instance.name} has no internal subnet manager that could program partitions")
+        return self.manager.repartition(parse_changes(read_text(path, "changed partitions"), path))
 
     def stop(self) -> None:
         """Leave :meth:`run` after this :meth:`step`."""

@@ -94,6 +94,7 @@ class Operations:
             "fault": self._fault,
             "down": self._down,
             "sweep": self._sweep,
+            "partitions": self._partitions,
             "job": self._job,
             "nodes": self._nodes,
             "moved": self._moved,
@@ -134,6 +135,12 @@ class Operations:
         if not isinstance(partitions, str | None):
             raise InputError("sweep wants partitions, the path of a file")
         return {"sweeps": self.daemon.sweep(bool(request.get("reload") or partitions), partitions)}
+
+    def _partitions(self, request: dict[str, Any]) -> dict[str, Any]:
+        """See :meth:`~softib.live.daemon.Daemon.repartition`: ``{"programmed"}`` says whether it did."""
+        if not isinstance(request.get("file"), str):
+            raise InputError("partitions wants file, the path of the changed partitions")
+        return {"programmed": self.daemon.repartition(request["file"])}
 
     def _job(self, request: dict[str, Any]) -> dict[str, Any]:
         """An aggregation tree for ``hosts`` (names): see

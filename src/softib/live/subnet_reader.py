@@ -89,7 +89,7 @@ class SubnetReader:
             now_ps = clock_ps()
             t.receive(now_ps, inbox)
             for done in t.completed():
-                for answers in by_attribute(done, None):
+                for answers in by_attribute(done):
                     if answers.data is None:
                         lost(answers.attr, answers.tags, "is refused" if answers.refused else "is not answered")
                     else:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from softib.iba.constants import LID_PERMISSIVE, MgmtClass
+from softib.iba.constants import LID_PERMISSIVE, RESPONSE_BIT, MadStatus, MgmtClass
 from softib.iba.smp import (
     ATTR_AT,
     BASE_VERSION_AT,
@@ -15,13 +15,20 @@ from softib.iba.smp import (
     METHOD_AT,
     MKEY_AT,
     MODIFIER_AT,
+    STATUS_AT,
+    STATUS_CODE_AT,
     TID_AT,
     VERSION_AT,
 )
-from softib.jit import kernel
+from softib.jit import inner, kernel
 
 SUBN_DR = int(MgmtClass.SUBN_DR)
 PERMISSIVE_BYTE = LID_PERMISSIVE & 0xFF
+BUSY = int(MadStatus.BUSY)
+
+WAITING, ON_WIRE, OVERDUE, RETRY, DONE = range(5)
+"""State of a request: not sent; sent and holding a place in the window; sent, its place given up;
+timed out and waiting to be sent again; finished."""
 
 
 @kernel(_nrt=False, steps=lambda mads, *rest: 16 * len(mads), rows=True)
@@ -32,8 +39,10 @@ def fill_directed(mads, mads64, routes, c, data, method, attr):
     Row r follows route ``c.route[r]`` of ``routes`` (``path`` uint8[routes, 64], ``hops``
     uint8[routes]) and, where ``c.out_port[r]`` is not 0, one hop more through that port; its
     AttributeModifier is ``c.modifier[r]``, its M_Key ``c.mkey[r]``. ``data`` uint64[rows, 8] is
-    read at ``c.data_row[r]``; no rows = zeros. Tables: :mod:`softib.mad.smp_requests`.
+    read at ``c.data_row[r]``; no rows = zeros. Tables: :mod:`softib.mad.smp_requests`. Returns the
+    hops of the longest; more than 63 do not fit into an SMP.
     """
+    most = np.int64(0)
     for r in range(mads.shape[0]):
         for i in range(mads64.shape[1]):
             mads64[r, i] = 0
@@ -45,6 +54,7 @@ def fill_directed(mads, mads64, routes, c, data, method, attr):
         if c.out_port[r]:
             n += 1
             m[INITIAL_PATH_AT + n] = c.out_port[r]
+        most = max(most, n)
         m[BASE_VERSION_AT] = 1
         m[CLASS_AT] = SUBN_DR
         m[VERSION_AT] = 1
@@ -65,14 +75,59 @@ def fill_directed(mads, mads64, routes, c, data, method, attr):
             source = c.data_row[r]
             for i in range(8):
                 mads64[r, DATA_AT // 8 + i] = data[source, i]
+    return most
 
 
-@kernel(_nrt=False, steps=lambda mads, first: 2 * len(mads))
-def stamp_tids(mads, first):
-    """TransactionID of row r becomes ``first + r`` (below 2^32), big-endian."""
+@inner
+def kind_of(m):
+    """Management class and attribute of a MAD: what an answer must share with its request."""
+    return np.int64(m[CLASS_AT]) << 16 | np.int64(m[ATTR_AT]) << 8 | np.int64(m[ATTR_AT + 1])
+
+
+@kernel(_nrt=False, steps=lambda mads, *rest: 8 * len(mads), rows=True)
+def stamp(mads, first, kind):
+    """TransactionID of row r becomes ``first + r`` (below 2^32), big-endian; ``kind[r]`` (uint32)
+    becomes its :func:`kind_of`."""
     for r in range(mads.shape[0]):
+        m = mads[r]
         tid = first + r
-        for i in range(8):
-            mads[r, TID_AT + i] = 0
         for i in range(4):
-            mads[r, TID_AT + 4 + i] = (tid >> (24 - 8 * i)) & 0xFF
+            m[TID_AT + i] = 0
+            m[TID_AT + 4 + i] = (tid >> (24 - 8 * i)) & 0xFF
+        kind[r] = kind_of(m)
+
+
+@kernel(_nrt=False, steps=lambda mads, *rest: 20 * len(mads), rows=True)
+def match(mads, first, n, t, rows, refused, left):
+    """Finish the requests that ``mads`` (uint8[n, 256]) answer.
+
+    ``rows[r]`` int64 becomes the row of the request, TID - ``first``, among the first ``n`` of
+    ``t`` (:data:`~softib.mad.outstanding.RequestColumns`), -1 where there is none; ``refused[r]``
+    whether the answer has a bad status. An answer has the response bit, the TID of a request that was sent and
+    is not finished, and its class and attribute. Of two answers to one request the first counts. A
+    device that answers "busy" is taken at its word: that is no answer, and the request is sent
+    again when its time is over (IBA 13.4.7).
+
+    ``left`` int64[3]: how many are matched, how many of them held a place in the window, and how
+    many of these places were repetitions'.
+    """
+    left[:] = 0
+    for r in range(mads.shape[0]):
+        m = mads[r]
+        tid = np.int64(0)
+        for i in range(TID_AT + 4, TID_AT + 8):
+            tid = tid << 8 | np.int64(m[i])
+        at = tid - first
+        rows[r] = -1
+        if m[METHOD_AT] < RESPONSE_BIT or at < 0 or at >= n:
+            continue
+        state = t.state[at]
+        if state == WAITING or state == DONE or m[STATUS_AT + 1] & BUSY or t.kind[at] != kind_of(m):
+            continue
+        if state == ON_WIRE:
+            left[1] += 1
+            left[2] += t.tries[at] > 1
+        t.state[at] = DONE
+        rows[r] = at
+        refused[r] = m[STATUS_CODE_AT] != 0 or m[STATUS_AT] & 0x7F != 0
+        left[0] += 1

@@ -151,18 +151,18 @@ def build(requests: SmpRequests, routes: Routes, mkey: int = 0, rows: slice = sl
     n = len(route)
     c = routes.columns(n)
     c.route[:n] = route
-    c.modifier[:n] = np.broadcast_to(requests.modifier, (len(requests),))[rows]
+    c.modifier[:n] = requests.modifier if np.ndim(requests.modifier) == 0 else requests.modifier[rows]
     c.out_port[:n] = 0 if requests.out_port is None else requests.out_port[rows]
     _fill_keys(c.mkey[:n], requests, routes, mkey, rows)
-    if n and int((routes.hops[route] + (c.out_port[:n] > 0)).max()) > MAX_HOPS:
-        raise ValueError(f"a directed route has at most {MAX_HOPS} hops (IBA 14.2.1.2)")
     data = _NO_DATA
     if requests.data is not None:
         data = np.ascontiguousarray(requests.data).view(np.uint64)
         first = rows.indices(len(requests))[0]
         c.data_row[:n] = np.arange(first, first + n) if requests.data_row is None else requests.data_row[rows]
     mad = np.empty((n, MAD_SIZE), np.uint8)
-    fill_directed(mad, mad.view(np.uint64), routes.table, c, data, int(requests.method), int(requests.attr))
+    hops = fill_directed(mad, mad.view(np.uint64), routes.table, c, data, int(requests.method), int(requests.attr))
+    if hops > MAX_HOPS:
+        raise ValueError(f"a directed route has at most {MAX_HOPS} hops (IBA 14.2.1.2)")
     columns: dict[str, Any] = {name: np.zeros(n, dtype) for name, dtype in COLUMNS.items()}
     columns["dlid"][:] = columns["slid"][:] = LID_PERMISSIVE
     return MadBatch(mad, **columns)

@@ -26,7 +26,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from softib.mad.batch import MadBatch, SendStatus
-from softib.mad.kernels import stamp_tids
 from softib.mad.outstanding import ON_WIRE, OVERDUE, RETRY, Outstanding
 
 __all__ = ["NEVER_PS", "Completed", "Transactor"]
@@ -43,11 +42,14 @@ RETRY_PART = 4
 
 @dataclass
 class Completed:
-    """Requests that are over. ``tags`` int64[n] as submitted; ``batch`` holds their responses, or,
+    """Requests that are over. ``tags`` int64[n] as submitted, ``attr`` int64[n] their attributes;
+    ``batch`` holds their responses, of which those ``refused`` (bool[n]) have a bad status, or,
     where its ``status`` is TIMEOUT, the requests themselves."""
 
     tags: np.ndarray
+    attr: np.ndarray
     batch: MadBatch
+    refused: np.ndarray
 
     @property
     def timed_out(self) -> bool:
@@ -66,10 +68,10 @@ class Transactor:
         self.grace_ps = max(1, timeout_ps // GRACE_PART)
         self.sent = self.retried = self.timeouts = self.strays = 0
         self._table = Outstanding(first_tid)
-        self._waiting: deque[tuple[int, int]] = deque()  # TIDs first..last+1 not yet sent
+        self._waiting: deque[tuple[int, MadBatch]] = deque()  # not yet sent, with the TID of the first
         self._retry: deque[np.ndarray] = deque()
-        self._in_grace: deque[tuple[int, np.ndarray]] = deque()  # (time, TIDs) sent
-        self._in_timeout: deque[tuple[int, np.ndarray]] = deque()
+        self._in_grace: deque[tuple[int, np.ndarray | range]] = deque()  # (time, TIDs) sent
+        self._in_timeout: deque[tuple[int, np.ndarray | range]] = deque()
         self._on_wire = 0
         self._retries_on_wire = 0
         self._retry_window = max(1, window // RETRY_PART)
@@ -109,9 +111,8 @@ class Transactor:
         if len(batch) == 0:
             return
         first = self._table.add(batch, tags)
-        stamp_tids(batch.mad, first)
         batch.tid = np.arange(first, first + len(batch), dtype=np.uint64)
-        self._waiting.append((first, first + len(batch)))
+        self._waiting.append((first, batch))
         self._backlog += len(batch)
 
     def abandon(self) -> None:
@@ -151,33 +152,27 @@ class Transactor:
         self._expire(now_ps)
 
     def _match(self, inbox: MadBatch) -> None:
-        table = self._table
-        rows = table.find(inbox.mad)
-        good = rows >= 0
-        if not good.all():
-            self.strays += int((~good).sum())
-            rows, inbox = rows[good], inbox[good]
-            if not len(rows):
-                return
-        state = table.state[rows]
-        on_wire = state == ON_WIRE
-        self._off_wire(rows, on_wire)
-        tags = table.tag[rows]
-        table.finish(rows)
-        self._completed.append(Completed(tags, inbox))
+        matches = self._table.match(inbox.mad)
+        self._on_wire -= matches.on_wire
+        self._retries_on_wire -= matches.repetitions
+        rows, refused = matches.rows, matches.refused
+        if matches.count < len(rows):
+            self.strays += len(rows) - matches.count
+            good = rows >= 0
+            rows, refused, inbox = rows[good], refused[good], inbox[good]
+        if len(rows):
+            self._complete(rows, inbox, refused)
 
-    def _off_wire(self, rows: np.ndarray, which: np.ndarray | slice = slice(None)) -> None:
-        """These rows no longer hold a place in the window."""
-        leaving = rows[which]
-        self._on_wire -= len(leaving)
-        if self._retries_on_wire:
-            self._retries_on_wire -= int((self._table.tries[leaving] > 1).sum())
+    def _complete(self, rows: np.ndarray, batch: MadBatch, refused: np.ndarray) -> None:
+        table = self._table
+        self._completed.append(Completed(table.tag[rows], table.kind[rows] & 0xFFFF, batch, refused))
 
     def _expire(self, now_ps: int) -> None:
         table = self._table
         while self._in_grace and self._in_grace[0][0] + self.grace_ps <= now_ps:
             overdue = table.rows_of(table.in_state(self._in_grace.popleft()[1], ON_WIRE))
-            self._off_wire(overdue)
+            self._on_wire -= len(overdue)
+            self._retries_on_wire -= int((table.tries[overdue] > 1).sum())
             table.state[overdue] = OVERDUE
         while self._in_timeout and self._in_timeout[0][0] + self.timeout_ps <= now_ps:
             over = table.in_state(self._in_timeout.popleft()[1], OVERDUE)
@@ -196,9 +191,8 @@ class Transactor:
         self.timeouts += len(rows)
         requests = self._table.requests(rows)
         requests.status[:] = SendStatus.TIMEOUT
-        tags = self._table.tag[rows]
         self._table.finish(rows)
-        self._completed.append(Completed(tags, requests))
+        self._complete(rows, requests, np.zeros(len(rows), np.bool_))
 
     # -- out --
 
@@ -213,28 +207,29 @@ class Transactor:
                 self._retry.appendleft(rest)
             self.retried += len(now)
             self._retries_on_wire += len(now)
-            self._leave(now_ps, now, parts)
+            if len(now):
+                parts.append(self._table.requests(self._table.rows_of(now)))
+                self._leave(now_ps, now)
         while self._waiting and self._on_wire < self.window:
-            first, end = self._waiting.popleft()
-            stop = min(end, first + self.window - self._on_wire)
-            if stop < end:
-                self._waiting.appendleft((stop, end))
-            self._backlog -= stop - first
-            self._leave(now_ps, np.arange(first, stop), parts)
+            first, batch = self._waiting.popleft()
+            most = self.window - self._on_wire
+            if len(batch) > most:
+                self._waiting.appendleft((first + most, batch[most:]))
+                batch = batch[:most]
+            self._backlog -= len(batch)
+            parts.append(batch)
+            self._leave(now_ps, range(first, first + len(batch)))
         outbox = MadBatch.concat(parts) if parts else self._nothing
         self.sent += len(outbox)
         return outbox, self._deadline()
 
-    def _leave(self, now_ps: int, tids: np.ndarray, parts: list[MadBatch]) -> None:
-        if not len(tids):
-            return
+    def _leave(self, now_ps: int, tids: np.ndarray | range) -> None:
         rows = self._table.rows_of(tids)
         self._table.state[rows] = ON_WIRE
         self._table.tries[rows] += 1
         self._on_wire += len(tids)
         self._in_grace.append((now_ps, tids))
         self._in_timeout.append((now_ps, tids))
-        parts.append(self._table.requests(rows))
 
     def _deadline(self) -> int:
         if not self.busy:

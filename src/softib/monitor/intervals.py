@@ -28,6 +28,7 @@ __all__ = [
     "STUCK",
     "Interval",
     "between",
+    "carried",
     "interval_at",
     "merged_ports",
     "observations_of",
@@ -105,6 +106,44 @@ def between(before: Reading, after: Reading) -> Interval:
         known[name] = sure
         increase[name] = np.where(sure, now - np.minimum(then, now), np.uint64(0))
     return Interval(after.guid, after.portnum, begin, after.time_ns.copy(), increase, known, level)
+
+
+def carried(before: Reading | None, now: Reading) -> Reading:
+    """``now``, with the counters of ``before`` for each port that ``now`` did not read: what these
+    ports count while they are silent is the increase of one long interval. Levels of such ports are
+    unknown. Rows are sorted by NodeGUID and portnum."""
+    if before is None:
+        return now
+    keys, old = port_keys(now.guid, now.portnum), port_keys(before.guid, before.portnum)
+    removed = ~np.isin(old, keys)
+    rows, there = same_ports(now.guid, now.portnum, before.guid, before.portnum)
+    silent = there & ~now.answered
+    silent[silent] = before.answered[rows[silent]]
+    if not removed.any() and not silent.any():
+        return now
+    order = np.argsort(np.concatenate([keys, old[removed]]), kind="stable")
+
+    def column(new: np.ndarray | None, then: np.ndarray | None, like: np.ndarray) -> np.ndarray:
+        first = np.zeros(len(now), like.dtype) if new is None else new.copy()
+        last = np.zeros(len(before), like.dtype) if then is None else then
+        first[silent] = last[rows[silent]]
+        return np.concatenate([first, last[removed]])[order]
+
+    def columns(new: dict[str, np.ndarray], then: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return {n: column(new.get(n), then.get(n), {**then, **new}[n]) for n in dict.fromkeys((*new, *then))}
+
+    unknown = np.full(int(removed.sum()), np.nan)
+    return Reading(
+        np.concatenate([now.guid, before.guid[removed]])[order],
+        np.concatenate([now.portnum, before.portnum[removed]])[order],
+        column(now.time_ns, before.time_ns, now.time_ns),
+        column(now.answered, before.answered, now.answered),
+        columns(now.value, before.value),
+        columns(now.have, before.have),
+        columns(now.stuck, before.stuck),
+        columns(now.at_most, before.at_most),
+        {name: np.concatenate([values, unknown])[order] for name, values in now.level.items()},
+    )
 
 
 def _wrapped(before: Reading, after: Reading, rows: np.ndarray, both: dict[str, np.ndarray]) -> np.ndarray:

@@ -24,7 +24,7 @@ from softib.input_files import json_document
 from softib.monitor.exporter.labels import hca_name, port_guids
 from softib.monitor.reading import Reading
 
-__all__ = ["SeenPort", "SeenPorts", "forget"]
+__all__ = ["SeenPort", "SeenPorts", "forget", "locked", "stamp_of", "write_whole"]
 
 DOWN = 1
 """PortInfo.PortState."""
@@ -65,29 +65,42 @@ class SeenPorts:
         self.path, self.keep_s, self.notice = path, keep_s, notice
         self.ports: dict[Key, SeenPort] = {}
         self.up: set[int] = set()
-        """NodeGUIDs of the devices that answered in the last round."""
+        """NodeGUIDs of the devices that answered in one of the last two rounds: one that is cut off in
+        the middle of a round says nothing of the rest."""
+        self._silent = np.zeros(0, np.uint64)
         self._expected: dict[Key, SeenPort] = {}
         self._shape: tuple[object, bytes, bytes] | None = None
         self._stamp: tuple[int, int] | None = None
         self._unkept = False
 
-    def step(self, ports: ObservedPorts, reading: Reading, silent: np.ndarray, now_s: float) -> bool:
+    def step(
+        self,
+        ports: ObservedPorts,
+        reading: Reading,
+        silent: np.ndarray,
+        now_s: float,
+        fell: np.ndarray | None = None,
+    ) -> bool:
         """Take in one round: True where anything changed. ``silent``: NodeGUIDs of devices that did
-        not answer."""
-        quiet = np.isin(ports.node_guid, silent)
+        not answer; ``fell``: ports that counted LinkDowned since the round before (bool[n]). A link
+        that fell meanwhile was up meanwhile: it is down from the next round on."""
+        quiet = np.isin(ports.node_guid, silent[np.isin(silent, self._silent)])
+        self._silent = silent
         state = reading.level.get("state", np.full(len(reading), np.nan))
         unread = np.where(quiet, 0.0, DOWN + 1.0)
         says = np.where(reading.answered & ~np.isnan(state), state, unread)
         # PortState of each end; 0: its device does not answer.
         other = np.where(ports.peer >= 0, says[np.maximum(ports.peer, 0)], 0.0)
         linked = np.where(says > 0, says, other) > DOWN
+        if fell is not None and fell.any():
+            linked |= fell | (fell[np.maximum(ports.peer, 0)] & (ports.peer >= 0))
         shape = (ports, linked.tobytes(), quiet.tobytes())
         same = self._shape is not None and shape[0] is self._shape[0] and shape[1:] == self._shape[1:]
-        if same and _stamp(self.path) == self._stamp and not self._due(now_s):
+        if same and stamp_of(self.path) == self._stamp and not self._due(now_s):
             return False
         self._shape = shape
         self.up = set(ports.node_guid[~quiet].tolist())
-        with _locked(self.path):
+        with locked(self.path):
             before = self._before(set(ports.node_guid.tolist()))
             self.ports = _merged(before, _of(ports), linked.tolist(), now_s)
             if self.keep_s:
@@ -116,7 +129,7 @@ class SeenPorts:
     def _before(self, present: set[int]) -> dict[Key, SeenPort]:
         """What was known until now: what the file has where somebody wrote it meanwhile, and what
         is expected."""
-        if self.path is None or _stamp(self.path) == self._stamp:
+        if self.path is None or stamp_of(self.path) == self._stamp:
             before = self.ports
         else:
             first = self._stamp is None and not self.ports
@@ -141,7 +154,7 @@ class SeenPorts:
             self._unkept = True
         else:
             self._unkept = False
-        self._stamp = _stamp(self.path)
+        self._stamp = stamp_of(self.path)
 
 
 def forget(path: Path, names: Sequence[str]) -> list[SeenPort]:
@@ -150,7 +163,7 @@ def forget(path: Path, names: Sequence[str]) -> list[SeenPort]:
     Raises :class:`UnknownName` for what is not down."""
     if not path.exists():
         raise InputError(f"{path}: no exporter keeps a memory there; start 'softib exporter' first")
-    with _locked(path):
+    with locked(path):
         ports = _load(path, lambda line: None)
         down = {k: p for k, p in ports.items() if p.down_since is not None}
         wanted: set[Key] = set() if names else set(down)
@@ -187,7 +200,7 @@ def _merged(
     before = _renamed(before, now)
     merged: dict[Key, SeenPort] = {}
     present = {p.key[0] for p in now}
-    leads = {p.key: p.peer for p, up in zip(now, linked, strict=True) if up}
+    leads = {p.key: p.peer for p, up in zip(now, linked, strict=True) if up and p.peer is not None}
     for port, up in zip(now, linked, strict=True):
         old = before.get(port.key)
         if port.peer is None and old is not None and leads.get(old.peer or port.key, port.key) == port.key:
@@ -195,7 +208,7 @@ def _merged(
         since = None if up else (old.down_since if old is not None else None) or now_s
         merged[port.key] = replace(port, down_since=since)
     for key, old in before.items():
-        moved = key[0] in present and old.peer is not None and leads.get(old.peer, key) not in (key, None)
+        moved = key[0] in present and old.peer is not None and leads.get(old.peer, key) != key
         if key not in merged and not moved:
             merged[key] = replace(old, down_since=old.down_since or now_s)
     return merged
@@ -239,9 +252,15 @@ def _renamed(before: Mapping[Key, SeenPort], now: list[SeenPort]) -> Mapping[Key
 
 
 def _write(path: Path, ports: Mapping[Key, SeenPort]) -> None:
-    """Whole or not at all."""
+    write_whole(
+        path, json.dumps([(*p.key, p.node, p.switch, p.port_guid, p.peer, p.down_since) for p in ports.values()])
+    )
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Whole or not at all. Raises :class:`OSError`."""
     part = path.with_name(path.name + ".part")
-    part.write_text(json.dumps([(*p.key, p.node, p.switch, p.port_guid, p.peer, p.down_since) for p in ports.values()]))
+    part.write_text(text)
     os.replace(part, path)
 
 
@@ -268,7 +287,8 @@ def _load(path: Path, notice: Callable[[str], None]) -> dict[Key, SeenPort]:
         return {}
 
 
-def _stamp(path: Path | None) -> tuple[int, int] | None:
+def stamp_of(path: Path | None) -> tuple[int, int] | None:
+    """Changes whenever the file is written; None: there is none."""
     if path is None:
         return None
     try:
@@ -279,7 +299,7 @@ def _stamp(path: Path | None) -> tuple[int, int] | None:
 
 
 @contextlib.contextmanager
-def _locked(path: Path | None) -> Iterator[None]:
+def locked(path: Path | None) -> Iterator[None]:
     """Keep other processes from writing meanwhile; where the directory cannot be written,
     :func:`_write` reports it."""
     lock: Iterable[int] = ()

@@ -7,7 +7,7 @@ from collections import deque
 
 from softib.diags.observations import Observations, ObservedPorts
 from softib.errors import InputError
-from softib.monitor.intervals import Interval, between, merged_ports, observations_of
+from softib.monitor.intervals import Interval, between, carried, merged_ports, observations_of
 from softib.monitor.manager import ManagerWatch
 from softib.monitor.opening import Opened
 from softib.monitor.perfmgr import Pace, Poller, Round
@@ -41,9 +41,10 @@ class Watch:
         if self._before is not None:
             self.interval = between(self._before, one.reading)
             self._intervals.append(self.interval)
-        self._before = one.reading
+        self._before = carried(self._before, one.reading)
         self._ports = merged_ports(self._ports, one.targets.ports)
-        self.manager.step()
+        if "manager" not in self.poller.left_out:
+            self.manager.step()
         return one
 
     def run(self, rounds: int, every_s: float) -> None:

@@ -96,6 +96,14 @@ def candidate_masks(legal, s, byte_masks, masks):
 
 
 @kernel
+def _same_masks(t, n_masks, masks, last):
+    same = True
+    for w in range(n_masks):
+        same &= masks[w, t] == last[w]
+    return same
+
+
+@kernel
 def candidate_list(t, base, n_masks, masks, last, out_port, found, ports, count):
     """Links named by the masks of ``t``, ascending, into ``found`` and their ports into ``ports``;
     returns how many.
@@ -103,10 +111,7 @@ def candidate_list(t, base, n_masks, masks, last, out_port, found, ports, count)
     ``last`` uint64[4] holds the masks that ``found`` (with ``count`` links) was made of:
     neighbouring destinations often share them, and then nothing is to do.
     """
-    same = True
-    for w in range(n_masks):
-        same &= masks[w, t] == last[w]
-    if same:
+    if _same_masks(t, n_masks, masks, last):
         return count
     count = 0
     for w in range(n_masks):
@@ -163,6 +168,7 @@ def least_loaded(legal, dests, resume, lft):
             _count_ports(row, load)
         last[:] = 0
         count = 0
+        choice = -1
         for g in range(group_switch.shape[0]):
             t = group_switch[g]
             lo, hi = group_first[g], group_first[g + 1]
@@ -175,11 +181,20 @@ def least_loaded(legal, dests, resume, lft):
                     if row[lids[i]] == 255:
                         row[lids[i]] = dests.port[group_end[i]]
                 continue
-            count = candidate_list(t, first[s], n_masks, masks, last, out_port, found, ports, count)
+            if not _same_masks(t, n_masks, masks, last):
+                count = candidate_list(t, first[s], n_masks, masks, last, out_port, found, ports, count)
+                choice = -1
             if count == 0:
                 continue
+            if not counted[g]:  # goes to the first of the least, the same one for all neighbours with these candidates
+                if choice < 0:
+                    choice = _first_least(ports, count, load)
+                for i in range(lo, hi):
+                    if row[lids[i]] == 255:
+                        row[lids[i]] = ports[choice]
+                continue
+            choice = -1
             # Rounds over the candidates that carry the least; one that was passed cannot be least again in a round.
-            # What does not count stays on the first of the least.
             k = count
             least = np.int64(0)
             for i in range(lo, hi):
@@ -196,9 +211,19 @@ def least_loaded(legal, dests, resume, lft):
                     while load[ports[k]] != least:
                         k += 1
                 row[lid] = ports[k]
-                if counted[g]:
-                    load[ports[k]] += 1
-                    k += 1
+                load[ports[k]] += 1
+                k += 1
+
+
+@kernel
+def _first_least(ports, count, load):
+    """Place among the first ``count`` of ``ports`` of the one with the least ``load``, the first of
+    equals."""
+    best = 0
+    for k in range(1, count):
+        if load[ports[k]] < load[ports[best]]:
+            best = k
+    return best
 
 
 @kernel

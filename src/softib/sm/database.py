@@ -185,7 +185,11 @@ class Database:
     @property
     def external(self) -> np.ndarray:
         """bool[ports]: a switch port other than port 0."""
-        return self.is_switch[self.port_node] & (self.port_num > 0)
+        return self.are_external(slice(None))
+
+    def are_external(self, ports: np.ndarray | slice) -> np.ndarray:
+        """As :attr:`external`, of ``ports`` alone."""
+        return (self.node_type[self.port_node[ports]] == NodeType.SWITCH) & (self.port_num[ports] > 0)
 
     @property
     def switches(self) -> np.ndarray:
@@ -203,14 +207,14 @@ class Database:
         rows = rows[np.lexsort((self.port_num[rows], self.port_guid[rows]))]
         return np.concatenate([rows[rows == self.sm_port], rows[rows != self.sm_port]])
 
-    def port_state(self) -> np.ndarray:
-        """PortState of each port as last heard, 0 where nothing was heard."""
-        return PortInfo.port_state.get(self.port_info)
+    def port_state(self, ports: np.ndarray | slice = slice(None)) -> np.ndarray:
+        """PortState of ``ports`` as last heard, 0 where nothing was heard."""
+        return PortInfo.port_state.get(self.port_info[ports])
 
     def port_modifier(self, ports: np.ndarray) -> np.ndarray:
         """AttributeModifier of PortInfo of ``ports``: the portnum, and SMSupportExtendedSpeeds
         where the device has these components (a switch says so in port 0's CapabilityMask)."""
-        says = np.where(self.external[ports], self.node_base[self.port_node[ports]], ports)
+        says = np.where(self.are_external(ports), self.node_base[self.port_node[ports]], ports)
         extended = self.has_port_info[says] & (
             (PortInfo.cap_mask.get(self.port_info[says]) & CapMask.EXTENDED_SPEEDS) > 0
         )

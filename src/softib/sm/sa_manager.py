@@ -154,6 +154,12 @@ class SaManager:
         self._end_deserted(kept)
         self._events()
 
+    def repartition(self, config: SmConfig, members: Members) -> None:
+        """Other partitions, whose ``members`` are known before a sweep."""
+        assert self.subnet is not None
+        self.sa.refresh(self.subnet, members)
+        self.reconfigure(config)
+
     def _end_deserted(self, groups: Iterable[Group]) -> None:
         """End those of ``groups`` that no partition here keeps, and that have no full member."""
         for group in [g for g in groups if not has_full(g)]:

@@ -16,10 +16,11 @@ subnet administrator too (``sa_manager``).
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from softib.errors import SoftibError
-from softib.iba.constants import SmpAttr
 from softib.mad.batch import MadBatch
 from softib.mad.transactor import NEVER_PS, Transactor
 from softib.routing.engine import Routing
@@ -31,6 +32,8 @@ from softib.sm.ha.election import Election, SmState, priority_changed
 from softib.sm.ha.handover import Holdings, Mastership
 from softib.sm.health.silent import SilentPorts
 from softib.sm.managers.lid_mgr import Lids
+from softib.sm.managers.partitions import Partition
+from softib.sm.managers.pkey_mgr import members_changed, merged
 from softib.sm.replication.records import Source
 from softib.sm.replication.replication import Replication
 from softib.sm.responder import Responder
@@ -189,6 +192,29 @@ class SubnetManager:
         self.sa_manager.reconfigure(config)
         self.request_sweep()
 
+    def repartition(self, changed: list[Partition]) -> bool:
+        """Go on with these partitions in place of those with their P_Keys; one without ports ends. The
+        tables of the ports that they name are written before the next sweep. False: nothing was done,
+        that takes :meth:`reconfigure`: no sweep has programmed partitions yet, or one names more than
+        physical ports."""
+        config, subnet, stores = self.config, self.sa_manager.subnet, self._stores
+        if self.state != SmState.MASTER or subnet is None or config.partitions is None or not stores.pkeys:
+            return False
+        pkeys = {p.pkey for p in changed}
+        named = {m for p in (*config.partitions, *changed) if p.pkey in pkeys for m, _ in p.members}
+        guids = {m for m in named if isinstance(m, int)}
+        if len(guids) < len(named) or guids.intersection(self.database.vports.guid.tolist()):
+            return False
+        config = replace(config, partitions=merged(config.partitions, changed))
+        self._mastership.config = config
+        self.sa_manager.repartition(
+            config, members_changed(self.sa_manager.sa.members, subnet, changed, config.allow_both_pkeys)
+        )
+        self._between.repartitioned |= guids
+        if self.phase in PHASES:  # this sweep still has the partitions of before
+            self.request_sweep()
+        return True
+
     def _priority_trap(self) -> MadBatch | None:
         db = self.database
         self._announces_priority = False
@@ -242,8 +268,8 @@ class SubnetManager:
     # -- answers --
 
     def _take(self) -> None:
-        """Hand over answers. Entering ``tables`` sent one attribute alone."""
-        for answers in self._runner.requests.answers(int(SmpAttr.LFT) if self.phase == "tables" else None):
+        """Hand over answers."""
+        for answers in self._runner.requests.answers():
             if answers.data is None:
                 self._lost(answers.attr, answers.tags, answers.refused)
             else:

@@ -110,9 +110,9 @@ def remove_members(draft: Draft, pkey: int, guids: Iterable[int]) -> str:
     partition = draft.partition(pkey)
     if partition is None:
         return f"{pkey_text(pkey)} does not exist"
-    gone = set(guids) & partition.members.keys()
-    draft.put(partition.with_members({g: m for g, m in partition.members.items() if g not in gone}))
-    return f"{len(gone)} GUIDs removed from {pkey_text(pkey)}"
+    removed = set(guids) & partition.members.keys()
+    draft.put(partition.with_members({g: m for g, m in partition.members.items() if g not in removed}))
+    return f"{len(removed)} GUIDs removed from {pkey_text(pkey)}"
 
 
 def create(draft: Draft, pkey: int, options: Options) -> str:

@@ -1,5 +1,5 @@
 """The subnet managers that program partitions for the service: softib's own in a running fabric, or
-OpenSM. Each reads a partitions.conf when it is told to."""
+OpenSM. Each reads a partitions.conf on request."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from softib.errors import PeerError
 from softib.foreign_text import shown
 from softib.live.control import ask
 from softib.live.instances import Instance
+from softib.tenants.model import DEFAULT_BASE, Partition
 from softib.tenants.partitions_file import to_conf
 from softib.tenants.state import State
 from softib.whole_files import write_text
@@ -21,7 +22,7 @@ __all__ = ["FileManager", "InternalManager", "Manager"]
 
 SWEEP_S, LOOK_S = 60.0, 0.01
 COMMAND_S = 30.0
-FILE = "partitions.conf"
+FILE, CHANGED = "partitions.conf", "changed-partitions.conf"
 
 
 class Manager(Protocol):
@@ -30,21 +31,35 @@ class Manager(Protocol):
 
     settles_s: float
 
-    def program(self, state: State) -> None:
-        """Make the manager program these partitions. Raises :class:`SoftibError` where it cannot."""
+    def program(self, state: State, pkeys: set[int] | None = None) -> None:
+        """Make the manager program these partitions; ``pkeys``: those that changed since the last time
+        (None: any may have). Raises :class:`~softib.errors.SoftibError` where it cannot."""
+
+    def keep(self, state: State) -> None:
+        """Nothing changes now: bring the manager's file up to date where it is not."""
 
 
 class InternalManager:
-    """softib's manager inside the running fabric ``instance``: it returns when its sweep is over."""
+    """softib's manager inside the running fabric ``instance``. It programs the ports of a few changed
+    partitions at once; a whole file takes a sweep."""
 
-    settles_s = 0.5
+    settles_s = 2.0
 
     def __init__(self, instance: Instance, folder: Path):
-        self.instance, self.file = instance, folder / FILE
+        self.instance, self.file, self.changed_file = instance, folder / FILE, folder / CHANGED
+        self._is_behind = False
+        """Does the file lack changes?"""
 
-    def program(self, state: State) -> None:
-        """Write the file, and wait for a sweep that read it."""
-        write_text(self.file, to_conf(list(state.partitions.values())))
+    def program(self, state: State, pkeys: set[int] | None = None) -> None:
+        """Hand over the changed partitions, or the whole file, and wait for a sweep that read it."""
+        if pkeys is not None and DEFAULT_BASE not in pkeys:
+            empty = (Partition(k) for k in pkeys if k not in state.partitions)
+            changed = [p for k in sorted(pkeys) if (p := state.partitions.get(k)) is not None]
+            write_text(self.changed_file, to_conf([*changed, *empty], whole=False))
+            if ask(self.instance, "partitions", file=str(self.changed_file.resolve()))["programmed"]:
+                self._is_behind = True
+                return
+        self._write(state)
         before = ask(self.instance, "sweep", partitions=str(self.file.resolve()))["sweeps"]
         until = time.monotonic() + SWEEP_S
         while True:
@@ -57,6 +72,15 @@ class InternalManager:
                 )
             time.sleep(LOOK_S)
 
+    def keep(self, state: State) -> None:
+        """``softib sm reload`` reads the file."""
+        if self._is_behind:
+            self._write(state)
+
+    def _write(self, state: State) -> None:
+        write_text(self.file, to_conf(list(state.partitions.values())))
+        self._is_behind = False
+
 
 class FileManager:
     """A manager elsewhere, OpenSM above all: ``file`` is its partitions.conf, and ``reload`` the
@@ -67,7 +91,10 @@ class FileManager:
     def __init__(self, file: Path, reload: str):
         self.file, self.reload = file, shlex.split(reload)
 
-    def program(self, state: State) -> None:
+    def keep(self, state: State) -> None:
+        """The file is always written whole."""
+
+    def program(self, state: State, pkeys: set[int] | None = None) -> None:
         """Write the file and run the command."""
         write_text(self.file, to_conf(list(state.partitions.values())))
         try:

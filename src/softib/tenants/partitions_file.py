@@ -17,10 +17,11 @@ _DEFAULT_RATE = Qos().rate
 HEAD = "# Written by softib; changes made here are lost. Partitions are changed through its REST interface.\n"
 
 
-def to_conf(partitions: Iterable[Partition]) -> str:
-    """The file, the default partition first; without empty partitions, which program nothing."""
+def to_conf(partitions: Iterable[Partition], whole: bool = True) -> str:
+    """The file, the default partition first; a ``whole`` one without empty partitions, which program
+    nothing."""
     ordered = sorted(partitions, key=lambda p: (p.pkey != DEFAULT_BASE, p.pkey))
-    return HEAD + "".join(_line(p) for p in ordered if p.members or p.everyone)
+    return HEAD + "".join(_line(p) for p in ordered if p.members or p.everyone or not whole)
 
 
 def _line(partition: Partition) -> str:
@@ -64,7 +65,7 @@ def _partition(p: SmPartition, file: str, notes: list[str]) -> Partition:
     mtu = {code: mtu for mtu, code in MTU_CODES.items()}.get(group.mtu if group else 4)
     rate = {code: rate for rate, code in RATES.items()}.get(group.rate if group else 2)
     if mtu is None or rate is None:
-        notes.append(f"{file}: {p.name or hex(p.pkey)}: its MTU or rate is none of UFM's; the default is used")
+        notes.append(f"{file}: {p.name or hex(p.pkey)}: its MTU or rate is not one of UFM's; the default is used")
     qos = Qos(mtu or Qos().mtu, p.sl, rate or _DEFAULT_RATE)
     title = "management" if p.pkey == DEFAULT_BASE else p.name or f"api_pkey_{p.pkey:#x}"
     return Partition(p.pkey, title, "", p.index0, p.ipoib, everyone, qos, members)

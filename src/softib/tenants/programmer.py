@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from softib.errors import SoftibError
+from softib.errors import PeerError, SoftibError
 from softib.tenants.managers import Manager
 from softib.tenants.model import DEFAULT_BASE, guid_text, pkey_text
 from softib.tenants.state import State
@@ -61,12 +61,14 @@ class Drift:
 @dataclass
 class Hooks:
     """What the programmer needs of the service. ``mark``: (revisions, state, detail);
-    ``take_back``: undo a revision, because of the line."""
+    ``take_back``: undo a revision, because of the line. ``adopt``: enter the partitions of the
+    tables that were read, where nothing was ever entered; whether it did."""
 
     clock: Callable[[], float]
     snapshot: Callable[[], State]
     mark: Callable[[list[int], str, str], None]
     take_back: Callable[[int, str], None]
+    adopt: Callable[[], bool]
 
 
 class Programmer:
@@ -116,7 +118,9 @@ class Programmer:
         with self._lock:
             self._tasks.append(run)
         self._wake.set()
-        over.wait()
+        while not over.wait(1.0):
+            if not self._thread.is_alive():
+                raise PeerError("the service ends; its subnet is not read any more")
         if failed:
             raise failed[0]
 
@@ -137,12 +141,18 @@ class Programmer:
                     self._reconcile(first=not self.ready.is_set())
                     due = time.monotonic() + self.reconcile_s
                     self.ready.set()
-                self._turn()
+                self._step()
+                self.manager.keep(self.hooks.snapshot())
                 self.problem = ""
             except SoftibError as error:
                 if str(error) != self.problem:
                     LOG.warning("%s", error)
                 self.problem = str(error)
+                self._wait(RETRY_S)
+                continue
+            except Exception as error:
+                LOG.exception("this is a bug in softib")
+                self.problem = f"a bug in softib: {type(error).__name__}: {error}"
                 self._wait(RETRY_S)
                 continue
             self._wait(max(0.0, min(due - time.monotonic(), self._search_s() if self._pending else self.reconcile_s)))
@@ -151,7 +161,7 @@ class Programmer:
         self._wake.wait(seconds)
         self._wake.clear()
 
-    def _turn(self) -> None:
+    def _step(self) -> None:
         while not self._stop:
             with self._lock:
                 batch, tasks = list(self._waiting.values()), self._tasks
@@ -169,11 +179,15 @@ class Programmer:
         guids = self._guids(batch)
         if guids - self.view.ports.keys() and time.monotonic() >= self._searched + self._search_s():
             self._discover()  # new members may be ports that came since
-        self.manager.program(self.hooks.snapshot())
+        self.manager.program(self.hooks.snapshot(), set().union(*(one.pkeys for one in batch)))
         with self._lock:
             for one in batch:
                 self._waiting.pop(one.revision, None)
-        self._judge(batch, self._verify(guids))
+        wrong = self._verify(guids)
+        if wrong and not self._newer(wrong):  # a sweep that reads every table has the last word
+            self.manager.program(self.hooks.snapshot())
+            wrong = self._verify(set(wrong))
+        self._judge(batch, wrong)
 
     def _guids(self, batch: list[Done]) -> set[int]:
         if any(one.everyone for one in batch):
@@ -221,8 +235,8 @@ class Programmer:
         programmed: list[int] = []
         for one in batch:
             refused = sorted(g for g in self._guids([one]) & wrong.keys() if one.pkeys & _bases(wrong[g]))
-            if refused and self._newer(refused):
-                self._pending[one.revision] = one
+            if refused and self._newer(refused):  # judged with those
+                self.changed([one])
                 continue
             if refused:
                 self._refused(one.revision, refused[0], wrong[refused[0]])
@@ -279,6 +293,8 @@ class Programmer:
         else changed; the manager programs it again."""
         self._discover()
         held = self.view.read(self.view.ports)
+        if first and self.hooks.adopt():
+            return
         state = self.hooks.snapshot()
         with self._lock:
             busy = self._guids(list(self._waiting.values()))
@@ -290,7 +306,7 @@ class Programmer:
                 drifts.append(Drift(self.hooks.clock(), guid, name, tuple(sorted(missing)), tuple(sorted(extra))))
         if not drifts:
             return
-        if not first or len(state.partitions) > 1:
+        if not first or len(state.partitions) > 1:  # else nothing was ever programmed
             for drift in drifts:
                 LOG.warning("%s", drift)
             self.drifts = (self.drifts + drifts)[-1000:]

@@ -18,7 +18,7 @@ from softib.tenants.model import DEFAULT_BASE, Member, Partition, guid_text, pke
 from softib.tenants.programmer import Hooks, Programmer
 from softib.tenants.state import Draft, Rows
 from softib.tenants.store import Revision, Store
-from softib.tenants.subnet import Held, SubnetView
+from softib.tenants.subnet import Held, SubnetView, partitions_of
 from softib.tenants.writer import Done, Request, Writer, done_of
 
 __all__ = ["Finding", "TenantService"]
@@ -51,7 +51,7 @@ class TenantService:
         self.accounts = Accounts(self.store)
         self.view = SubnetView(open_wire)
         self.writer = Writer(self.store, self.state, clock, self._committed)
-        hooks = Hooks(clock, lambda: self.state, self._mark, self._take_back)
+        hooks = Hooks(clock, lambda: self.state, self._mark, self._take_back, self._adopt)
         self.programmer = None if manager is None else Programmer(self.view, manager, hooks)
         if self.programmer is not None:
             self.programmer.start([done_of(r.id, r.detail, r.rows) for r in self.store.unprogrammed()])
@@ -93,8 +93,8 @@ class TenantService:
         return pkey
 
     def refuse_held_key(self, pkey: int) -> None:
-        """Raise :class:`Refused` where a port still holds ``pkey``, of which there is no partition: its
-        members would meet whoever had it before."""
+        """Raise :class:`Refused` where a port still holds ``pkey``, which has no partition: its
+        members would reach the ports of its former partition."""
         if pkey in self.state.partitions or self.programmer is None:
             return
         keys = {pkey, pkey | 0x8000}
@@ -199,14 +199,14 @@ class TenantService:
         return [pair for guid in sorted(wanted & self.view.tables.keys()) for pair in self._meets(guid, partners)]
 
     def _meets(self, guid: int, partners: set[int]) -> Iterable[tuple[int, int, int]]:
-        own = set(self.view.tables[guid].port)
+        held = set(self.view.tables[guid].port)
         state, manager = self.state, self.view.manager
         wanted = state.wanted(guid, manager)
         for partner in sorted(partners - {guid}):
             theirs = self.view.tables.get(partner)
             if theirs is None:
                 continue
-            meet = _common(own, set(theirs.port)) - _common(wanted, state.wanted(partner, manager))
+            meet = _common(held, set(theirs.port)) - _common(wanted, state.wanted(partner, manager))
             if meet:
                 yield guid, partner, min(meet)
 
@@ -218,7 +218,23 @@ class TenantService:
 
     def _mark(self, revisions: list[int], state: str, detail: str) -> None:
         with self.store.transaction():
-            self.store.mark(revisions, state, detail)
+            self.store.mark(revisions, state, self.clock(), detail)
+
+    def _adopt(self) -> bool:
+        """A service that begins on a subnet with partitions goes on with them."""
+        if self.store.revisions(1):
+            return False
+        partitions = partitions_of(self.view.tables, self.view.manager)
+        if partitions == [self.state.partitions[DEFAULT_BASE]]:
+            return False
+
+        def change(draft: Draft) -> str:
+            for partition in partitions:
+                draft.put(partition)
+            return f"{len(partitions)} partitions that ports held"
+
+        self.change(change, "softib", "adopt")
+        return True
 
     def _take_back(self, number: int, where: str) -> None:
         done = self.take_back(number, "softib")

@@ -152,8 +152,8 @@ class Draft:
 
     def take(self, draft: Draft) -> None:
         """Make the changes of a draft over this one."""
-        for own, theirs in zip(self._tables, draft._tables, strict=True):
-            own.update(theirs)
+        for table, theirs in zip(self._tables, draft._tables, strict=True):
+            table.update(theirs)
 
     @property
     def _tables(self) -> tuple[dict[Any, Any], ...]:

@@ -36,7 +36,7 @@ class Unavailable(SoftibError):
 @dataclass(frozen=True)
 class Revision:
     """One change. ``state``: ``durable``, ``programmed``, ``pending`` (members that do not answer
-    wait), ``rolled-back`` or ``refused``; ``detail`` says where."""
+    wait), ``rolled-back`` or ``refused``, since ``settled_s``; ``detail`` says where."""
 
     id: int
     at_s: float
@@ -46,6 +46,7 @@ class Revision:
     digest: str
     state: str
     detail: str
+    settled_s: float | None
     rows: Rows
 
 
@@ -163,15 +164,15 @@ class Store:
         self, at_s: float, actor: str, action: str, request_id: str | None, digest: str, rows: Rows, detail: str = ""
     ) -> int:
         """Enter a revision; within a transaction. Returns its number."""
-        values = (None, at_s, actor, action, request_id, digest, "durable", detail, json.dumps(rows))
-        done = self.db.execute("INSERT INTO revision VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+        values = (None, at_s, actor, action, request_id, digest, "durable", detail, None, json.dumps(rows))
+        done = self.db.execute("INSERT INTO revision VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
         return int(done.lastrowid or 0)
 
-    def mark(self, numbers: list[int], state: str, detail: str = "") -> None:
+    def mark(self, numbers: list[int], state: str, at_s: float, detail: str = "") -> None:
         """Set the state of revisions, and add ``detail`` to their text; within a transaction."""
         self.db.executemany(
-            "UPDATE revision SET state = ?, detail = detail || ? WHERE id = ?",
-            [(state, f"; {detail}" if detail else "", number) for number in numbers],
+            "UPDATE revision SET state = ?, settled_s = ?, detail = detail || ? WHERE id = ?",
+            [(state, at_s, f"; {detail}" if detail else "", number) for number in numbers],
         )
 
     def backup(self, path: Path) -> None:
@@ -190,8 +191,8 @@ class Store:
 
 
 def _revision(row: tuple[Any, ...]) -> Revision:
-    number, at_s, actor, action, request_id, digest, state, detail, rows = row
-    return Revision(number, at_s, actor, action, request_id, digest, state, detail, json.loads(rows))
+    values = (*row[:-1], json.loads(row[-1]))
+    return Revision(*values)
 
 
 def _locked(path: Path) -> IO[bytes]:

@@ -3,7 +3,7 @@ read last. For one thread, except where it says so."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,8 +15,9 @@ from softib.live.subnet_reader import SubnetReader
 from softib.monitor.opening import Opened
 from softib.sm.config import SmConfig
 from softib.sm.sa.inventory import pkey_blocks
+from softib.tenants.model import DEFAULT_BASE, FULL_BIT, Member, Partition
 
-__all__ = ["Held", "Port", "SubnetView"]
+__all__ = ["Held", "Port", "SubnetView", "partitions_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ class SubnetView:
         return 0 if port is None else port.entries
 
     def discover(self) -> None:
-        """Look at the whole subnet. Raises :class:`PeerError` where nobody answers."""
+        """Look at the whole subnet. Raises :class:`PeerError` where no one answers."""
         if self._opened is None:
             self._opened = self._open()
         try:
@@ -137,9 +138,9 @@ class SubnetView:
             raise
         found: dict[int, Held] = {}
         for port in ports:
-            own, leaf = read.get(port.row), read.get(port.leaf)
-            if own is not None and (port.leaf < 0 or leaf is not None):
-                keys = tuple(own[own > 0].tolist())
+            entries, leaf = read.get(port.row), read.get(port.leaf)
+            if entries is not None and (port.leaf < 0 or leaf is not None):
+                keys = tuple(entries[entries > 0].tolist())
                 found[port.guid] = Held(keys, None if leaf is None else frozenset(leaf[leaf > 0].tolist()))
         silent = {p.guid for p in ports} - found.keys()
         self.tables = {g: h for g, h in self.tables.items() if g not in silent} | found
@@ -150,3 +151,21 @@ class SubnetView:
         if self._opened is not None:
             self._opened.close()
         self._opened = self._reader = None
+
+
+def partitions_of(tables: Mapping[int, Held], manager: int) -> list[Partition]:
+    """The partitions that ports hold: the default one by what most ports are in it, without the
+    ``manager``'s, and each other with the members whose tables have it."""
+    members: dict[int, dict[int, Member]] = {}
+    first: dict[int, bool] = {}
+    for guid, held in sorted(tables.items()):
+        for index, key in enumerate(held.port):
+            base = key & DEFAULT_BASE
+            members.setdefault(base, {})[guid] = Member(bool(key & FULL_BIT))
+            first[base] = first.get(base, True) and index == 0
+    default = members.pop(DEFAULT_BASE, {})
+    default.pop(manager, None)
+    full = 2 * sum(m.full for m in default.values()) >= len(default)
+    named = {g: m for g, m in default.items() if m.full != full}
+    out = [Partition(DEFAULT_BASE, "management", everyone="full" if full else "limited", members=named)]
+    return out + [Partition(k, f"api_pkey_{k:#x}", index0=first[k], members=m) for k, m in sorted(members.items())]

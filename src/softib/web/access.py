@@ -14,7 +14,6 @@ import secrets
 from base64 import b64encode
 from collections.abc import Awaitable, Callable
 from hashlib import sha256
-from http.cookies import SimpleCookie
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -125,8 +124,9 @@ class Access:
 def _tokens(scope: Scope, headers: dict[bytes, str]) -> list[str]:
     kind, _, bearer = headers.get(b"authorization", "").partition(" ")
     found = [bearer] if kind.lower() == "bearer" else []
-    cookie = SimpleCookie(headers.get(b"cookie", "")).get(COOKIE)
-    found += [cookie.value] if cookie is not None else []
+    for one in headers.get(b"cookie", "").split(";"):  # RFC 6265 5.4; what is no pair is passed over
+        name, mark, value = one.strip().partition("=")
+        found += [value.strip('"')] if mark and name == COOKIE else []
     return found + parse_qs(scope["query_string"].decode("latin-1")).get("token", [])
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import time
 import zlib
-from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -17,7 +16,8 @@ from softib.fabric.formats.base import ReadResult
 from softib.fabric.model import Fabric
 from softib.iba.constants import PhysState
 from softib.live.subnet_reader import read_wire
-from softib.monitor.intervals import Interval, between, observations_of, same_ports
+from softib.monitor.intervals import Interval
+from softib.monitor.judged_window import JudgedWindow
 from softib.monitor.opening import Opened
 from softib.monitor.perfmgr import Pace
 from softib.monitor.reading import Reading
@@ -43,11 +43,6 @@ def _mark(*columns: np.ndarray) -> bytes:
     return mark.to_bytes(4, "big")
 
 
-JUDGED_S = 1200.0
-"""Rules judge what rose in the last twenty minutes, …"""
-MOST_PARTS, LEAST_PARTS = 40, 4
-ROWS = 500_000
-"""… in at most so many intervals: all of a port's counters take some 300 octets each."""
 LEAST_REREAD_S = 30.0
 SHARE = 0.05
 """Reading cables and tables takes at most this share of the time, …"""
@@ -64,8 +59,7 @@ class Collector:
         self._opened: Opened | None = None
         self.watch: Watch | None = None
         self._read_at, self._read_took = float("-inf"), 0.0
-        self._parts: deque[Interval] = deque()
-        self._base: Reading | None = None
+        self._window = JudgedWindow()
         self._last: Reading | None = None
         self._reports: tuple[object, ...] = ()
         self._cables = b""
@@ -84,7 +78,9 @@ class Collector:
             self.close()
             raise
         one = self.watch.interval
-        self._remember()
+        assert self.watch.round is not None
+        self._last = now
+        self._window.add(now, self.watch.round.targets.ports)
         reports = _reports(self.watch.manager.reported)
         if reports != self._reports and self._reports:
             self._changed = True
@@ -93,36 +89,10 @@ class Collector:
             self._changed = True
         return one
 
-    def _remember(self) -> None:
-        assert self.watch is not None and self.watch.round is not None
-        now = self.watch.round.reading
-        parts = int(np.clip(ROWS // max(1, len(now)), LEAST_PARTS, MOST_PARTS))
-        last, self._last = self._last, now
-        if self._base is None:
-            self._base = now
-            return
-        if last is not None and last is not self._base and _fewer(last, now):
-            # What rose until the last round is lost with ports that this one did not read.
-            self._parts.append(between(self._base, last))
-            self._base = last
-        elif last is not None and _fewer(now, last):
-            self._parts.append(between(self._base, now))  # what ports do that it reads for the first time begins here
-            self._base = now
-        if _time_s(now) - _time_s(self._base) >= JUDGED_S / parts:
-            self._parts.append(between(self._base, now))
-            self._base = now
-        while len(self._parts) > parts:
-            self._parts.popleft()
-
     @property
     def observations(self) -> Observations | None:
-        """What rose in the last :data:`JUDGED_S` seconds, in few intervals. None before the second
-        round."""
-        if self.watch is None or self.watch.interval is None or self._base is None or self.watch.round is None:
-            return None
-        last = self.watch.round.reading
-        open_ = [between(self._base, last)] if last is not self._base else []
-        return observations_of(self.watch.ports, [*self._parts, *open_])
+        """What rose in the last twenty minutes, in few intervals. None before the second round."""
+        return self._window.observations
 
     def due(self) -> bool:
         """Should the cables and tables be read again?"""
@@ -150,22 +120,10 @@ class Collector:
     def close(self) -> None:
         """Let go of the source."""
         opened, self._opened, self.watch = self._opened, None, None
-        self._parts.clear()
-        self._base, self._last, self._reports, self._changed = None, None, (), True
+        self._window = JudgedWindow()
+        self._last, self._reports, self._changed = None, (), True
         if opened is not None:
             opened.close()
-
-
-def _time_s(reading: Reading) -> float:
-    return int(reading.time_ns.max(initial=0)) / 1e9
-
-
-def _fewer(before: Reading, now: Reading) -> bool:
-    """Did a port of ``before`` not answer in ``now``?"""
-    if not len(before) or not len(now):
-        return bool(len(before))
-    rows, there = same_ports(before.guid, before.portnum, now.guid, now.portnum)
-    return bool((before.answered & ~(there & now.answered[rows])).any())
 
 
 def _reports(reported: Mapping[str, Any]) -> tuple[object, ...]:

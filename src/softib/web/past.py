@@ -18,7 +18,7 @@ from softib.errors import UnreadableFile
 from softib.fabric.model import Fabric
 from softib.monitor.history import History
 from softib.monitor.intervals import interval_at
-from softib.web.collector import JUDGED_S, ROWS
+from softib.monitor.judged_window import JUDGED_S, ROWS
 from softib.web.map_layout import Map, map_of
 from softib.web.rates import Sample, sample_of
 from softib.web.remembered import Cable, Snapshot

@@ -11,6 +11,7 @@ import numpy as np
 from softib.diags.observations import Observations, ObservedPorts
 from softib.errors import InputError, PeerError
 from softib.fabric.model import Fabric
+from softib.monitor.judged_window import JUDGED_S, ROWS
 from softib.monitor.prometheus import (
     Key,
     Target,
@@ -22,7 +23,6 @@ from softib.monitor.prometheus import (
     ports_at,
     target_of,
 )
-from softib.web.collector import JUDGED_S, ROWS
 from softib.web.past import PastMap, PastMaps
 from softib.web.rates import Sample
 

@@ -18,7 +18,7 @@ __all__ = ["DEFAULT_PORT", "serve"]
 
 DEFAULT_PORT = 8470
 CLOSING_S = 2.0
-"""A round that is under way may take so long to end; the process ends anyway."""
+"""A round and answers that are under way may take so long to end; the process ends anyway."""
 ENDS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -28,11 +28,11 @@ def serve(
     port: int,
     token: str | None,
     ready: Callable[[str], None],
-    beside: Callable[[Any], Any] = lambda app: app,
+    wrapped: Callable[[Any], Any] = lambda app: app,
     tls: Tls | None = None,
 ) -> None:
     """Serve until Ctrl-C. ``port`` 0: a free one. ``ready`` gets the address to open, with the
-    token where one is needed. ``beside`` wraps the application in what is served beside it.
+    token where one was made here. ``wrapped`` puts other applications around this one.
 
     Beyond loopback a token is always asked for; without one given it is made here. Raises
     :class:`InputError` where a library is missing, the address is not this machine's, or the port
@@ -45,7 +45,7 @@ def serve(
     secret = token if token is not None or local else new_token()
     listener = _listener(host, port)
     names = frozenset({"localhost", "127.0.0.1", "::1", host}) if local else frozenset()
-    server = uvicorn_server(beside(Access(app_of(served), secret, names)), tls)
+    server = uvicorn_server(wrapped(Access(app_of(served), secret, names)), tls)
     try:
         served.refresh()
     except BaseException:
@@ -55,7 +55,8 @@ def serve(
     reader.start()
     shown = f"[{host}]" if ":" in host else host
     scheme = "http" if tls is None else "https"
-    ready(f"{scheme}://{shown}:{listener.getsockname()[1]}/" + (f"?token={secret}" if secret is not None else ""))
+    made = f"?token={secret}" if secret is not None and token is None else ""
+    ready(f"{scheme}://{shown}:{listener.getsockname()[1]}/{made}")
     try:
         server.run(sockets=[listener])
     finally:
@@ -70,6 +71,8 @@ def _library() -> Callable[[Any, Tls | None], Any]:
     try:
         import fastapi  # noqa: F401
         import uvicorn
+
+        from softib.web.connections import BACKLOG, bounded_protocol
     except ImportError as error:
         raise InputError(f"softib serve needs {error.name}; pip install 'softib[serve]'") from None
 
@@ -89,7 +92,18 @@ def _library() -> Callable[[Any, Tls | None], Any]:
 
     def server(app: Any, tls: Tls | None) -> Server:
         secured = {} if tls is None else tls.options()
-        return Server(uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off", **secured))
+        return Server(
+            uvicorn.Config(
+                app,
+                http=bounded_protocol() if tls is None else tls.protocol(bounded_protocol()),
+                backlog=BACKLOG,
+                log_level="warning",
+                access_log=False,
+                lifespan="off",
+                timeout_graceful_shutdown=int(CLOSING_S),
+                **secured,
+            )
+        )
 
     return server
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from softib.errors import InputError, MissingLibrary
+from softib.whole_files import write_text
 
 __all__ = ["Tls", "self_signed", "tls_of"]
 
@@ -28,8 +29,12 @@ class Tls:
         """The arguments of uvicorn's configuration."""
         out: dict[str, Any] = {"ssl_certfile": self.certificate}
         if self.client_ca is not None:
-            out |= {"ssl_ca_certs": self.client_ca, "ssl_cert_reqs": ssl.CERT_OPTIONAL, "http": _protocol()}
+            out |= {"ssl_ca_certs": self.client_ca, "ssl_cert_reqs": ssl.CERT_OPTIONAL}
         return out
+
+    def protocol(self, base: type) -> type:
+        """uvicorn's protocol ``base``; with client certificates one that names their owners."""
+        return base if self.client_ca is None else _naming(base)
 
 
 def tls_of(certificate: str | os.PathLike[str], client_ca: str | os.PathLike[str] | None) -> Tls:
@@ -86,19 +91,16 @@ def _make(path: Path, host: str) -> None:
     pem = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     ) + certificate.public_bytes(serialization.Encoding.PEM)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(pem)
+    write_text(path, pem.decode())  # the folder is its owner's alone
+    path.chmod(0o600)
 
 
-def _protocol() -> type:
-    """uvicorn's protocol, which puts the common name of the client's certificate into the state of
-    each request: ASGI has no place for it."""
-    from uvicorn.protocols.http.h11_impl import H11Protocol
-
+def _naming(base: Any) -> type:
+    """A protocol that puts the common name of the client's certificate into the state of each
+    request: ASGI has no place for it."""
     from softib.web.ufm.gate import CERTIFICATE
 
-    class Protocol(H11Protocol):
+    class Protocol(base):  # type: ignore[misc]
         app_state: dict[str, Any]
 
         def connection_made(self, transport: Any) -> None:

@@ -55,6 +55,57 @@ def test_the_finding_has_its_numbers(tree):
     assert all(tree.ends.host[11] in " ".join(e["pair"]) for e in evidence["slowest"])
 
 
+def test_slow_pairs_that_no_part_explains_are_told(tree, monkeypatch):
+    """A slow host, and three pairs elsewhere that measure a quarter, each for a reason of its own: they are listed, and nothing else is."""
+    from softib.analysis.acceptance.findings import judge
+    from tests.analysis.acceptance import stories
+
+    monkeypatch.setattr(stories, "HICCUPS", 0.0)
+    measured = tree.measure(4, [Planted("host", 11, 0.5)])
+    rows = np.flatnonzero((measured.test == "bandwidth") & (measured.source != 11) & (measured.target != 11))[
+        [3, 30, 60]
+    ]
+    measured.value[rows] /= 4
+    expected = {
+        (measured.ends.name(int(a)), measured.ends.name(int(b)))
+        for a, b in zip(measured.source[rows], measured.target[rows], strict=True)
+    }
+    found = judge(measured, tree.expectation, SIZES).findings
+    told = next(f for f in found if f.code == "pairs-unexplained")
+    assert {tuple(p["pair"]) for p in told.evidence["pairs"]} == expected and told.severity > 0
+    assert all(p["lacks_percent"] == pytest.approx(75, abs=6) for p in told.evidence["pairs"])
+    measured.value[rows] *= 4
+    codes = [f.code for f in judge(measured, tree.expectation, SIZES).findings]
+    assert "slow-host" in codes and "pairs-unexplained" not in codes
+
+
+def test_links_that_trained_low_and_cables_that_no_pair_crossed_are_counted(tree):
+    from softib.analysis.acceptance.findings import judge
+    from softib.analysis.acceptance.remainder import trained_low, uncrossed
+
+    measured = tree.measure(4, [])
+    one = np.flatnonzero((measured.source == 0) & (measured.target != 0))[:1]
+    few = Measurements(tree.ends, *(getattr(measured, n)[one] for n in ("test", "round", "source", "target", "value")))
+    links = int(((tree.fabric.port_peer >= 0) & (tree.expectation.plane.gbps > 0)).sum()) // 2
+    paths = tree.expectation.paths(few.source, few.target), tree.expectation.paths(few.target, few.source)
+    crossed = {min(int(p), int(tree.fabric.port_peer[p])) for there in paths for p in there.port}
+    (left,) = uncrossed(few, tree.expectation)
+    assert left.evidence["of"] == links and len(left.evidence["cables"]) == links - len(crossed)
+    rate, port = tree.expectation.plane.gbps, int(tree.cables[0])
+    ends = [port, int(tree.fabric.port_peer[port])]
+    before = rate[ends].copy()
+    rate[ends] /= 4
+    try:
+        (low,) = trained_low(tree.expectation, [])
+        assert (
+            len(low.evidence["links"]) == 1
+            and low.evidence["links"][0]["usual_gbps"] == 4 * low.evidence["links"][0]["gbps"]
+        )
+        assert "links-trained-low" in [f.code for f in judge(measured, tree.expectation, SIZES).findings]
+    finally:
+        rate[ends] = before
+
+
 def test_a_link_that_trained_slowly_is_expected_at_the_rate_of_its_kind(tree):
     """Its pairs measure what the slow link carries, which the model of the fabric as it stands would call right."""
     from softib.analysis.acceptance.expected_pairs import usual_gbps

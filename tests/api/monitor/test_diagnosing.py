@@ -273,3 +273,26 @@ def test_odd_pods_are_left_out() -> None:
     assert [(j.name, j.hosts) for j in read_jobs({"items": odd})] == [("pod", ("n1",)), ("p", ("n2",))]
     alone = {"kind": "Pod", "metadata": {"name": "p"}, "spec": {"nodeName": "n1"}, "status": {"phase": "Running"}}
     assert [(j.name, j.hosts) for j in read_jobs(alone)] == [("p", ("n1",))]
+
+
+def test_links_that_were_dead_before_are_named_by_the_structure() -> None:
+    """No counter moves on a cable that nobody has seen: ``check`` and ``diagnose`` say the same of it."""
+    from softib.api.fabric import result_of
+    from softib.diags.observations import Observations
+    from softib.fabric.plugging import delete_cables
+    from softib.monitor.fabric_ports import ports_of, rows_of
+
+    fabric = softib.generate("fat-tree", **TREE)
+    f = result_of(fabric).fabric
+    between = f.is_switch[f.port_node] & f.is_switch[f.port_node[np.maximum(f.port_peer, 0)]] & (f.port_peer >= 0)
+    delete_cables(f, np.array([int(f.port_cable[np.flatnonzero(between)[0]])]))
+    rows = rows_of(f)
+    n = len(rows)
+    known, rose = np.ones((1, n), bool), np.zeros((1, n), np.uint64)
+    begin = np.zeros((1, n), np.int64)
+    quiet = Observations(
+        ports_of(f, rows), begin, begin + 10**12, {"symbol_error_counter": rose}, {"symbol_error_counter": known}
+    )
+    found = softib.diagnose(quiet, fabric).at_least("warning")
+    dead = [g for g in softib.check(fabric) if g.code == "missing-cable"]
+    assert len(dead) == 1 and [(g.code, g.where) for g in found] == [(g.code, g.where) for g in dead]

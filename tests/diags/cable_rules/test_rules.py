@@ -11,7 +11,7 @@ from softib.diags.cable_rules.judge import judge
 from softib.diags.cable_rules.thresholds import shipped
 from softib.diags.finding import Severity
 from softib.diags.observations import Observations, ObservedPorts
-from tests.diags.cable_rules.observed import codes, observed, ports, row, tables
+from tests.diags.cable_rules.observed import CABLES, codes, observed, ports, row, tables
 
 HOUR = 3600.0
 TICKS = signalling_rate(400.0) / 10
@@ -146,7 +146,8 @@ def test_fec_margin_of_a_counter_that_is_full() -> None:
     assert found[0].evidence["pre_fec_ber"]["h2[1]"] == pytest.approx(5e-5, rel=1e-6)
     none = tuple((0, place) for place in ("h2[1]",))
     found = judge(observed(60, {}, level=full, unknown=none))
-    assert "counters-stuck" in codes(found) and "port_fec_corrected_symbol_ctr" in str([f.to_json() for f in found])
+    stuck = next(f for f in found if f.code == "counters-stuck")
+    assert "port_fec_corrected_symbol_ctr" in str(stuck.to_json()) and stuck.severity == Severity.INFO  # full before
     # It got full in this minute: at least what it still could count.
     least = {"least_port_fec_corrected_symbol_ctr": [{"h2[1]": 2.0**32 - 1e6, "h0[1]": float("nan")}]}
     found = judge(
@@ -212,6 +213,44 @@ def test_the_tables_decide_which_branch_is_followed() -> None:
 def test_a_switch_port_that_takes_nothing_is_named_where_nothing_behind_it_is_busy() -> None:
     found = judge(observed(60, waiting({"leaf-0[3]": 0.9}, {"leaf-0[3]": 0.05})), tables())
     assert codes(found) == ["slow-receiver"] and str(found[0].where[0]) == "spine[1]"
+
+
+def test_one_fall_between_switches_asks_for_no_isolation_and_two_do() -> None:
+    ends = ("leaf-0[3]", "spine[1]")
+    once, twice = ({"link_downed_counter": dict.fromkeys(ends, n)} for n in (1, 2))
+    (one,) = (f for f in judge(observed(600, once)) if f.code == "link-flaps")
+    (two,) = (f for f in judge(observed(600, twice)) if f.code == "link-flaps")
+    assert "isolate" not in one.evidence and two.evidence["isolate"]["now"] is True
+    down = {"state": [dict.fromkeys(ends, 1.0)]}  # it has not come back
+    (gone,) = (f for f in judge(observed(600, once, level=down)) if f.code == "link-flaps")
+    assert gone.evidence["isolate"]["now"] is True
+
+
+def test_a_link_that_trained_low_is_named_and_keeps_its_width_when_it_falls() -> None:
+    """PortInfo's words alone: 1 of 4 lanes of NDR is 100 of 400 Gb/s. Where most of a kind run low, that is how it was built."""
+    ends = ("leaf-0[3]", "spine[1]")
+    every = {p: 400.0 for c in CABLES for p in c}
+    rate = [every | dict.fromkeys(ends, 100.0)]
+    level = {"rate_gbps": rate, "best_gbps": [every], "lanes": [dict.fromkeys(every, 4.0) | dict.fromkeys(ends, 1.0)]}
+    found = judge(observed(600, {}, level=level))
+    assert codes(found) == ["link-narrow"] and {str(w) for w in found[0].where} == set(ends)
+    assert "100 Gb/s on 1 of 4 lanes, both ends could at 400" in found[0].message
+    fell = {"link_downed_counter": dict.fromkeys(ends, 2)}
+    (one,) = (f for f in judge(observed(600, fell, level=level)) if f.severity > 0)
+    assert one.code == "link-narrow" and one.message.endswith("; also link-flaps")
+    level["rate_gbps"] = [dict.fromkeys(every, 200.0)]
+    assert codes(judge(observed(600, {}, level=level))) == []
+
+
+def test_receivers_that_are_full_one_after_the_other_are_traffic() -> None:
+    """A shuffle: both hosts of leaf-0 send to h2, then to h3; each receiver is full for half of the time, and all that time spine[2] waits."""
+    waits = {"h0[1]": 0.5, "h1[1]": 0.5, "leaf-0[3]": 0.9, "spine[2]": 0.9}
+    busy = {"h0[1]": 0.47, "h1[1]": 0.47, "leaf-0[3]": 0.1, "spine[2]": 0.1, "leaf-1[1]": 0.47, "leaf-1[2]": 0.47}
+    found = judge(observed(60, waiting(waits, busy)), tables())
+    assert codes(found) == []
+    assert {str(f.where[0]) for f in found if f.code == "congestion-hot-spot"} == {"leaf-1[1]", "leaf-1[2]"}
+    busy["leaf-1[2]"] = 0.05  # neither is full for as long as spine[2] waits: leaf-1 takes nothing
+    assert codes(judge(observed(60, waiting(waits, busy)), tables())) == ["slow-receiver"]
 
 
 def test_a_port_whose_link_fell_says_nothing_of_the_whole_interval() -> None:

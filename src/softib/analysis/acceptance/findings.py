@@ -3,13 +3,14 @@ trained at, and who could not measure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 
 from softib.analysis.acceptance.expected_pairs import Expectation, FabricParts, Part, parts_of
+from softib.analysis.acceptance.remainder import slow_pairs, trained_low, uncrossed
 from softib.diags.acceptance import codes
 from softib.diags.acceptance.measurements import TESTS, Failure, Measurements
 from softib.diags.acceptance.schedule import CLASSES, class_of
@@ -60,16 +61,25 @@ def judge(
     model = np.full(len(measured), np.nan) if expectation is None else expectation.of(measured, dict(sizes))
     usual = model if reference is None else np.where(np.isfinite(reference), reference, model)
     cases: dict[tuple[str, int], _Case] = {}
+    explained: dict[str, tuple[np.ndarray, np.ndarray, FabricParts, list[Blamed]]] = {}
     for test in measured.tests:
         rows = np.flatnonzero(measured.test == test)
         standard = usual[rows] if np.isfinite(usual[rows]).any() else np.ones(len(rows))
         d = deviation(measured.value[rows], standard, TESTS[test].latency)
         shared = parts_of(measured, rows, test, expectation)
-        for one in blame(d, shared.parts, TESTS[test].latency, len(measured.tests)):
+        blamed = blame(d, shared.parts, TESTS[test].latency, len(measured.tests))
+        explained[test] = rows, d, shared, blamed
+        for one in blamed:
             _add(cases, _canonical(measured, expectation, shared.what[one.part]), test, one, measured, rows, shared, d)
     found = [_slow(measured, expectation, c) for c in _folded(measured, cases)]
     found.sort(key=lambda f: (-f.evidence["loss_percent"], f.message))
+    if paced:
+        found += slow_pairs(measured, explained, _place_of(measured, expectation))
+    if expectation is not None:
+        found += [*trained_low(expectation, found)]
     found += [*_unmeasured(measured, expectation)]
+    if expectation is not None and len(measured):
+        found += [*uncrossed(measured, expectation)]
     if not paced:
         found.append(_unpaced(measured, model))
     elif reference is None and expectation is not None:
@@ -215,12 +225,18 @@ def _label(measured: Measurements, e: Expectation, kind: str, row: int) -> str:
     )
 
 
+def _place_of(measured: Measurements, e: Expectation | None) -> Callable[[int], list[Location]]:
+    """Finds the place of an end."""
+    host = measured.ends.host
+    return lambda row: [Location(host[row], 0)] if e is None else [_location(e, int(e.plane.ends[e.row[row]]))]
+
+
 def _unmeasured(measured: Measurements, e: Expectation | None) -> list[Finding]:
     """One finding for each reason that hosts failed for, and one for pairs."""
     ends = measured.ends
     hosts: dict[str, dict[str, int]] = {}
     pairs: dict[tuple[str, str], Failure] = {}
-    place = lambda row: [Location(ends.host[row], 0)] if e is None else [_location(e, int(e.plane.ends[e.row[row]]))]
+    place = _place_of(measured, e)
     for f in measured.failures:
         if f.end >= 0:
             hosts.setdefault(f.reason, {}).setdefault(ends.host[f.end], f.end)

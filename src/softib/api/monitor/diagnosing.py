@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from softib.diags.cable_rules.job_traffic import JobPorts, ProcessesOf
     from softib.diags.finding import Finding
     from softib.diags.observations import Observations
+    from softib.fabric.formats.base import ReadResult
 
 __all__ = ["Jobs", "diagnose", "jobs_on"]
 
@@ -63,7 +64,7 @@ class Jobs(Suggests):
         return self._links.crossing(int(f.node_guid[f.port_node[port]]), int(f.port_num[port]))
 
     def on_port(self, node_guid: int, portnum: int) -> list[str]:
-        """The same by NodeGUID and portnum; empty for a port that the fabric has not."""
+        """The same by NodeGUID and portnum; empty for a port that is not in the fabric."""
         return self._links.crossing(node_guid, portnum)
 
     def ports(self) -> list[JobPorts]:
@@ -172,6 +173,31 @@ def _processes_on(source: Source | None) -> ProcessesOf:
     return JobProcesses(next((i.folder for i in running() if i.name == name), None)).of
 
 
+STANDING = frozenset(
+    {
+        "absent-host",
+        "absent-switch",
+        "link-not-active",
+        "missing-adapter",
+        "missing-cable",
+        "missing-uplinks",
+        "unlinked-hca-port",
+    }
+)
+"""What :func:`softib.check` says of links and devices that were dead before counters were read."""
+
+
+def _with_standing(found: list[Finding], result: ReadResult) -> list[Finding]:
+    """``found``, and what the structure of the fabric says of links and devices that are dead and
+    that no counter names."""
+    from softib.diags.check import check
+
+    named = {(p.guid, p.portnum) for f in found for p in f.where}
+    dead = [f for f in check(result.fabric) if f.code in STANDING]
+    dead = [f for f in dead if not any((p.guid, p.portnum) in named for p in f.where)]
+    return sorted([*found, *dead], key=lambda f: -f.severity)
+
+
 def diagnose(
     observed: Any,
     source: Source | None = None,
@@ -186,7 +212,8 @@ def diagnose(
     :class:`Observations <softib.diags.observations.Observations>`, or what holds one as
     ``observations``).
 
-    ``source`` is the fabric that was observed: where it holds forwarding tables (a running fabric,
+    ``source`` is the fabric that was observed: links and devices that are dead are named by its
+    structure, as :func:`check` does, and where it holds forwarding tables (a running fabric,
     ``umad:DEVICE``) waiting ports are followed through them. The subnet manager that
     :func:`observe` saw is judged, too: one that hangs is distinguished from a network that does.
     ``jobs`` (see :func:`jobs_on`; needs ``source``) adds to each finding the jobs that cross it,
@@ -234,6 +261,8 @@ def diagnose(
     with steps("rules"):
         found = with_bisection(result.fabric, judge(seen, tables, thresholds, None if on is None else on.on_port))
         found += manager_findings(getattr(observed, "managers", ()))
+        if source is not None:
+            found = _with_standing(found, result)
         if on is not None:
             found += job_traffic(Case(seen, load_thresholds(thresholds)), on.ports(), _processes_on(source))
     report = Report(name, result.format, counts_of(result), found, list(result.problems), fabric=result.fabric)

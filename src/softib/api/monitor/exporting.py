@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from softib.api.arguments import Suggests
 from softib.api.progress import Notice
-from softib.errors import InputError
+from softib.errors import InputError, UnknownName
 from softib.plural import counted
+from softib.result import Result
 from softib.source import warn
 
 if TYPE_CHECKING:
     from softib.diags.observations import ObservedPorts
     from softib.monitor.exporter.service import ExporterService
+    from softib.monitor.ledger import Fault
 
-__all__ = ["Exporter"]
+__all__ = ["Exporter", "FaultLedger", "FaultRecord", "RepairRecord"]
 
 
 class Exporter(Suggests):
@@ -135,6 +138,25 @@ class Exporter(Suggests):
         seen. Raises :class:`InputError` or a related error for a file that cannot be read."""
         self._service.seen.expect(_ports_of_file(os.fspath(file)))
 
+    def leave_out(self, *collectors: str) -> None:
+        """Leave out of rounds and metrics: ``details`` (causes of errors and discards), ``fec``,
+        ``modules``, ``manager`` or ``findings``. Raises :class:`UnknownName` for another one."""
+        from softib.monitor.perfmgr import COLLECTORS
+
+        for name in collectors:
+            if name not in COLLECTORS:
+                raise UnknownName("collector", name, COLLECTORS)
+        self._service.watch.poller.left_out |= set(collectors)
+
+    def follow_jobs(self, jobs: str | os.PathLike[str]) -> None:
+        """Findings name the jobs whose traffic takes the cable: those of a file as :func:`jobs_on`
+        takes it, which is read again when it changes. Raises :class:`UnreadableFile` and
+        :class:`InputError` for a file that has no jobs."""
+        from softib.analysis.jobs.files import read_jobs
+
+        read_jobs(os.fspath(jobs))
+        self._service.follow_jobs(os.fspath(jobs))
+
     @staticmethod
     def forget(source: str, *names: str) -> list[str]:
         """Let the exporter of ``source`` forget what is down: everything, or the devices and ports
@@ -145,6 +167,34 @@ class Exporter(Suggests):
         from softib.monitor.seen_ports import forget
 
         return [port.place for port in forget(memory_of(source), names)]
+
+    @staticmethod
+    def ledger(source: str) -> FaultLedger:
+        """What was wrong on ``source`` until now, as its exporter saw it: one record a cable or
+        device, what stands first, then the latest."""
+        from softib.monitor.ledger import Ledger, ledger_of
+        from softib.monitor.opening import memory_of
+
+        faults = Ledger(ledger_of(memory_of(source))).faults.values()
+        order = sorted(faults, key=lambda f: (f.standing is None, -f.episodes[-1].last_s if f.episodes else 0.0))
+        return FaultLedger([_record(f) for f in order])
+
+    @staticmethod
+    def repaired(source: str, *names: str, by: str, note: str = "") -> FaultLedger:
+        """Write into the ledger of ``source`` that the cables or devices ``names`` (``leaf-1``,
+        ``leaf-1[3]``) were repaired ``by`` somebody: what was counted until then stands no longer.
+
+        Raises :class:`UnknownName` for a name that the ledger lacks, :class:`InputError` where
+        no one is named."""
+        import time
+
+        from softib.monitor.ledger import Repair, ledger_of, repaired
+        from softib.monitor.opening import memory_of
+
+        if not by.strip():
+            raise InputError("by: name who repaired it")
+        repair = Repair(time.time(), by.strip(), note.strip())
+        return FaultLedger([_record(f) for f in repaired(ledger_of(memory_of(source)), names, repair)])
 
     def close(self) -> None:
         """Stop serving and reading."""
@@ -158,6 +208,84 @@ class Exporter(Suggests):
 
     def __repr__(self) -> str:
         return f"<Exporter of {self.source} at {self.url}>"
+
+
+@dataclass
+class RepairRecord(Result):
+    """One repair in the ledger."""
+
+    time: float
+    """Seconds since 1970."""
+    by: str
+    note: str
+
+
+@dataclass
+class FaultRecord(Result):
+    """What was wrong with one cable or device."""
+
+    where: list[str]
+    """Names of both ends, or of the device."""
+    standing: bool
+    """It is wrong now."""
+    begun: float
+    """When this time, or the last one, began; in seconds since 1970."""
+    codes: list[str]
+    """Codes of the findings of the last time."""
+    first: float
+    """When it was first seen, in seconds since 1970."""
+    last: float
+    """When it was last seen."""
+    times_in_30_days: int
+    """How often it came back, this time included."""
+    repairs: list[RepairRecord]
+
+
+@dataclass
+class FaultLedger(Result):
+    """What was wrong on a fabric, as its exporter saw it."""
+
+    document = "ledger"
+
+    faults: list[FaultRecord]
+
+    def lines(self) -> list[str]:
+        """A line for each, for people."""
+        return [_line(f) for f in self.faults]
+
+
+def _line(f: FaultRecord) -> str:
+    from datetime import datetime
+
+    def at(seconds: float) -> str:
+        return datetime.fromtimestamp(seconds).isoformat(" ", "minutes")
+
+    when = f"since {at(f.begun)}" if f.standing else f"until {at(f.last)}"
+    repeated = f", time {f.times_in_30_days} in 30 days, first seen {at(f.first)}" if f.times_in_30_days > 1 else ""
+    repair = f.repairs[-1] if f.repairs else None
+    by = (
+        f"; repaired {at(repair.time)} by {repair.by}" + (f": {repair.note}" if repair.note else "")
+        if repair is not None
+        else ""
+    )
+    where = " ↔ ".join(f.where) or "the fabric"
+    return f"{where}: {', '.join(f.codes)}, {'stands ' if f.standing else ''}{when}{repeated}{by}"
+
+
+def _record(fault: Fault) -> FaultRecord:
+    import time
+
+    episodes = fault.episodes
+    return FaultRecord(
+        fault.names,
+        fault.standing is not None,
+        episodes[-1].first_s if episodes else 0.0,
+        episodes[-1].codes if episodes else [],
+        episodes[0].first_s if episodes else 0.0,
+        episodes[-1].last_s if episodes else 0.0,
+        fault.times(time.time()),
+        [RepairRecord(r.time_s, r.by, r.note) for r in fault.repairs],
+    )
 
 
 def _ports_of_file(file: str) -> ObservedPorts:

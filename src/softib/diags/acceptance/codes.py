@@ -13,9 +13,12 @@ __all__ = [
     "FIRMWARE_CHANGED",
     "HOST_DRIFT",
     "HOST_UNMEASURED",
+    "PAIRS_UNEXPLAINED",
     "PAIR_UNMEASURED",
     "SLOW",
     "TOPOLOGY_CHANGED",
+    "TRAINED_LOW",
+    "UNCROSSED",
     "UNPACED",
 ]
 
@@ -60,6 +63,25 @@ PAIR_UNMEASURED = code(
     Severity.WARNING,
     "pairs of hosts could not measure, though both hosts could with others",
     "compare partitions (P_Key), tables (softib sm explain A B) and firewalls between them",
+)
+PAIRS_UNEXPLAINED = code(
+    "pairs-unexplained",
+    Severity.WARNING,
+    "pairs of hosts are slow, and no part that they share with others explains it",
+    "measure them again (softib accept --hosts with these alone): what stays slow has a cause of its own, several "
+    "slow parts at once hide each other",
+)
+TRAINED_LOW = code(
+    "links-trained-low",
+    Severity.WARNING,
+    "links trained below the rate of their kind, whatever was measured over them",
+    "reseat or replace the cable, look at the enabled speeds and widths of both ends",
+)
+UNCROSSED = code(
+    "cables-uncrossed",
+    Severity.INFO,
+    "no measured pair crossed some cables: nothing was accepted of them",
+    "more rounds (--rounds), or all hosts of the leaves at their ends",
 )
 BELOW_MODEL = code(
     "below-model",

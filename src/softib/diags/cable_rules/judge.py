@@ -17,7 +17,8 @@ from softib.diags.cable_rules.case import Case, Suspicion
 from softib.diags.cable_rules.common_cause import common_causes
 from softib.diags.cable_rules.congestion import congestion_roots
 from softib.diags.cable_rules.fec_margin import fec_histogram, fec_margin
-from softib.diags.cable_rules.link_falls import link_falls
+from softib.diags.cable_rules.link_falls import LINK_FLAPS, link_falls
+from softib.diags.cable_rules.link_rates import slow_links
 from softib.diags.cable_rules.module_alarms import module_alarms, module_temperatures
 from softib.diags.cable_rules.packet_errors import constraint_errors, flow_control, overruns, packet_errors, vl15_drops
 from softib.diags.cable_rules.stuck_counters import full_counters, stuck_counters, unknown_counters, with_known
@@ -37,6 +38,7 @@ RULES = (
     congestion_roots,
     fec_histogram,
     fec_margin,
+    slow_links,
     flow_control,
     link_falls,
     vl15_drops,
@@ -117,6 +119,12 @@ def with_isolation(case: Case, suspicions: list[Suspicion]) -> list[Suspicion]:
         s = suspicions[i]
         if s.port < 0 or s.finding.code not in ISOLATED_CODES or s.finding.severity < Severity.WARNING:
             continue
+        if (
+            s.finding.code == LINK_FLAPS
+            and sum(s.finding.evidence["falls"].values()) <= 2
+            and not s.finding.evidence["down"]
+        ):
+            continue  # one fall, as both ends counted it
         if used >= most:
             isolate: dict[str, Any] = {"now": False, "why": f"{counted(most, 'cable')} at once are the most"}
         else:
@@ -134,6 +142,8 @@ SHOWN = 3
 LEADS = (
     "module-tx-power",
     "module-rx-power",
+    "link-narrow",
+    "link-slow",
     "link-flaps",
     "link-packet-errors",
     "link-bit-errors",
@@ -195,7 +205,15 @@ def _one_a_cable(case: Case, found: list[Suspicion]) -> list[Suspicion]:
             if s is not first
         ]
         if also:
-            first = replace(first, finding=replace(first.finding, evidence={**first.finding.evidence, "also": also}))
+            codes = ", ".join(dict.fromkeys(str(a["code"]) for a in also))
+            first = replace(
+                first,
+                finding=replace(
+                    first.finding,
+                    message=f"{first.finding.message}; also {codes}",
+                    evidence={**first.finding.evidence, "also": also},
+                ),
+            )
         out.append(first)
     return out
 

@@ -1,5 +1,5 @@
 """Links that fall: LinkDowned at both ends is the link's, at one end it is the node's at the other
-end, which has started again.
+end, which has started again. Where the other end did not answer, one end's word is less sure.
 
 A switch without power takes its counters with it: all neighbours count a fall, the switch tells
 nothing. A host that boots does the same on its links. Neither is a bad cable.
@@ -36,6 +36,8 @@ SWITCH_LOST = code(
 DOWNED = "link_downed_counter"
 OFTEN = 3
 """Falls from which on a link is an error (our choice)."""
+ONE_END = 0.6
+"""How sure a fall is of which one end tells (our choice): the other may have started again."""
 
 
 def link_falls(case: Case) -> Iterator[Suspicion]:
@@ -52,9 +54,24 @@ def link_falls(case: Case) -> Iterator[Suspicion]:
         if b < 0:
             continue  # one end alone: what happened at the other is not known
         both = int(min(total[a], total[b]))
-        least = case.limits["falls_of_host"] if case.to_host[a] else case.limits["falls_between_switches"]
-        if both >= max(least, 1):
+        least = max(case.limits["falls_of_host"] if case.to_host[a] else case.limits["falls_between_switches"], 1)
+        if both >= least:
             yield _of_cable(case, a, b, total, bool(down[a] or down[b]))
+        elif not case.to_host[a]:
+            counting, silent = (a, b) if total[a] >= total[b] else (b, a)
+            if total[counting] >= least and _unheard(case, falls[:, counting] > 0, counting, silent):
+                yield _of_one_end(case, counting, silent, int(total[counting]), bool(down[counting]))
+
+
+def _unheard(case: Case, fell: np.ndarray, counting: int, silent: int) -> bool:
+    """Was ``silent`` not read in the intervals in which ``counting`` counted falls (bool[k]), nor over
+    them later?"""
+    known, begin, end = case.known(DOWNED)[:, silent], case.obs.begin_ns, case.obs.end_ns
+    for k in np.flatnonzero(fell).tolist():
+        over = (begin[:, silent] < end[k, counting]) & (end[:, silent] > begin[k, counting])
+        if (known & over).any():
+            return False
+    return True
 
 
 def _down(case: Case) -> np.ndarray:
@@ -84,6 +101,22 @@ def _of_cable(case: Case, a: int, b: int, total: np.ndarray, down: bool) -> Susp
     return Suspicion(
         finding(LINK_FLAPS, case.ends(a), text, evidence, severity=severity), a, 0.99 if count > 1 or down else 0.9
     )
+
+
+def _of_one_end(case: Case, counting: int, silent: int, count: int, down: bool) -> Suspicion:
+    times = "once" if count == 1 else f"{count:,} times"
+    text = (
+        f"{case.link(counting)} fell {times}, as {case.location(counting)} counted{', and is down' if down else ''}; "
+        f"{case.location(silent)} has not answered since"
+    )
+    evidence = {
+        "falls": {str(case.location(counting)): count},
+        "down": down,
+        "intervals": int((case.column(DOWNED)[:, counting] > 0).sum()),
+        "source": case.limits.of("falls_between_switches").source,
+        **case.when(np.array([counting]), DOWNED),
+    }
+    return Suspicion(finding(LINK_FLAPS, case.ends(counting), text, evidence), counting, ONE_END)
 
 
 def _restarts(case: Case, falls: np.ndarray) -> Iterator[tuple[Suspicion, np.ndarray]]:

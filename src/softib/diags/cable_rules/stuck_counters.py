@@ -180,7 +180,12 @@ def stuck_counters(case: Case) -> Iterator[Suspicion]:
         f"{counted(len(rows), 'port')}: {evidence['worst'][str(first)][0]} of "
         f"{first}{', …' if count.sum() > 1 else ''}"
     )
-    yield Suspicion(finding(COUNTERS_STUCK, map(case.location, worst), text, evidence), -1, 1.0, cable=False)
+    # Full since before anybody looked: no news of this fabric.
+    news = any(case.arrived(name)[:, rows].any() for name in last)
+    severity = Severity.WARNING if news else Severity.INFO
+    yield Suspicion(
+        finding(COUNTERS_STUCK, map(case.location, worst), text, evidence, severity=severity), -1, 1.0, cable=False
+    )
 
 
 def _there(case: Case, names: tuple[str, ...]) -> list[str]:

@@ -20,6 +20,7 @@ from softib.live.umad.file import RmppPayload
 from softib.mad.batch import MadBatch
 from softib.result import Result
 from softib.sm.config import SmConfig
+from softib.sm.managers.partitions import Partition
 from softib.sm.subnet_manager import SubnetManager
 
 __all__ = ["BOUNDS_S", "MANAGER_NUMBER", "InternalManager", "JobTree", "SaWait", "Wait", "job_of"]
@@ -185,6 +186,11 @@ class InternalManager:
         else:
             self.sm.reconfigure(_at_home(config))
         self._deadline_ps = 0
+
+    def repartition(self, changed: list[Partition]) -> bool:
+        """Program these partitions alone; False where that takes a sweep with a whole file."""
+        self._deadline_ps = 0
+        return self.sm.repartition(changed)
 
     def _keep_lids(self) -> None:
         """After a sweep."""

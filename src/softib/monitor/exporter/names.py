@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 __all__ = [
+    "FINDINGS",
+    "FINDING_LABELS",
     "GUILBAULTS",
     "HISTOGRAM",
     "PORT_COUNTERS",
@@ -278,6 +280,29 @@ STANDING = (
     ),
 )
 """Of everything that was seen, until it is forgotten."""
+FINDING_LABELS = ("code", "severity", "guid", "port", "node", "peer_guid", "peer", "peer_port", "jobs")
+FINDINGS = (
+    Metric(
+        "softib_finding",
+        "gauge",
+        FINDING_LABELS,
+        "1 for each finding of the rules over the last twenty minutes that nothing down explains; node and port: the "
+        "end to begin with",
+    ),
+    Metric(
+        "softib_finding_first_seen_timestamp_seconds",
+        "gauge",
+        ("code", "guid", "port", "node"),
+        "Since when something has been wrong there",
+    ),
+    Metric(
+        "softib_finding_episodes",
+        "gauge",
+        ("code", "guid", "port", "node"),
+        "How often something was wrong there in the last thirty days, this time included",
+    ),
+)
+"""What ``softib diagnose`` would say."""
 TREYDOCK = (
     Metric("infiniband_switch_info", "gauge", ("guid", "switch", "lid"), "Name and LID of a switch"),
     Metric(
@@ -340,6 +365,12 @@ SERVICE = (
         "gauge",
         (),
         "Devices that were seen or are expected and do not answer, until they are forgotten",
+    ),
+    Metric(
+        "softib_findings_judged_timestamp_seconds",
+        "gauge",
+        (),
+        "When the rules judged the counters last (absent: they do not)",
     ),
     Metric(
         "softib_sm_state",
@@ -425,4 +456,4 @@ def metrics(scheme: str) -> list[Metric]:
         ]
         ports += GUILBAULTS
     softib = [Metric(name, "counter", _PORT, text) for _, name, text in SOFTIB_COUNTERS]
-    return [*ports, *softib, LANES, STUCK, HISTOGRAM, *STATE, *STANDING, *SERVICE]
+    return [*ports, *softib, LANES, STUCK, HISTOGRAM, *STATE, *STANDING, *FINDINGS, *SERVICE]

@@ -132,7 +132,7 @@ class _Sums:
 
     def add(self, one: Interval, errors: np.ndarray, known: np.ndarray) -> None:
         spans = (one.end_ns - one.begin_ns) / 1e9
-        self.span_s += float(spans.max(initial=0.0))
+        self.span_s += float(np.median(spans[spans > 0])) if (spans > 0).any() else 0.0
         unknown = np.full(len(spans), np.nan)
         gbps = one.level.get("lane_gbps", unknown) * one.level.get("lanes", unknown)
         known = known & ~np.isnan(gbps)

@@ -9,14 +9,18 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+import numpy as np
+
 from softib.diags.observations import ObservedPorts
 from softib.errors import InputError, MadTimeout, MissingLibrary, PeerError, SoftibError
 from softib.monitor.exporter.ratios import ErrorRatios
 from softib.monitor.exporter.round_exporter import RoundSink
 from softib.monitor.exporter.service_metrics import ServiceMetrics, standing_text
+from softib.monitor.exporter.standing_findings import StandingFindings
 from softib.monitor.exporter.text import PortText
 from softib.monitor.history import History
 from softib.monitor.intervals import Interval, same_cables
+from softib.monitor.latest_tables import JobsCrossing, LatestTables
 from softib.monitor.opening import Opened
 from softib.monitor.perfmgr import Pace
 from softib.monitor.reading import Reading
@@ -31,6 +35,7 @@ LEAST_STALE_S = 10.0
 RAW_WINDOW_S, RAW_ROUNDS = 300.0, 24
 """Time of the bit error ratio before correction, at least so many rounds: on large fabrics two in
 ten read its counters."""
+FALLS = "link_downed_counter"
 TEXT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -62,8 +67,11 @@ class ExporterService:
             raise MissingLibrary("softib exporter needs prometheus-client: pip install 'softib[monitor]'") from None
         self.every_s, self.scheme, self.window_s, self.notice = every_s, scheme, window_s, notice
         self.watch = Watch(opened, pace, keep=1)
+        self.watch.poller.keeps_down = True
         self.seen = SeenPorts(opened.memory, keep_s, notice)
         self._standing = b""
+        self._tables = LatestTables(opened.wire, opened.name)
+        self.findings = StandingFindings(opened.memory, keep_s, notice, self._tables)
         self.sinks: list[RoundSink] = []
         """Where every round goes beside the metrics."""
         if history is not None:
@@ -77,7 +85,7 @@ class ExporterService:
         self._last_s = float("-inf")
         self.failure: SoftibError | None = None
         registry = CollectorRegistry()
-        registry.register(ServiceMetrics(self.watch, self.seen, scheme, self.fresh))
+        registry.register(ServiceMetrics(self.watch, self.seen, self.findings, scheme, self.fresh))
         ProcessCollector(registry=registry)
         self._registry = registry
         try:
@@ -147,6 +155,12 @@ class ExporterService:
     def step(self) -> None:
         """One round, and its text."""
         one = self.watch.step()
+        others = len(one.targets.device_guid) - 1
+        if others > 0 and len(one.silent) >= others:
+            self.watch.poller.rediscover_soon()
+            raise MadTimeout(
+                f"{self.watch.opened.name}: no device but the own one answers; its link is down, or all are"
+            )
         interval = self.watch.interval
         with self._lock:
             ports = one.targets.ports
@@ -162,11 +176,14 @@ class ExporterService:
             assert self._ratios is not None
             if interval is not None:
                 self._ratios.add(interval)
-            if self.seen.step(ports, one.reading, one.silent, time.time()):
+            if self.seen.step(ports, one.reading, one.silent, time.time(), _fell(interval)):
                 self._standing = standing_text(self.seen)
                 self.watch.poller.hurried = bool(self.seen.down())
-            self._text = self._ports.text(one.reading, interval, self._ratios, self.seen) + self._standing
-            self._last_s = time.monotonic()
+            text = self._ports.text(one.reading, interval, self._ratios, self.seen) + self._standing
+        judges = "findings" not in self.watch.poller.left_out
+        findings = self.findings.step(one.reading, ports, self.seen) if judges else b""
+        with self._lock:
+            self._text, self._last_s = text + findings, time.monotonic()
         for sink in self.sinks:
             self._hand_over(sink, one.targets.ports, one.reading)
 
@@ -182,21 +199,27 @@ class ExporterService:
         else:
             sink.failing = False
 
+    def follow_jobs(self, file: str) -> None:
+        """Name the jobs of ``file`` that cross what a finding is about."""
+        self.findings.jobs = JobsCrossing(file, self._tables, self.notice)
+
     def history_sink(self, history: History) -> RoundSink:
         """The place of ``history`` among :attr:`sinks`: it keeps intervals, and rounds of the manager."""
 
         def take(ports: ObservedPorts, reading: Reading, interval: Interval | None) -> None:
             if interval is not None:
                 history.append(ports, interval)
-                history.append_manager(self.watch.manager.rounds[-1])
+                if self.watch.manager.rounds:
+                    history.append_manager(self.watch.manager.rounds[-1])
 
         return RoundSink(take, history.release, "these rounds are not kept")
 
     # -- scrapes --
 
     def fresh(self) -> bool:
-        """Is the last round young enough to be shown?"""
-        return time.monotonic() - self._last_s <= max(LEAST_STALE_S, STALE_ROUNDS * self.every_s)
+        """Is the last round young enough to be shown? Rounds of a busy machine take longer."""
+        took = self.watch.round.duration_s if self.watch.round is not None else 0.0
+        return time.monotonic() - self._last_s <= max(LEAST_STALE_S, STALE_ROUNDS * (self.every_s + took))
 
     def metrics(self) -> list[bytes]:
         """What a scrape gets, in pieces."""
@@ -205,6 +228,13 @@ class ExporterService:
         with self._lock:
             ports = self._text if self.fresh() else b""
         return [ports, generate_latest(self._registry)]
+
+
+def _fell(interval: Interval | None) -> np.ndarray | None:
+    """Ports that counted LinkDowned in the interval. bool[n]"""
+    if interval is None or FALLS not in interval.increase:
+        return None
+    return np.asarray(interval.known[FALLS] & (interval.increase[FALLS] > 0))
 
 
 def _same(a: Any, b: Any) -> bool:

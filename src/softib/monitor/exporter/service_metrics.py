@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from softib.monitor.exporter.labels import escaped, hca_name
 from softib.monitor.exporter.names import GUILBAULTS, SERVICE, STANDING, TREYDOCK, Metric
+from softib.monitor.exporter.standing_findings import StandingFindings
 from softib.monitor.seen_ports import DOWN, SeenPort, SeenPorts
 from softib.monitor.watch import Watch
 
@@ -69,8 +70,9 @@ class ServiceMetrics:
     """A prometheus-client collector of ``watch``; ``fresh()`` says whether its last round is young
     enough to be shown."""
 
-    def __init__(self, watch: Watch, seen: SeenPorts, scheme: str, fresh: Any):
+    def __init__(self, watch: Watch, seen: SeenPorts, findings: StandingFindings, scheme: str, fresh: Any):
         self.watch, self.seen, self.scheme, self.fresh = watch, seen, scheme, fresh
+        self.findings = findings
 
     def collect(self) -> Iterator[Family]:
         """The families of one scrape."""
@@ -96,6 +98,8 @@ class ServiceMetrics:
         yield _family("softib_devices_silent", [((), float(len(one.silent)))])
         down = {guid for guid, _ in tuple(self.seen.ports)} - self.seen.up
         yield _family("softib_devices_down", [((), float(len(down)))])
+        if self.findings.judged_s:
+            yield _family("softib_findings_judged_timestamp_seconds", [((), self.findings.judged_s)])
         if self.scheme == "guilbaults":
             yield _family("infiniband_scrape_ok", [((), float(read == len(r)))])
             yield _family("infiniband_scrape_duration_seconds", [((), one.duration_s)])

@@ -10,7 +10,8 @@ then, connections by the connection manager are not.
 
 Pairs with CAs on both sides come first. A switch's own LID shares the paths of its first CA. Pairs
 of a switch without CAs follow: on the VLs of the others where they fit; else on one more with
-entries chosen for it, since no packet between CAs meets these; else on any.
+entries chosen for it, since no packet between CAs meets these; else on any. Where no VL takes both
+directions of such a pair, each path of it is laid by itself.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from softib.plural import counted
 from softib.ragged import spread
 from softib.routing.detours import filled_on_extra_vl
 from softib.routing.engine import Routing
@@ -41,7 +43,7 @@ class Lanes:
     """Paths on VLs: ``path_sl`` uint8[switches, ends] and tables ``lft``; ``used`` VLs, of them
     ``between`` by paths between CAs; ``symmetric``: answers keep to the SL of the request there;
     ``left``: pairs of switches of which one has no CAs that find none (or, where not ``symmetric``,
-    of any two)."""
+    of any two), ``apart`` those of which each direction has its own."""
 
     lft: np.ndarray
     path_sl: np.ndarray
@@ -49,6 +51,7 @@ class Lanes:
     between: int
     symmetric: bool = True
     left: int = 0
+    apart: int = 0
 
 
 class _Layers:
@@ -84,6 +87,37 @@ class _Layers:
             left = place_pairs(self.channels, self.state(number), self._paths, pairs, number, self.layer, self._waits)
         return left
 
+    def place_apart(self, pairs: np.ndarray, path_sl: np.ndarray, most: int) -> tuple[int, int]:
+        """Lay each path of the ``pairs`` that are on no VL on the first of ``most`` where it closes
+        no cycle, and write it to ``path_sl`` (uint8[switches, ends]); returns how many pairs there
+        were, and how many are left.
+
+        The rest of a path between CAs always fits on the VL of that path, whichever switch it
+        begins at.
+        """
+        graph, n = self.graph, self.graph.n_switches
+        rest = pairs[self.layer[pairs[:, 0], pairs[:, 1]] == NO_LAYER]
+        is_open = np.zeros((n, n), np.bool_)
+        is_open[rest[:, 0], rest[:, 1]] = is_open[rest[:, 1], rest[:, 0]] = True
+        port0, first = _port0_and_first(graph)
+        source, ends = np.unique(rest), np.setdiff1d(np.arange(len(graph.end_lid)), port0)
+        ends = ends[np.asarray(is_open.any(axis=0))[graph.end_switch[ends]]]
+        target = graph.end_switch[ends]
+        paths = SinglePaths(self._paths.lft, self._paths.at, source, graph.end_lid[ends].astype(np.int32), target)
+        waiting = NO_LAYER - 1
+        layer = np.where(is_open[np.ix_(source, target)], waiting, NO_LAYER).astype(np.uint8)
+        path, fresh = np.empty(n, np.int32), np.empty(n, np.int64)
+        for number in range(most):
+            if not first_fit(self.channels, self.state(number), paths, number, waiting, layer, path, fresh):
+                break
+        at = np.ix_(source, ends)
+        path_sl[at] = np.where(layer < waiting, layer, path_sl[at])
+        path_sl[:, port0] = path_sl[:, first]
+        left = np.zeros((n, n), np.bool_)
+        row, column = np.nonzero(layer == waiting)
+        left[source[row], target[column]] = left[target[column], source[row]] = True
+        return len(rest), int(left[rest[:, 0], rest[:, 1]].sum())
+
 
 def lanes_of(
     graph: SwitchGraph, lft: np.ndarray, most: int, canon: np.ndarray | None = None, tree: np.ndarray | None = None
@@ -110,10 +144,13 @@ def lanes_of(
         mixed = _Layers(graph, lft, canon, tree)
         if not mixed.place(_in_rows(ca_pairs, others), 0, max(between, 1)):
             layers, left = mixed, 0
+    apart = 0
     if left:
         lft, left = _with_switches(layers, lft, others, between, most)
     path_sl = _by_end(graph, layers.layer)
-    return Lanes(lft, path_sl, int(path_sl.max(initial=0)) + 1, max(between, 1), left=left)
+    if left:
+        apart, left = layers.place_apart(others, path_sl, most)
+    return Lanes(lft, path_sl, int(path_sl.max(initial=0)) + 1, max(between, 1), left=left, apart=apart - left)
 
 
 def by_direction(
@@ -170,8 +207,13 @@ def routing_on(lanes: Lanes, engine: str, notes: list[str]) -> Routing:
             "answers on the SL of the request can make a credit loop: both directions of every path on one SL need "
             "more VLs than there are"
         )
-    elif lanes.left:
-        notes.append(f"requests and answers between {lanes.left:,} pairs of switches can make a credit loop")
+    elif lanes.apart:
+        notes.append(
+            f"answers on the SL of the request between {counted(lanes.apart, 'pair')} of switches can make a credit "
+            "loop: each direction has an SL of its own there"
+        )
+    if lanes.symmetric and lanes.left:
+        notes.append(f"requests and answers between {counted(lanes.left, 'pair')} of switches can make a credit loop")
     path_sl = lanes.path_sl if lanes.used > 1 else None
     return Routing(engine, lanes.lft, path_sl, vls=lanes.used, notes=notes, one_sl=lanes.symmetric)
 

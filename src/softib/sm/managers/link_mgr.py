@@ -54,8 +54,8 @@ def restarted(db: Database) -> np.ndarray:
     (LinearFDBTop does not show one that restarts between the Get of SwitchInfo and the Set that
     clears PortStateChange: the Set gives it the top that was read.)"""
     rows = linked(db)
-    rows = rows[db.external[rows]]
-    armed = db.port_state()[rows] >= PortState.ARMED
+    rows = rows[db.are_external(rows)]
+    armed = db.port_state(rows) >= PortState.ARMED
     return np.setdiff1d(db.port_node[rows], db.port_node[rows[armed]])
 
 
@@ -84,7 +84,7 @@ def queue_reread(db: Database, queue: RequestQueue, switches: np.ndarray) -> Non
     reread[switches] = True
     ask = reread[db.port_node] & db.external & db.has_port_info
     rows = linked(db)
-    ask[rows[db.port_state()[rows] == PortState.INIT]] = False
+    ask[rows[db.port_state(rows) == PortState.INIT]] = False
     rows = np.flatnonzero(ask)
     queue.get(SmpAttr.PORT_INFO, db.port_route[rows], rows, db.port_modifier(rows))
 
@@ -114,7 +114,7 @@ def wanted_port_info(db: Database, config: SmConfig, reregister: np.ndarray | bo
     P.operational_vls.set(new, _operational_vls(info, peer_info, config.max_op_vls))
     P.local_phy_errors.set(new, config.local_phy_errors)
     P.overrun_errors.set(new, config.overrun_errors)
-    external = db.external[rows]
+    external = db.are_external(rows)
     leaf = external & ~db.is_switch[db.port_node[peer]]
     hoq = np.where(leaf, config.leaf_hoq_life, config.hoq_life)
     stall = np.where(leaf, config.leaf_vl_stall_count, config.vl_stall_count)
@@ -134,7 +134,7 @@ def fewest_data_vls(db: Database, most: int) -> int:
     ``most`` allows (OpenSM's min_data_vls)."""
     rows = linked(db)
     peer = db.port_peer[rows]
-    between = db.external[rows] & db.external[peer] & db.has_port_info[rows] & db.has_port_info[peer]
+    between = db.are_external(rows) & db.are_external(peer) & db.has_port_info[rows] & db.has_port_info[peer]
     codes = _operational_vls(db.port_info[rows[between]], db.port_info[peer[between]], most)
     return int(DATA_VLS[codes & 7].min(initial=int(DATA_VLS[most & 7])))
 

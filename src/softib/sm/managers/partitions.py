@@ -25,6 +25,7 @@ from softib.errors import InputError
 from softib.iba.rates import MTU_BYTES
 
 __all__ = [
+    "DEFAULT_BASE",
     "DEFAULT_PARTITIONS",
     "FULL",
     "KEYWORDS",
@@ -32,6 +33,7 @@ __all__ = [
     "Members",
     "Partition",
     "PartitionGroup",
+    "parse_changes",
     "parse_partitions",
     "partition_problems",
 ]
@@ -155,6 +157,15 @@ def parse_partitions(text: str, name: str = "partitions.conf") -> list[Partition
     return sorted(partitions, key=lambda p: p.pkey != DEFAULT_BASE)
 
 
+def parse_changes(text: str, name: str) -> list[Partition]:
+    """The partitions that ``text`` names and no others, in the form of a partitions.conf; one without
+    ports ends. Raises :class:`InputError` with file, line and reason."""
+    partitions, problems = _read(text, name)
+    if problems:
+        raise problems[0]
+    return partitions
+
+
 def partition_problems(text: str, name: str = "partitions.conf") -> list[str]:
     """The first mistake of each definition, with file and line; empty where
     :func:`parse_partitions` takes the file."""
@@ -163,6 +174,7 @@ def partition_problems(text: str, name: str = "partitions.conf") -> list[str]:
 
 def _read(text: str, name: str) -> tuple[list[Partition], list[InputError]]:
     partitions, problems = list[Partition](), list[InputError]()
+    of_pkey: dict[int, Partition] = {}
     for line, definition, ended in _definitions(text):
         try:
             if not ended:
@@ -171,8 +183,8 @@ def _read(text: str, name: str) -> tuple[list[Partition], list[InputError]]:
         except InputError as why:
             problems.append(why)
             continue
-        same = next((p for p in partitions if p.pkey == partition.pkey), None)
-        if same is None:
+        same = of_pkey.setdefault(partition.pkey, partition)
+        if same is partition:
             partitions.append(partition)
         else:  # a partition may be defined in pieces
             same.members += partition.members

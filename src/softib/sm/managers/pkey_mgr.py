@@ -16,11 +16,11 @@ from softib.mad.smp_requests import RequestQueue
 from softib.plural import counted
 from softib.sm.config import SmConfig
 from softib.sm.database import Database
-from softib.sm.managers.partitions import FULL, LIMITED, Members, Partition
+from softib.sm.managers.partitions import DEFAULT_BASE, FULL, LIMITED, Members, Partition
 from softib.sm.sa.inventory import pkey_blocks
 from softib.sm.sa.subnet import Subnet
 
-__all__ = ["PkeyManager", "PkeyTables", "arranged", "members_of", "states"]
+__all__ = ["PkeyManager", "PkeyTables", "arranged", "members_changed", "members_of", "merged", "states"]
 
 FULL_BIT = 0x8000
 PkeyTables = dict[tuple[int, int], np.ndarray]
@@ -70,6 +70,30 @@ def members_of(subnet: Subnet, partitions: list[Partition], allow_both: bool = F
     pkeys = np.array([p.pkey for p in partitions], np.uint16)
     sl = np.array([p.sl for p in partitions], np.uint8)
     return Members(pkeys, states(subnet.db, subnet.end_port, partitions, allow_both, subnet.end_guid), sl)
+
+
+def merged(partitions: tuple[Partition, ...], changed: list[Partition]) -> tuple[Partition, ...]:
+    """``partitions`` with ``changed`` in place of those with their P_Keys, without those that have no
+    ports any more; the default one first, then by P_Key."""
+    of_pkey = {p.pkey: p for p in partitions} | {p.pkey: p for p in changed}
+    kept = [p for p in of_pkey.values() if p.members]
+    return tuple(sorted(kept, key=lambda p: (p.pkey != DEFAULT_BASE, p.pkey)))
+
+
+def members_changed(before: Members, subnet: Subnet, changed: list[Partition], allow_both: bool) -> Members:
+    """``before`` with the memberships of ``changed``: its rows stay where they are."""
+    row_of = {int(k): i for i, k in enumerate(before.pkey.tolist())}
+    new = [p for p in changed if p.pkey not in row_of]
+    row_of |= {p.pkey: len(row_of) + i for i, p in enumerate(new)}
+    pkey, sl = (
+        np.append(of, np.array([getattr(p, name) for p in new], of.dtype))
+        for of, name in ((before.pkey, "pkey"), (before.sl, "sl"))
+    )
+    state = np.vstack([before.state, np.zeros((len(new), before.state.shape[1]), np.uint8)])
+    rows = [row_of[p.pkey] for p in changed]
+    state[rows] = states(subnet.db, subnet.end_port, changed, allow_both, subnet.end_guid)
+    sl[rows] = [p.sl for p in changed]
+    return Members(pkey, state, sl)
 
 
 class PkeyManager:
@@ -161,6 +185,36 @@ class PkeyManager:
             SmpAttr.PKEY_TABLE, db.port_route[port[changed]], port[changed].astype(np.int64), modifier[changed], data
         )
 
+    def queue_changed(self, queue: RequestQueue, guids: set[int]) -> set[int]:
+        """Put a Set for each block that changes in the tables of the ports with these ``guids`` and of
+        the switch ports in front of them. Returns the NodeGUIDs of those whose tables are not known:
+        a sweep has to read them."""
+        db = self.db
+        ends = self.ports[: len(self.ports) - len(self.leaf)]
+        ends = ends[np.isin(db.port_guid[ends], np.array(sorted(guids), np.uint64))]
+        concerned = [p for p in self.partitions if any(isinstance(m, str) or m in guids for m, _ in p.members)]
+        state = states(db, ends, concerned, self.allow_both)
+        enforcing, unknown = set(self.leaf.tolist()), set[int]()
+        for column, end in enumerate(ends.tolist()):
+            for port in (end, int(db.port_peer[end])):
+                if port != end and port not in enforcing:
+                    continue
+                held = self.tables.get(db.location(port))
+                if held is None:
+                    unknown.add(int(db.node_guid[db.port_node[port]]))
+                    continue
+                table, _ = arranged(concerned, held.ravel(), state[:, column])
+                self._queue_blocks(queue, port, held, table.reshape(-1, PKEY_BLOCK))
+        return unknown
+
+    def _queue_blocks(self, queue: RequestQueue, port: int, held: np.ndarray, wanted: np.ndarray) -> None:
+        db, blocks = self.db, np.flatnonzero((wanted != held).any(axis=1))
+        number = int(db.port_num[port]) if db.external[port] else 0
+        data = np.ascontiguousarray(wanted[blocks].astype(">u2")).view(np.uint8).reshape(-1, 64)
+        tags = np.full(len(blocks), port, np.int64)
+        queue.set(SmpAttr.PKEY_TABLE, db.port_route[tags], tags, blocks | number << 16, data)
+        self.tables[db.location(port)] = wanted
+
     def _with_vports(self, state: np.ndarray, place: dict[int, int]) -> np.ndarray:
         """``state`` with what virtual ports of the same port are: the switch in front of them lets
         all of it pass."""
@@ -189,12 +243,12 @@ class PkeyManager:
 def arranged(partitions: list[Partition], held: np.ndarray, state: np.ndarray) -> tuple[np.ndarray, int]:
     """The table of one port (uint16[entries]), and how many P_Keys find no room: what stays keeps
     its place, what is new takes the first free ones."""
-    entries = []
-    for row in np.flatnonzero(state).tolist():
+    entries, rows = list[int](), np.flatnonzero(state).tolist()
+    for row in rows:
         base, bits = partitions[row].pkey, int(state[row])
         entries += [base | FULL_BIT] if bits & FULL else []
         entries += [base] if bits & LIMITED else []
-    first = next((p.pkey for p, s in zip(partitions, state, strict=True) if p.index0 and s), 0x7FFF)
+    first = next((partitions[row].pkey for row in rows if partitions[row].index0), 0x7FFF)
     entries.sort(key=lambda k: (k & 0x7FFF) != first)
     left_out = max(0, len(entries) - len(held))
     entries = entries[: len(held)]

@@ -84,6 +84,8 @@ class RouterTables:
     def ports(self, db: Database) -> np.ndarray:
         """Ports of routers that may know the attributes, and have a link."""
         routers = (db.node_type == NodeType.ROUTER) & db.is_mellanox
+        if not routers.any():
+            return np.zeros(0, np.int64)
         ports = np.flatnonzero(routers[db.port_node] & db.has_port_info)
         return ports[np.isin(ports, db.end_ports())]
 

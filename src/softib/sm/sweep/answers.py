@@ -53,7 +53,7 @@ class SweepAnswers:
         elif sweep.features.heard(phase, tags, data):
             pass
         elif phase == "reread":
-            self._note_stale(tags[PortInfo.port_state.get(data) != sweep.database.port_state()[tags]])
+            self._note_stale(tags[PortInfo.port_state.get(data) != sweep.database.port_state(tags)])
         elif attr == SmpAttr.PORT_INFO:
             sweep.database.port_info[tags] = data
             if phase == "lids":

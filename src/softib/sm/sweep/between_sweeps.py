@@ -5,7 +5,8 @@ their answers (IBA 14.4).
 ``poll``: a standby asks its master; ``light``: ask every switch whether a port changed; ``again``:
 ask some; ``details``: ask routers whether they lead where they led, and adapters whether virtual
 ports came up or went down; ``isolate``: take ports out and give them back; ``groups``: program
-multicast groups that changed; ``aliases``: write alias GUIDs; ``read``: tables that an SA question
+multicast groups that changed; ``members``: P_Key tables of ports whose partitions changed;
+``aliases``: write alias GUIDs; ``read``: tables that an SA question
 waits for.
 """
 
@@ -22,6 +23,7 @@ from softib.mad.smp_requests import RequestQueue
 from softib.sm.database import Database
 from softib.sm.ha.election import SmControl, SmEvent, SmState
 from softib.sm.ha.handover import SWEEPS_IN
+from softib.sm.managers.pkey_mgr import PkeyManager
 from softib.sm.managers.router_mgr import TAG_BLOCKS
 from softib.sm.managers.switch_info import queue_mft_tops
 from softib.sm.responder import Responder
@@ -56,6 +58,8 @@ class BetweenSweeps:
         self._suspects: set[int] = set()
         """NodeGUIDs that the next sweep shall ask: the task found, or could not tell, that
         something changed there."""
+        self.repartitioned: set[int] = set()
+        """PortGUIDs whose partitions changed since their tables were written."""
         self._now_ps = 0
         self._sent = self._accepted = SmControl.STANDBY
         """Set(SMInfo) that was sent, and the one that another manager accepted."""
@@ -73,6 +77,7 @@ class BetweenSweeps:
             "details": _Task(self._ask_details, self._details, lambda tags: self._suspect_routers(tags[tags >= 0])),
             "isolate": _Task(lambda queue: self.has.flapping.queue(self._db, queue, self._now_ps)),
             "groups": _Task(self._program_groups, lost=self._lose_groups),
+            "members": _Task(self._program_partitions, lost=self._lose_tables),
             "aliases": _Task(self._write_aliases, lost=lambda tags: self._suspect(self._db.port_node[tags])),
             "read": _Task(self._read, self._was_read),
         }
@@ -107,6 +112,8 @@ class BetweenSweeps:
                 return "isolate"
             if sa.sa.aliases.changed:
                 return "aliases"
+            if self.repartitioned:
+                return "members"
             return "groups" if sa.groups.changed else "read" if sa.waiting else ""
         return ""
 
@@ -225,6 +232,16 @@ class BetweenSweeps:
         for guid in np.unique(self._db.node_guid[tags]).tolist():
             self.has.sa_manager.groups.forget_switch(guid)
         self._suspect(tags)
+
+    def _program_partitions(self, queue: RequestQueue) -> None:
+        manager = PkeyManager(self._db, self.mastership.config, self.has.stores.pkeys)
+        self._suspects |= manager.queue_changed(queue, self.repartitioned)
+        self.repartitioned = set()
+
+    def _lose_tables(self, tags: np.ndarray) -> None:
+        """What these ports hold is unknown: a sweep reads it."""
+        self.has.stores.forget_ports(self._db.locations(tags))
+        self._suspect(self._db.port_node[tags])
 
     def _write_aliases(self, queue: RequestQueue) -> None:
         queue_aliases(self._subnet, self.has.sa_manager.sa.aliases.take(), queue)

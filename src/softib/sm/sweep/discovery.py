@@ -81,6 +81,7 @@ class Discovery:
 
         Raises :class:`LimitError` as soon as more LIDs would be needed than there are.
         """
+        data = np.ascontiguousarray(data)  # many fields are read, of MADs 256 bytes apart
         self._handlers[attr](tags, data)
         if attr == SmpAttr.PORT_INFO:
             self.mkeys.learn(self.db, tags, data)
@@ -275,7 +276,7 @@ class Discovery:
         db.has_port_info[tags] = True
         self._port0_known(tags)
         up = PortInfo.port_state.get(data) >= PortState.INIT
-        through = (db.external[tags] | (tags == db.sm_port)) & (db.port_num[tags] > 0)
+        through = (db.are_external(tags) | (tags == db.sm_port)) & (db.port_num[tags] > 0)
         self._probe(tags[up & through & ~db.port_probed[tags]])
 
     def _probe(self, rows: np.ndarray) -> None:
@@ -285,7 +286,7 @@ class Discovery:
         self.lost(SmpAttr.NODE_INFO, rows[deep], f"is further than the {MAX_HOPS} hops of a directed route")
         rows = rows[~deep]
         db.port_probed[rows] = True
-        self._unawaited.update(self._unknown(rows[db.port_state()[rows] == PortState.INIT]))
+        self._unawaited.update(self._unknown(rows[db.port_state(rows) == PortState.INIT]))
         keys = self.mkeys.behind(db, rows)
         if keys is not None:
             self._keys_tried.update((p, [k]) for p, k in zip(rows.tolist(), keys.tolist(), strict=True))

@@ -189,10 +189,10 @@ class Rediscovery(Discovery):
         active = state == PortState.ACTIVE
         if db.sm_port in tags:
             self.distrusted |= not bool(active[tags == db.sm_port].all())
-        same = db.has_port_info[tags] & active & (db.port_state()[tags] == PortState.ACTIVE)
+        same = db.has_port_info[tags] & active & (db.port_state(tags) == PortState.ACTIVE)
         db.port_info[tags], db.has_port_info[tags] = data, True
         self._port0_known(tags)
-        external = db.external[tags]
+        external = db.are_external(tags)
         as_before = tags[same & external & (db.port_peer[tags] >= 0)]
         self._proved.update(as_before.tolist())
         changed = tags[external & ~same & (db.port_peer[tags] >= 0) & ~db.port_probed[tags]]

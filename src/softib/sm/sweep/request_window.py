@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from softib.iba.smp import ATTR_AT, DATA_AT, STATUS_AT, STATUS_CODE_AT
+from softib.iba.smp import DATA_AT
 from softib.mad.smp_requests import RequestQueue
 from softib.mad.transactor import Completed, Transactor
 from softib.sm.sweep.report import SweepReport
@@ -28,18 +28,12 @@ class Answers:
     refused: bool = False
 
 
-def by_attribute(done: Completed, only: int | None = None) -> Iterator[Answers]:
-    """The answers of ``done``; an attribute's refused ones before its good ones. ``only``: it is
-    known to hold one attribute, so nothing but the status of an answer is looked at."""
-    mad, tags = done.batch.mad, done.tags
-    if only is not None:
-        attr = np.full(len(mad), only, np.uint16)
-    else:
-        attr = (mad[:, ATTR_AT].astype(np.uint16) << 8) | mad[:, ATTR_AT + 1]
+def by_attribute(done: Completed) -> Iterator[Answers]:
+    """The answers of ``done``; an attribute's refused ones before its good ones."""
+    mad, tags, attr, refused = done.batch.mad, done.tags, done.attr, done.refused
     if done.timed_out:
         yield from (Answers(a, tags[attr == a]) for a in np.unique(attr).tolist())
         return
-    refused = (mad[:, STATUS_CODE_AT] != 0) | ((mad[:, STATUS_AT] & 0x7F) != 0)
     if refused.any():
         for a in np.unique(attr[refused]).tolist():
             yield Answers(a, tags[refused & (attr == a)], refused=True)
@@ -77,8 +71,7 @@ class RequestWindow:
             self.transactor.submit(batch, tags)
             most -= len(batch)
 
-    def answers(self, only: int | None) -> Iterator[Answers]:
-        """Yield the requests that were answered, refused or given up; ``only``: where the phase
-        sent one attribute alone."""
+    def answers(self) -> Iterator[Answers]:
+        """Yield the requests that were answered, refused or given up."""
         for done in self.transactor.completed():
-            yield from by_attribute(done, only)
+            yield from by_attribute(done)

@@ -330,7 +330,7 @@ class Sweep:
         self.answers.stale |= bool(self.features.training)
         self.answers.stale_switches |= self.features.training
         rows = link_mgr.linked(db)
-        report.not_active = rows[db.port_state()[rows] != PortState.ACTIVE].tolist()
+        report.not_active = rows[db.port_state(rows) != PortState.ACTIVE].tolist()
         report.count(built)
         report.describe(db)
 

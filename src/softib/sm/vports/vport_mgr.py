@@ -9,6 +9,7 @@ again.
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -51,9 +52,12 @@ MOST_PKEY_BLOCKS = 64
 
 def may_have(db: Database) -> np.ndarray:
     """Ports (rows) of adapters that say that they have virtual ports."""
+    says = (PortInfo.cap_mask2.get(db.port_info) & CapMask2.VIRTUALIZATION) > 0
+    says &= db.node_type[db.port_node] == NodeType.CA
+    if not says.any():
+        return np.zeros(0, np.int64)
     ends = db.end_ports()
-    ca = db.node_type[db.port_node[ends]] == NodeType.CA
-    return ends[ca & ((PortInfo.cap_mask2.get(db.port_info[ends]) & CapMask2.VIRTUALIZATION) > 0)]
+    return ends[says[ends]]
 
 
 def look_for_changes(db: Database, queue: RequestQueue) -> None:
@@ -99,7 +103,12 @@ class VPortManager(SweepExtension):
     @property
     def idle(self) -> bool:
         """Does no port say that it has virtual ports, nor did one before?"""
-        return not len(self.table) and not self.table.heads and not len(may_have(self.db))
+        return not len(self.table) and not self.table.heads and not self._possible
+
+    @functools.cached_property
+    def _possible(self) -> bool:
+        """Does a port say that it has virtual ports? Discovery is over when this is first asked."""
+        return len(may_have(self.db)) > 0
 
     # -- discovery --
 
@@ -170,6 +179,8 @@ class VPortManager(SweepExtension):
     def discovered(self) -> None:
         """Take out what did not answer, and GUIDs that cannot be."""
         table, db = self.table, self.db
+        if not len(table):
+            return
         good = ~np.isin(np.arange(len(table)), np.array(sorted(self._silent), np.int64))
         guid = table.guid
         others = db.port_guid[db.end_ports()]

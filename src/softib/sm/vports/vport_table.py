@@ -107,10 +107,10 @@ class VPortTable:
 
     def ports(self, db: Database) -> np.ndarray:
         """int64[n]: row of the port of each, -1 where it is not there (with a LID)."""
-        ends = db.end_ports()
-        ends = ends[np.argsort(db.port_guid[ends], kind="stable")]
-        if not len(ends) or not len(self):
+        ends = db.end_ports() if len(self) else np.zeros(0, np.int64)
+        if not len(ends):
             return np.full(len(self), -1)
+        ends = ends[np.argsort(db.port_guid[ends], kind="stable")]
         at = np.minimum(np.searchsorted(db.port_guid[ends], self.owner), len(ends) - 1)
         return np.where(db.port_guid[ends[at]] == self.owner, ends[at], -1)
 

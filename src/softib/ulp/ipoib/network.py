@@ -2,7 +2,7 @@
 
 ``FOLDER/net`` of the running fabric has, for each node whose network is up, the socket of its
 ``softib-ipoib`` and that program's log. Who uses the network stays connected to the socket;
-``softib-ipoib`` ends when nobody is, and no process is in the namespace.
+``softib-ipoib`` ends when no one is, and no process is in the namespace.
 """
 
 from __future__ import annotations

@@ -11,21 +11,21 @@ from softib.web.ufm.errors import answer_errors
 from softib.web.ufm.fabric_calls import Reading, add_fabric_calls
 from softib.web.ufm.gate import App, Gate
 from softib.web.ufm.monitoring_calls import add_monitoring_calls
-from softib.web.ufm.own_calls import add_own_calls
 from softib.web.ufm.partitions import add_partition_calls
+from softib.web.ufm.tenant_calls import add_tenant_calls
 
 __all__ = ["gate_of"]
 
 
 def gate_of(outer: App, served: Served, service: TenantService) -> Gate:
     """``outer`` with both interfaces beside it."""
-    ufm, own = _app("softib: UFM's interface"), _app("softib: tenants")
+    ufm, tenants = _app("softib: UFM's interface"), _app("softib: tenants")
     reading = Reading(served)
     add_partition_calls(ufm, service)
     add_fabric_calls(ufm, reading)
     add_monitoring_calls(ufm, served, service, reading)
-    add_own_calls(own, service)
-    return Gate(ufm, own, outer, service.accounts)
+    add_tenant_calls(tenants, service)
+    return Gate(ufm, tenants, outer, service.accounts)
 
 
 def _app(title: str) -> FastAPI:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -40,7 +40,9 @@ class FabricRows:
         rows = np.flatnonzero((f.port_num > 0) & (f.port_node >= 0))
         self.ports = rows
         """Rows of physical ports."""
+        # Columns that a fabric computes at each look.
         self._state, self._phys = f.port_state, PortInfo.port_phys_state.get(f.port_info)
+        self._lid, self._linked, self._mtu = f.lid, f.linked, PortInfo.neighbor_mtu.get(f.port_info)
         self._names = f.node_names()
 
     @cached_property
@@ -51,10 +53,6 @@ class FabricRows:
             for place in finding.where:
                 out[place.guid, place.portnum] = "Critical" if finding.severity.name == "ERROR" else "Warning"
         return out
-
-    @cached_property
-    def _row_of_name(self) -> dict[str, int]:
-        return {}
 
     # -- ports --
 
@@ -88,7 +86,7 @@ class FabricRows:
         """One port."""
         f, node = self.fabric, int(self.fabric.port_node[row])
         kind, number, name = int(f.node_type[node]), int(f.port_num[row]), self._names[node]
-        peer = int(f.port_peer[row]) if f.linked[row] else -1
+        peer = int(f.port_peer[row]) if self._linked[row] else -1
         on_switch = kind == NodeType.SWITCH
         label = str(f.port_label.get(row) or number)
         out = {
@@ -100,10 +98,10 @@ class FabricRows:
             "systemID": guid_text(int(f.sys_guid[node] or f.node_guid[node])),
             "system_name": name,
             "type": TYPES.get(NodeType(kind), ""),
-            "lid": int(f.lid[row]) if not on_switch else int(f.lid[f.node_base[node]]),
+            "lid": int(self._lid[f.node_base[node] if on_switch else row]),
             "logical_state": LOGICAL.get(PortState(int(self._state[row])), "Down"),
             "physical_state": PHYSICAL.get(PhysState(int(self._phys[row])), "Polling"),
-            "mtu": MTU_BYTES.get(int(PortInfo.neighbor_mtu.get(f.port_info[row])), 0),
+            "mtu": MTU_BYTES.get(int(self._mtu[row]), 0),
             "severity": self._worst.get((int(f.node_guid[node]), number), "Info"),
         }
         if peer >= 0:
@@ -211,8 +209,4 @@ def page_of(
     if page_number is not None:
         size = rpp or 20
         rows = rows[(page_number - 1) * size : page_number * size]
-    return [row(int(r)) for r in _each(rows)]
-
-
-def _each(rows: np.ndarray) -> Iterator[int]:
-    yield from rows.tolist()
+    return [row(r) for r in rows.tolist()]

@@ -33,11 +33,11 @@ CERTIFICATE = "softib_client"
 
 
 class Gate:
-    """An ASGI wrapper: requests below the prefixes go to ``inner`` (UFM's) or ``own``, all others to
+    """An ASGI wrapper: requests below the prefixes go to ``ufm`` or ``tenants``, all others to
     ``outer``."""
 
-    def __init__(self, inner: App, own: App, outer: App, accounts: Accounts):
-        self.inner, self.own, self.outer, self.accounts = inner, own, outer, accounts
+    def __init__(self, ufm: App, tenants: App, outer: App, accounts: Accounts):
+        self.ufm, self.tenants, self.outer, self.accounts = ufm, tenants, outer, accounts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
@@ -62,7 +62,7 @@ class Gate:
             return
         state = {**scope.get("state", {}), "account": account, "body": body}
         inside = {**scope, "path": path, "raw_path": path.encode(), "root_path": "", "state": state}
-        await (self.own if prefix == "/tenants/v1" else self.inner)(inside, _again(body), send)
+        await (self.tenants if prefix == "/tenants/v1" else self.ufm)(inside, _replayed(body), send)
 
     def _account(self, prefix: str, headers: dict[bytes, str], scope: Scope) -> Account | None:
         kind, _, value = headers.get(b"authorization", "").partition(" ")
@@ -113,7 +113,7 @@ async def _body(headers: dict[bytes, str], receive: Receive) -> bytes | None:
     return b"".join(parts)
 
 
-def _again(body: bytes) -> Receive:
+def _replayed(body: bytes) -> Receive:
     sent = False
 
     async def receive() -> dict[str, Any]:

@@ -105,11 +105,11 @@ def _time(seconds: float) -> str:
 
 
 def _event(number: int, event: Event, place: str) -> dict[str, Any]:
-    gone = event.kind in DOWN and event.severity != "info"
+    down = event.kind in DOWN and event.severity != "info"
     return {
         "id": number,
-        "type": str(DOWN[event.kind] if gone else KINDS[event.kind]),
-        "name": {"port": "Link is Down" if gone else "Link is Up"}.get(event.kind, event.kind.capitalize()),
+        "type": str(DOWN[event.kind] if down else KINDS[event.kind]),
+        "name": {"port": "Link is Down" if down else "Link is Up"}.get(event.kind, event.kind.capitalize()),
         "severity": SEVERITY[event.severity],
         "timestamp": _time(event.time_s),
         "object_name": place,

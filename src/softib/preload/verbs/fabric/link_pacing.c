@@ -125,14 +125,17 @@ static void wait(const struct sv_step *step, uint64_t now, uint64_t free_at, uin
 
 uint64_t sv_timed_path_pass(const struct sv_timed_path *path, uint64_t now, uint64_t octets)
 {
-    uint64_t ends[SV_PATH_LINKS], last = now <<= SV_LINK_CLOCK_SHIFT;
+    uint64_t ends[SV_PATH_LINKS], here = now <<= SV_LINK_CLOCK_SHIFT, last;
     unsigned n = path->links < SV_PATH_LINKS ? path->links : SV_PATH_LINKS;
 
-    for (unsigned i = 0; i < n; i++)
-        ends[i] = give(&path->steps[i], now, octets);
-    for (unsigned i = n; i-- > 0;) {
-        wait(&path->steps[i], now, ends[i], last);
-        last = ends[i] > last ? ends[i] : last;
+    for (unsigned i = 0; i < n; i++) {
+        uint64_t end = give(&path->steps[i], now, octets);
+
+        /* What a link sends has first to come: one that is faster than a link in front of it idles meanwhile, and does not wait. */
+        here = ends[i] = end > here ? end : here;
     }
+    last = here;
+    for (unsigned i = n; i-- > 0;)
+        wait(&path->steps[i], now, ends[i], last);
     return last >> SV_LINK_CLOCK_SHIFT;
 }

@@ -105,7 +105,7 @@ State: Any = table(
         "digits": Array("256", "int64", "events", "Events by digit, to sort State.due."),
         "later": Array("events", engine.EVENT, text="Binary heap: events beyond the calendar."),
         "timer": Array("events", engine.EVENT, text="Binary heap: timeouts and events of the management plane."),
-        "flow": Array("streams", "int64", "row of throttle", "What a stream is throttled by."),
+        "flow": Array("streams", "int64", "row of throttle", "Throttling of a stream."),
         "throttle": Array("flows", links.THROTTLE),
         "bound": Array("switches, slots", links.BOUND_FLOW),
         "rng": Array("1", "uint64", "number", "Seed of what is drawn."),

@@ -19,7 +19,8 @@ CREATE TABLE member (
 CREATE TABLE quarantine (pkey INTEGER PRIMARY KEY, until_s REAL NOT NULL);
 CREATE TABLE revision (
   id INTEGER PRIMARY KEY AUTOINCREMENT, at_s REAL NOT NULL, actor TEXT NOT NULL, action TEXT NOT NULL,
-  request_id TEXT UNIQUE, digest TEXT NOT NULL, state TEXT NOT NULL, detail TEXT NOT NULL, rows TEXT NOT NULL
+  request_id TEXT UNIQUE, digest TEXT NOT NULL, state TEXT NOT NULL, detail TEXT NOT NULL, settled_s REAL,
+  rows TEXT NOT NULL
 );
 CREATE TABLE account (
   name TEXT PRIMARY KEY, role TEXT NOT NULL, tenant TEXT NOT NULL, secret TEXT NOT NULL

@@ -21,7 +21,7 @@ from softib.tenants.state import Draft
 from softib.tenants.store import Revision
 from softib.web.ufm.partitions import RequestId, account_of, make
 
-__all__ = ["add_own_calls"]
+__all__ = ["add_tenant_calls"]
 
 LONGEST_WAIT_S = 30.0
 
@@ -60,7 +60,7 @@ class _Import(BaseModel):
     dry_run: bool = False
 
 
-def add_own_calls(app: FastAPI, service: TenantService) -> None:
+def add_tenant_calls(app: FastAPI, service: TenantService) -> None:
     """Enter the calls."""
     _add_tenants(app, service)
     _add_revisions(app, service)
@@ -84,8 +84,10 @@ def _add_tenants(app: FastAPI, service: TenantService) -> None:
     @app.get("/tenants")
     def tenants(request: Request) -> list[dict[str, Any]]:
         """Tenants, their limits and how many partitions each has."""
-        own = account_of(request)
-        listed = [t for t in list(service.state.tenants.values()) if own.role != "tenant" or t.name == own.tenant]
+        account = account_of(request)
+        listed = [
+            t for t in list(service.state.tenants.values()) if account.role != "tenant" or t.name == account.tenant
+        ]
         return [{**asdict(t), "partitions": service.state.partitions_of(t.name)} for t in listed]
 
     @app.put("/tenants/{name}")

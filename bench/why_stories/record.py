@@ -1,0 +1,316 @@
+"""Play stories on running fabrics and keep what the programs printed: ``python -m bench.why_stories.record FOLDER [--stories A:B] [--kind K]``.
+
+Of each story FOLDER/NNN-KIND has the logs of its programs, the exporter's history, the fabric as ibnetdiscover's and dump_lfts' text
+from before, and ``truth.json``: what was planted, where, and which hosts took part. A story that is there already is left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+from bench.why_stories.kinds import FABRICS, KINDS, PARTITIONS, Program, Story, story
+
+HERE = Path(__file__).parent
+SOFTIB = str(Path(sys.executable).parent / "softib")
+EVERY_S = 1.5
+
+
+def softib(*words: str, check: bool = True) -> str:
+    """What ``softib WORDS`` prints."""
+    done = subprocess.run([SOFTIB, *words], capture_output=True, text=True, timeout=180)
+    if check and done.returncode:
+        raise RuntimeError(f"softib {' '.join(words)}: {done.stderr}")
+    return done.stdout
+
+
+class Lab:
+    """A running fabric, and the programs that were compiled for the stories."""
+
+    def __init__(self, kind: str, scratch: Path):
+        self.name, self.scratch = f"why32-{kind}-{os.getpid()}", scratch
+        folder = scratch / kind
+        self.design = folder
+        folder.mkdir()
+        (folder / "fabric.yaml").write_text(FABRICS[kind])
+        for file, text in PARTITIONS.items():
+            (folder / file).write_text(self._with_guids(text, folder))
+        softib("up", str(folder / "fabric.yaml"), "--name", self.name, "--detach")
+        self.address: dict[str, str] = {}
+        softib("convert", self.name, str(folder / "fabric.ibnetdiscover"))
+        softib("convert", self.name, str(folder / "tables.lft"))
+
+    def kept(self) -> list[Path]:
+        """What a story keeps of the fabric."""
+        return [
+            p
+            for p in self.design.iterdir()
+            if p.name in ("fabric.yaml", "fabric.ibnetdiscover", "tables.lft", *PARTITIONS)
+        ]
+
+    @staticmethod
+    def _with_guids(text: str, folder: Path) -> str:
+        """Groups A and B: every other host by its PortGUID."""
+        if "@A" not in text:
+            return text
+        plain = folder / "plain.yaml"
+        plain.write_text(re.sub("^sm:.*\n", "", FABRICS["parts"], flags=re.M))
+        softib("convert", str(plain), str(folder / "plain.ibnetdiscover"))
+        ports = re.findall(r"^\[1\]\((\w+)\).*# lid", (folder / "plain.ibnetdiscover").read_text(), re.M)
+        groups = {"A": ports[::2], "B": ports[1::2]}
+        for name, guids in groups.items():
+            text = text.replace(f"@{name} = full", ", ".join(f"0x{int(g, 16):016x}=full" for g in guids))
+        return text
+
+    def address_of(self, node: str) -> str:
+        if node not in self.address:
+            self.address[node] = softib(
+                "run", "--fabric", self.name, "--node", node, "--", "printenv", "SOFTIB_ADDRESS"
+            ).strip()
+        return self.address[node]
+
+    def ready(self) -> None:
+        """Wait until every cabled port is active again."""
+        for _ in range(60):
+            if "active" in (said := softib("status", self.name)) and not re.search(r"\d+ (init|down|armed)", said):
+                return
+            time.sleep(0.5)
+
+    def close(self) -> None:
+        softib("down", self.name, check=False)
+
+    def command(self, one: Program) -> tuple[list[str], dict[str, str]]:
+        """argv and what is added to the environment."""
+        env: dict[str, str] = {}
+        run = [SOFTIB, "run", "--fabric", self.name, "--node", one.node, "--"]
+        words = one.command.split()
+        if words[0] == "mpi":
+            limit, *settings, seconds = words[1:]
+            env = dict(w.split("=", 1) for w in settings)
+            n = one.node.count(",") + 1
+            argv = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--timeout", limit, "-np", str(n)]
+            argv += [w for name in env for w in ("-x", name)]
+            return [*argv, *run, str(self.scratch / "mpi_loop"), seconds], env
+        words = [re.sub(r"^ADDR-(.+)", lambda m: self.address_of(m[1]), w) for w in words]
+        words = [str(self.scratch / w) if w == "verbs_errors" else w for w in words]
+        return ["bash", "-c", '"$@"; exit $?', "job", *run, "stdbuf", "-oL", "-eL", *words], env
+
+
+def play(lab: Lab, told: Story, folder: Path) -> None:
+    """Record one story."""
+    part = folder.with_suffix(".part")
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir(parents=True)
+    hosts = told.programs[0].node.split(",") if "," in told.programs[0].node else [p.node for p in told.programs]
+    where = place(told, hops(lab, hosts)) if told.where.startswith("PATH") else told.where
+    for file in lab.kept():
+        shutil.copy(file, part / file.name)
+    commands = {p.log: lab.command(p) for p in told.programs}
+    exporter = subprocess.Popen(
+        [SOFTIB, "exporter", lab.name, "--every", str(EVERY_S), "--port", "0", "--history", str(part / "history")],
+        stdout=subprocess.DEVNULL,
+        stderr=(part / "exporter.txt").open("w"),
+    )
+    running: dict[str, subprocess.Popen[bytes]] = {}
+    try:
+        wait_for(lambda: rounds(part) >= 2, 120)
+        for _, what in (a for a in told.acts if a[0] < 0):
+            act(lab, what, where, part, running)
+            time.sleep(1.0)
+        began = time.time()
+        for program in sorted(told.programs, key=lambda p: p.delay):
+            if program.log == "client.log":
+                wait_for(lambda: listens(part / "server.log"), 40)
+            argv, env = commands[program.log]
+            running[program.log] = subprocess.Popen(
+                argv,
+                stdout=(part / program.log).open("wb"),
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **env},
+                start_new_session=True,
+            )
+        wait_for(lambda: any(p.poll() is not None for p in running.values()) or sends(part, told), 60)
+        connected = time.time()
+        for after, what in sorted((a for a in told.acts if a[0] >= 0), key=lambda x: x[0]):
+            time.sleep(max(0.0, connected + after - 1.5 - time.time()))
+            act(lab, what, where, part, running)
+        codes = finish(running, connected + told.seconds, part / "slurm.log", hosts)
+        ended = time.time()
+        say_signals(codes, {p.log: p.node for p in told.programs}, part / "slurm.log")
+        time.sleep(18.0 if told.kind == "flapping" else 0.0)  # until it has come back
+        seen = rounds(part)
+        wait_for(lambda: rounds(part) >= seen + 2, 60)
+    finally:
+        for process in running.values():
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+        exporter.terminate()
+        exporter.wait(60)
+        softib("fault", "clear", "--fabric", lab.name, check=False)
+    (part / "truth.json").write_text(
+        json.dumps(
+            {**asdict(told), "where": where, "hosts": hosts, "exit_codes": codes, "began": began, "ended": ended},
+            indent=1,
+        )
+        + "\n"
+    )
+    part.rename(folder)
+    lab.ready()
+
+
+def wait_for(true: Callable[[], bool], most_s: float) -> None:
+    """Until it is so, or the time is over."""
+    until = time.time() + most_s
+    while not true() and time.time() < until:
+        time.sleep(0.2)
+
+
+def rounds(part: Path) -> int:
+    """Rounds that the exporter has kept."""
+    return len(list((part / "history").glob("rounds/*.parquet")))
+
+
+def listens(log: Path) -> bool:
+    """Does the server wait for its client? Some print nothing before: those get 3 seconds."""
+    if not log.exists():  # it has no server
+        return True
+    text = log.read_text(errors="replace")
+    return "aiting" in text or "local address" in text or time.time() - log.stat().st_ctime > 6.0
+
+
+def sends(part: Path, told: Story) -> bool:
+    """Have the programs connected?"""
+    if (job := part / "job.log").exists():
+        ranks = told.programs[0].node.count(",") + 1
+        return len(re.findall(r"^rank \d+ of", job.read_text(errors="replace"), re.M)) >= ranks
+    text = (part / "client.log").read_text(errors="replace")
+    return any(word in text for word in ("remote address", "[thread 0]", "connected,"))
+
+
+def finish(
+    running: dict[str, subprocess.Popen[bytes]], until: float, scheduler: Path, hosts: list[str]
+) -> dict[str, int]:
+    """Exit codes by log. Where one program has failed the others get 6 seconds, as a scheduler's kill gives; at the time
+    limit the scheduler's log says so, in Slurm's words."""
+    codes: dict[str, int] = {}
+    limit = until
+    while len(codes) < len(running):
+        for log, process in running.items():
+            if log not in codes and process.poll() is not None:
+                codes[log] = process.returncode
+                until = min(until, time.time() + 6.0)
+        if time.time() > until:
+            break
+        time.sleep(0.1)
+    if time.time() > limit:
+        when = time.strftime("%Y-%m-%dT%H:%M:%S")
+        scheduler.write_text(f"slurmstepd: error: *** JOB 7 ON {hosts[0]} CANCELLED AT {when} DUE TO TIME LIMIT ***\n")
+    for log, process in running.items():
+        if log not in codes:
+            os.killpg(process.pid, signal.SIGTERM)
+            time.sleep(0.5)
+            codes[log] = -99
+    return codes
+
+
+SIGNALS = {134: "Aborted", 137: "Killed", 139: "Segmentation fault"}
+
+
+def say_signals(codes: dict[str, int], nodes: dict[str, str], scheduler: Path) -> None:
+    """What srun prints of a task that a signal ended. mpirun's own words are in its log already."""
+    lines = [
+        f"srun: error: {nodes[log]}: task 0: {SIGNALS[code]}\n"
+        for log, code in codes.items()
+        if code in SIGNALS and log != "job.log"
+    ]
+    if lines:
+        with scheduler.open("a") as file:
+            file.writelines(lines)
+
+
+def hops(lab: Lab, hosts: list[str]) -> list[str]:
+    """The ports that send on the way from the last host to the first, as NODE[PORT]."""
+    if len(hosts) < 2:
+        return []
+    found = json.loads(
+        subprocess.run([SOFTIB, "path", lab.name, hosts[1], hosts[0], "--json"], capture_output=True, text=True).stdout
+        or "{}"
+    )
+    return [f"{h['node']}[{h['out_port']}]" for h in found.get("hops", [])]
+
+
+def place(told: Story, path: list[str]) -> str:
+    switches = [p for p in path if p.startswith(("leaf", "spine"))]
+    if told.where == "PATH":
+        return next(p for p in switches if p.startswith("leaf"))
+    if told.where == "PATH-SPINE":
+        return next(p for p in switches if p.startswith("spine")).split("[")[0]
+    return told.where
+
+
+def act(lab: Lab, what: str, where: str, part: Path, running: dict[str, subprocess.Popen[bytes]]) -> None:
+    words = re.sub("PATH(-SPINE)?", where, what).split()
+    if words[0] == "fault":
+        softib(*words, "--fabric", lab.name)
+        return
+    number = getattr(signal, f"SIG{words[1]}")
+    if words[2] == "rank":
+        if found := re.search(rf"rank {words[3]} of \d+, pid (\d+)", (part / "job.log").read_text(errors="replace")):
+            os.kill(int(found[1]), number)
+    elif (process := running[words[2]]).poll() is None:
+        os.kill(innermost(process.pid), number)
+
+
+def innermost(pid: int) -> int:
+    """The program below shells and launchers."""
+    while children := Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        pid = int(children[0])
+    return pid
+
+
+def main() -> None:
+    """Play what is asked for."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("folder", type=Path)
+    options.add_argument("--stories", default="0:42", help="numbers A:B; story N is of kind N modulo their number")
+    options.add_argument("--kind", action="append", choices=KINDS)
+    given = options.parse_args()
+    first, last = map(int, given.stories.split(":"))
+    every = [story(n, KINDS[n % len(KINDS)]) for n in range(first, last)]
+    every = [s for s in every if not given.kind or s.kind in given.kind]
+    with tempfile.TemporaryDirectory(prefix="why-stories-") as scratch:
+        subprocess.run(["mpicc", "-O2", str(HERE / "mpi_loop.c"), "-o", f"{scratch}/mpi_loop"], check=True)
+        subprocess.run(
+            ["gcc", "-O2", str(HERE / "verbs_errors.c"), "-o", f"{scratch}/verbs_errors", "-lrdmacm", "-libverbs"],
+            check=True,
+        )
+        for kind in dict.fromkeys(s.fabric for s in every):
+            lab = Lab(kind, Path(scratch))
+            try:
+                for told in (s for s in every if s.fabric == kind):
+                    folder = given.folder / f"{told.number:03d}-{told.kind}"
+                    if folder.exists():
+                        continue
+                    began = time.monotonic()
+                    try:
+                        play(lab, told, folder)
+                        print(f"{folder.name}: {time.monotonic() - began:.0f} s", flush=True)
+                    except (RuntimeError, subprocess.SubprocessError, OSError, StopIteration) as error:
+                        print(f"{folder.name}: not recorded: {error}", flush=True)
+            finally:
+                lab.close()
+
+
+if __name__ == "__main__":
+    main()

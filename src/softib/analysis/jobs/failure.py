@@ -1,0 +1,232 @@
+"""A failed job's logs, the fabric and the history of its counters, set side by side: :func:`explain_failure`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from softib.analysis.jobs.cause_texts import clock_text, hop_readings, ranked_causes
+from softib.analysis.jobs.why import Why
+from softib.analysis.path_explanation import partitions_apart, pkeys_of
+from softib.diags.job_causes.paths import PathSet, paths_between
+from softib.diags.job_causes.ranking import Facts, rank
+from softib.diags.job_causes.readings import Readings, Window
+from softib.diags.job_causes.site import Site, is_ethernet
+from softib.fabric.model import Fabric
+from softib.job_logs.events import End, Event, JobLog
+from softib.plural import counted
+
+__all__ = ["explain_failure", "window_of"]
+
+BEFORE_S = 180.0
+AFTER_S = 60.0
+UNTIMED_S = 900.0
+"""Seconds that are looked at in front of the first error and after the last one, which covers clocks that
+differ by a minute;
+in front of the end of a log without times."""
+WAITED_S = 2000.0
+"""The same in front of a symptom that a time limit raised: PyTorch's is 10 or 30 minutes."""
+DEFERRED = ("collective-timeout", "collective-stuck", "rank-behind", "receive-timeout", "time-limit")
+IDLE_BYTES = 2e6
+"""Ports of a job that sent less than this in the window carried no data of it."""
+REPORTS = {
+    "link-down": "link-down",
+    "node-left": "link-down",
+    "link-errors": "link-errors",
+    "manager-changed": "",
+    "partition-violation": "",
+}
+"""Symptoms that kernels and managers report, not the job: what each says of the port that it names."""
+SECONDARY = ("process-died", "tcp-used")
+ABORTS = ("6", "SIGABRT", "Aborted", "134", "15", "SIGTERM", "143")
+NETWORK = ("retry-exceeded", "receiver-not-ready", "remote-access", "invalid-request", "connect-failed", "flushed")
+ALIVE = (*NETWORK, "peer-lost", "collective-timeout", "aborted", "receive-timeout")
+"""Symptoms that a program prints itself: its host ran then."""
+
+
+def window_of(log: JobLog, at_s: float | None = None) -> Window | None:
+    """The time in which the cause is looked for; None where nothing tells one."""
+    if at_s is not None:
+        return Window(at_s - BEFORE_S, at_s + AFTER_S, "given")
+    times = [t for e in log.events for t in (e.first_s, e.last_s) if t is not None]
+    before = WAITED_S if any(e.symptom in DEFERRED for e in log.events) else BEFORE_S
+    if times:
+        return Window(min(times) - before, max(times) + AFTER_S, "by the times in the log")
+    if log.written_s is None:
+        return None
+    return Window(
+        log.written_s - max(before, UNTIMED_S),
+        log.written_s + AFTER_S,
+        "the log has no times: by when it was written last",
+    )
+
+
+def explain_failure(
+    log: JobLog,
+    site: Site | None,
+    window: Window | None,
+    hosts: Sequence[str] = (),
+    lids_moved: bool | None = None,
+    source: str = "FABRIC",
+) -> Why:
+    """Set the logs beside the fabric (None: there is none). ``hosts``: those of the job, where the logs do not name
+    them; ``lids_moved``: what the history says of LIDs."""
+    events = _roots(log.events)
+    symptom = next((e.symptom for e in events if e.symptom not in REPORTS), events[0].symptom if events else "none")
+    notes = list(log.problems)
+    found = Why(log.files, log.lines, symptom, log.events, [], _shown(window), [], 0, [], notes, log.job_ids)
+    facts = Facts(symptom)
+    readings = None
+    ethernet = sorted({e.gid for pair in _stated(log) for e in pair if e.gid and is_ethernet(e.gid)})
+    if ethernet:
+        notes.append(
+            f"GID {ethernet[0]} is of Ethernet (RoCE), not of an InfiniBand subnet: no cable of this fabric is on its "
+            f"path"
+        )
+        facts.features["ethernet"] = True
+    elif site is not None:
+        readings = Readings(site, window, notes, _reported(events, site))
+        pairs, ends = _pairs(log, site, hosts, notes)
+        paths = paths_between(site, pairs)
+        facts = Facts(
+            symptom,
+            _features(site, readings, pairs, paths, lids_moved),
+            paths.weight,
+            tuple(ends),
+            _alive(events, site),
+        )
+        found.ends, found.cables = [site.name(p) for p in ends], len(paths.weight)
+        found.path = hop_readings(site, readings, paths)
+        if paths.ended:
+            notes.append(f"the tables' path ends: {paths.ended}")
+        _say_what_lacks(notes, site, ends)
+    else:
+        notes.append(
+            "no fabric was given: give --fabric (a running fabric, a dump) for the path, --history for its counters"
+        )
+        if not any(e.gid or e.lid for pair in _stated(log) for e in pair):
+            notes.append("the log names no GID or LID; run with NCCL_DEBUG=INFO, or give --hosts")
+    if not log.events and not log.pairs:
+        notes.append("no line of the logs is one that a reader knows: is it the output of the job, of all its ranks?")
+    found.hypotheses = rank(facts, readings)
+    found.causes = ranked_causes(found.hypotheses, site, readings, facts, events, source)
+    return found
+
+
+def _roots(events: Sequence[Event]) -> list[Event]:
+    """Events that may be nearest to the cause, in that order: without aborts and kills that follow an error."""
+    network = [e for e in events if e.symptom in NETWORK]
+    others = [e for e in events if e.symptom not in SECONDARY and e.symptom != "aborted"]
+    return [
+        e
+        for e in events
+        if not (e.symptom == "process-died" and e.detail in ABORTS and others)
+        and not (e.symptom == "tcp-used" and network)
+        and not (e.symptom == "time-limit" and any(o.symptom in ("process-died", "out-of-memory") for o in events))
+    ]
+
+
+def _stated(log: JobLog) -> list[tuple[End, End]]:
+    return [*((e.local, e.remote) for e in log.events), *log.pairs]
+
+
+def _pairs(log: JobLog, site: Site, hosts: Sequence[str], notes: list[str]) -> tuple[list[tuple[int, int]], list[int]]:
+    """Pairs of port rows that failed, else that were connected, else all hosts of the job; and all ends."""
+    tried: set[str] = set()
+
+    def port(end: End) -> int:
+        ports, why = site.ports_of(end)
+        if why and why not in tried and len(tried) < 8:
+            tried.add(why)
+            notes.append(why)
+        if len(ports) > 1 and (end.gid or end.lid):
+            notes.append(f"{end} is of {counted(len(ports), 'port')} (several subnets): the first was taken")
+        return ports[0] if len(ports) == 1 or (ports and (end.gid or end.lid)) else -1
+
+    by_event = [(port(e.local), port(e.remote)) for e in log.events if e.symptom not in ("manager-changed", "tcp-used")]
+    by_log = [(port(a), port(b)) for a, b in log.pairs]
+    named = [p for h in hosts for p in site.ports_of_host(h)]
+    if missing := [h for h in hosts if not site.ports_of_host(h)]:
+        notes.append(
+            f"host {missing[0]} is not in this fabric" + (f", nor {len(missing) - 1} more" if len(missing) > 1 else "")
+        )
+    for some in (by_event, by_log):
+        if whole := list(dict.fromkeys((a, b) for a, b in some if a >= 0 and b >= 0 and a != b)):
+            return whole, list(dict.fromkeys(p for pair in whole for p in pair))
+    single = list(dict.fromkeys([p for pair in (*by_event, *by_log) for p in pair if p >= 0] + named))
+    ends = single or [p for h in log.hosts for p in site.ports_of_host(h)]
+    return [(a, b) for i, a in enumerate(ends) for b in ends[i + 1 :]] or [(p, p) for p in ends], ends
+
+
+def _features(
+    site: Site, readings: Readings, pairs: list[tuple[int, int]], paths: PathSet, lids_moved: bool | None
+) -> dict[str, bool]:
+    found: dict[str, bool] = {}
+    f = site.fabric
+    ends = sorted({p for pair in pairs for p in pair})
+    apart = [(a, b) for a, b in pairs[:16] if a != b and pkeys_of(f, a) and pkeys_of(f, b)]
+    if apart and site.has_pkeys:
+        why = [partitions_apart(f, f.node_names(), a, b) for a, b in apart]
+        found["pkeys-apart"] = any(why)
+        found["first-pkeys-apart"] = any(_first_pkeys_apart(f, a, b) for a, b in apart)
+    if any(a != b for a, b in pairs):
+        found["subnets-apart"] = paths.apart and not any(readings.link[p] == 1 for p in ends)
+    if ends:
+        found["ethernet"] = False
+    if lids_moved is not None:
+        found["lids-moved"] = lids_moved
+    moved = readings.moved(ends)
+    if moved is not None and ends and site.observed is not None:
+        found["idle"] = moved < IDLE_BYTES
+    if site.observed is not None and ends:
+        cables = [int(site.cable[p]) for p in ends if site.cable[p] >= 0]
+        known = [v for c in cables for v in (readings.refused[c], readings.refused[site.peer[c]]) if v >= 0]
+        if known:
+            found["refused"] = any(known)
+    return found
+
+
+def _first_pkeys_apart(f: Fabric, a: int, b: int) -> bool:
+    """Do the P_Keys at index 0, which programs take unless configured otherwise, keep two ports apart?"""
+    first, second = pkeys_of(f, a)[0], pkeys_of(f, b)[0]
+    return (first & 0x7FFF) != (second & 0x7FFF) or not (first | second) & 0x8000
+
+
+def _reported(events: Sequence[Event], site: Site) -> dict[int, str]:
+    """Ports of which the logs of kernels and managers report something."""
+    found = {}
+    for event in events:
+        what = REPORTS.get(event.symptom)
+        ports = site.ports_of(event.local)[0] if what and event.local else []
+        if what and len(ports) == 1:
+            found[ports[0]] = what
+    return found
+
+
+def _alive(events: Sequence[Event], site: Site) -> frozenset[int]:
+    nodes = set()
+    for event in events:
+        if event.symptom in ALIVE and event.local:
+            ports, _ = site.ports_of(event.local)
+            nodes |= {int(site.fabric.port_node[p]) for p in ports}
+    return frozenset(nodes)
+
+
+def _say_what_lacks(notes: list[str], site: Site, ends: list[int]) -> None:
+    if not ends:
+        notes.append(
+            "no port of this fabric is named in the logs; give the job's hosts (--hosts), or logs with GIDs "
+            "(NCCL_DEBUG=INFO)"
+        )
+    if site.observed is None:
+        notes.append(
+            "no history of counters: what happened on the cables at that time is not known (softib exporter --history "
+            "keeps one)"
+        )
+    if not site.has_tables:
+        notes.append("no forwarding tables: all shortest paths count alike (--lfts, or a running fabric)")
+
+
+def _shown(window: Window | None) -> str:
+    if window is None:
+        return ""
+    return f"{clock_text(window.begin_s)} to {clock_text(window.end_s)} ({window.source})"

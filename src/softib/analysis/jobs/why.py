@@ -1,0 +1,118 @@
+"""Why a job failed, as a result: ranked causes and everything that they rest on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from softib.diags.job_causes.ranking import Hypothesis
+from softib.job_logs.events import SYMPTOMS, Event
+from softib.plural import counted
+from softib.result import HIDDEN, Result
+
+__all__ = ["SHOWN_LOCATIONS", "CauseLocation", "HopReading", "RankedCause", "Why"]
+
+SHOWN_CAUSES = 5
+SHOWN_LOCATIONS = 4
+LEAST = 0.005
+"""Less probable locations are not shown to people."""
+
+
+@dataclass(frozen=True)
+class CauseLocation(Result):
+    """A place that a cause may be at."""
+
+    where: str
+    """``leaf-3[40] ↔ spine-2[3]``, or a node."""
+    probability: float
+
+
+@dataclass
+class RankedCause(Result):
+    """One cause, with its probability."""
+
+    code: str
+    probability: float
+    meaning: str
+    where: list[CauseLocation]
+    """The most probable locations; empty for a cause of the whole job."""
+    evidence: list[str]
+    command: str
+    """What to run or do next."""
+    reason: str
+    """Why the table gives it its prior."""
+
+
+@dataclass(frozen=True)
+class HopReading(Result):
+    """A cable of the path, and what was read there in the window."""
+
+    link: str
+    link_state: str
+    """``ok``, ``down``, ``fell and came back`` or ``not known``."""
+    falls: int | None
+    errors: int | None
+    waits: bool | None
+
+
+@dataclass
+class Why(Result):
+    """Why a job failed: ranked causes, and everything that they rest on."""
+
+    document = "why"
+
+    files: list[str]
+    lines: int
+    symptom: str
+    """The first symptom, nearest to the cause (docs/why.md lists them); ``none``."""
+    symptoms: list[Event]
+    ends: list[str]
+    """The ports that the log means, as NODE[PORT]."""
+    window: str
+    """The time that was looked at, and where it comes from."""
+    path: list[HopReading]
+    """Of the first pair that failed: by the forwarding tables where they were read, else the cables that all
+    shortest paths share."""
+    cables: int
+    """Cables that packets between the ends may cross."""
+    causes: list[RankedCause]
+    notes: list[str]
+    """What was not there, or does not fit."""
+    jobs: list[str]
+    """Slurm job IDs in the logs."""
+    hypotheses: list[Hypothesis] = field(default_factory=list, metadata=HIDDEN)
+
+    def __repr__(self) -> str:
+        first = self.causes[0] if self.causes else None
+        return f"<Why: {first.code} {first.probability:.0%}>" if first else "<Why: nothing read>"
+
+    def text_lines(self) -> list[str]:
+        """For people."""
+        out = [f"{', '.join(self.files)}: {counted(self.lines, 'line')}"]
+        for event in self.symptoms[:SHOWN_CAUSES]:
+            ends = f" ({event.local} → {event.remote})" if event.local or event.remote else ""
+            out.append(
+                f"  {SYMPTOMS[event.symptom]}{ends}, {event.reader}, {event.file}:{event.line}, "
+                f"{counted(event.count, 'time')}"
+            )
+        if len(self.symptoms) > SHOWN_CAUSES:
+            out.append(f"  and {len(self.symptoms) - SHOWN_CAUSES} more kinds of line or pairs (--json has all)")
+        if self.ends:
+            more = f" and {len(self.ends) - 8} more" if len(self.ends) > 8 else ""
+            out.append(f"ends: {', '.join(self.ends[:8])}{more}")
+        if self.window:
+            out.append(f"time: {self.window}")
+        for hop in self.path:
+            counts = [
+                counted(hop.falls, "fall") if hop.falls else "",
+                counted(hop.errors, "error") if hop.errors else "",
+                "waits" if hop.waits else "",
+            ]
+            out.append(f"  {hop.link}: {', '.join([hop.link_state, *(c for c in counts if c)])}")
+        for number, cause in enumerate((c for c in self.causes[:SHOWN_CAUSES]), 1):
+            where = "; ".join(f"{p.where} ({p.probability:.0%})" for p in cause.where if p.probability >= LEAST)
+            out.append(
+                f"{number}. {cause.probability:.0%} {cause.code}: {cause.meaning}{': ' + where if where else ''}"
+            )
+            out += [f"     {line}" for line in cause.evidence]
+            out.append(f"     next: {cause.command}")
+        return out + [f"note: {note}" for note in self.notes]

@@ -1,0 +1,159 @@
+"""Whether a fabric's tenants are kept apart and its managers safe."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from softib.api.findings import severity_named
+from softib.api.progress import Steps, unwatched
+from softib.api.table import Rows
+from softib.diags.finding import Finding
+from softib.errors import InputError
+from softib.result import Result
+
+__all__ = ["Audit", "audit"]
+
+
+@dataclass(frozen=True)
+class AuditResult(Result):
+    """What an audit found."""
+
+    document = "audit"
+
+    source: str
+    """Empty: files alone were read."""
+    ports: int
+    """End ports that answered."""
+    managers: list[str]
+    """Subnet managers: where they are, and their state."""
+    findings: list[Finding]
+    """Worst first."""
+    unjudged: list[str]
+    """What could not be read, a line each."""
+
+
+class Audit(Rows[Finding]):
+    """Findings of an audit, worst first. ``unjudged``: what could not be read, a line each;
+    ``good``: nothing but information, and nothing unjudged."""
+
+    row, by = Finding, "severity"
+
+    def __init__(self, result: AuditResult, rows: Iterable[Finding] | None = None):
+        self._result = result
+        self.rows = sorted(result.findings if rows is None else rows, key=lambda f: -f.severity)
+
+    @property
+    def unjudged(self) -> tuple[str, ...]:
+        """What could not be read."""
+        return tuple(self._result.unjudged)
+
+    @property
+    def good(self) -> bool:
+        """Does ``softib audit`` end with 0?"""
+        return not self.at_least("warning") and not self.unjudged
+
+    def at_least(self, severity: str) -> Audit:
+        """Those of ``info``, ``warning`` or ``error`` and worse. Raises :class:`UnknownName`."""
+        least = severity_named(severity)
+        return self._with([f for f in self.rows if f.severity >= least])
+
+    def of(self, *codes: str) -> Audit:
+        """Those of these codes."""
+        return self._with([f for f in self.rows if f.code in codes])
+
+    def to_json(self) -> dict[str, Any]:
+        """As ``softib audit --json`` prints it."""
+        r = self._result
+        return AuditResult(r.source, r.ports, r.managers, list(self.rows), r.unjudged).to_json()
+
+    def print(self) -> None:
+        """As ``softib audit`` prints it."""
+        from softib.render.audit import print_audit
+        from softib.render.terminal import console
+
+        print_audit(self.to_json(), console())
+
+    def _with(self, rows: Iterable[Finding]) -> Audit:
+        return Audit(self._result, rows)
+
+
+def audit(
+    source: str = "",
+    *,
+    mkey: int = 0,
+    managers: str | os.PathLike[str] | None = None,
+    options: str | os.PathLike[str] | None = None,
+    partitions: str | os.PathLike[str] | None = None,
+    steps: Steps = unwatched,
+) -> Audit:
+    """Audit the running fabric, or the subnet behind ``umad:DEVICE``, ``source``, with Gets alone;
+    and the manager's files ``options`` (opensm.conf) and ``partitions`` (partitions.conf).
+
+    Without ``mkey`` it asks as a host without the M_Key would; with it as the manager, and again
+    without, to see what is protected. ``managers``: a file of the PortGUIDs that may run a subnet
+    manager. Raises :class:`InputError` where there is nothing to audit, :class:`PeerError` where
+    no one answers.
+    """
+    from softib.diags.hardening.evidence import Evidence
+    from softib.diags.hardening.rules import judge
+
+    if not source and options is None and partitions is None:
+        raise InputError("give a running fabric or umad:DEVICE, or a manager's files")
+    if not 0 <= mkey < 1 << 64:
+        raise InputError(f"mkey={mkey:#x}: an M_Key has 64 bits")
+    findings: list[Finding] = []
+    evidence = Evidence()
+    if source:
+        evidence = _read(source, mkey, managers, steps)
+        findings += judge(evidence)
+    elif managers is not None:
+        raise InputError("managers are compared with those that run; give a fabric too")
+    findings += _of_files(options, partitions)
+    unjudged = list(evidence.unread)
+    if source and managers is None:
+        unjudged += ["which subnet managers are allowed: no one said (--managers FILE)"] * (len(evidence.managers) > 1)
+    seen = [f"{m.where}: {m.state}, priority {m.priority}" for m in evidence.managers]
+    return Audit(AuditResult(source, len(evidence.ports), seen, sorted(findings, key=lambda f: -f.severity), unjudged))
+
+
+def _read(source: str, mkey: int, managers: str | os.PathLike[str] | None, steps: Steps) -> Any:
+    from softib.monitor.hardening import read_evidence
+    from softib.monitor.opening import is_live, open_source
+    from softib.sm.options.fabric_yaml import read_guids
+
+    allowed = None if managers is None else frozenset(read_guids(os.fspath(managers)))
+    if not is_live(source):
+        raise InputError(
+            f"{source}: an audit asks devices; give a running fabric (softib status lists them) or umad:DEVICE"
+        )
+    opened = open_source(source)
+    try:
+        with steps("asking"):
+            evidence = read_evidence(opened.wire, mkey, allowed)
+    finally:
+        opened.close()
+    if opened.other_subnets:
+        evidence.unread.append(opened.other_subnets)
+    return evidence
+
+
+def _of_files(options: str | os.PathLike[str] | None, partitions: str | os.PathLike[str] | None) -> list[Finding]:
+    from softib.diags.hardening.options import judge_options, judge_partitions
+    from softib.input_files import read_text
+    from softib.sm.managers.partitions import parse_partitions
+    from softib.sm.options.opensm_conf import as_opensm_reads
+
+    findings: list[Finding] = []
+    if options is not None:
+        name = os.fspath(options)
+        stated = as_opensm_reads(read_text(name, "file of the subnet manager", errors="replace"))
+        if not stated.lines:
+            raise InputError(f"{name}: this is no options file of OpenSM (opensm -c FILE writes one)")
+        findings += judge_options(stated, name)
+    if partitions is not None:
+        name = os.fspath(partitions)
+        findings += judge_partitions(parse_partitions(read_text(name, "file of the subnet manager"), name), name)
+    return findings

@@ -1,0 +1,135 @@
+"""From the logs of a failed job to the part at fault."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from softib.api.fabric import Fabric, as_fabric, result_of
+from softib.api.progress import Steps, unwatched
+from softib.errors import InputError, UnreadableFile
+
+if TYPE_CHECKING:
+    from softib.analysis.jobs.why import Why
+    from softib.api.running.running import RunningFabric
+    from softib.diags.job_causes.readings import Window
+    from softib.diags.observations import Observations
+    from softib.fabric import model
+    from softib.fabric.formats.base import ReadResult
+    from softib.monitor.history import History
+
+__all__ = ["why"]
+
+Path = str | os.PathLike[str]
+
+
+def why(
+    *logs: Path,
+    fabric: Fabric | RunningFabric | Path | None = None,
+    lfts: Path | None = None,
+    history: Path | None = None,
+    hosts: Path | Sequence[str] = (),
+    at: float | None = None,
+    steps: Steps = unwatched,
+) -> Why:
+    """Ranked causes of a job's failure, each with its probability, its evidence and what to do next.
+
+    ``logs``: whatever the job, kernels, schedulers and managers printed: NCCL, PyTorch (also dumps of
+    its flight recorder), UCX, Open MPI, perftest, dmesg, Slurm, opensm.log, UFM's events; mixed,
+    compressed, ``-``. ``fabric`` gives the ports and paths: a running one, or any file; ``lfts`` its
+    forwarding tables where the file has none. ``history``: the directory of ``softib exporter
+    --history``. ``hosts``: names, a hostlist or a file, of a job whose logs name no port. ``at``: when
+    it failed (seconds since 1970), where logs state no time. Everything but the logs may be absent.
+
+    Raises :class:`UnreadableFile` and :class:`InputError` for what cannot be read.
+    """
+    from softib.analysis.jobs.failure import explain_failure, window_of
+    from softib.analysis.jobs.files import read_hosts
+    from softib.analysis.observed_fabric import fabric_of_ports
+    from softib.diags.job_causes.site import site_of
+    from softib.job_logs.read import read_logs
+
+    with steps("logs"):
+        log = read_logs(logs)
+    window = window_of(log, at)
+    named = read_hosts(hosts) if hosts else []
+    seen, moved = None, None
+    if history is not None:
+        with steps("history"):
+            seen, moved = _history(history, window, log.problems)
+    if lfts is not None and fabric is None:
+        raise InputError("lfts are tables of a fabric: give the fabric, too")
+    if fabric is not None:
+        with steps("fabric"):
+            arrays, has_tables, has_pkeys = _tables(result_of(as_fabric(fabric)), lfts, log.problems, steps)
+        source = getattr(fabric, "name", None) or os.fspath(fabric)
+    elif seen is not None:
+        arrays, source = fabric_of_ports(seen.ports), "FABRIC"
+        has_tables = has_pkeys = False
+    else:
+        return explain_failure(log, None, window, named)
+    with steps("causes"):
+        site = site_of(arrays, seen, has_tables, has_pkeys)
+        return explain_failure(log, site, window, named, moved, source)
+
+
+def _tables(
+    result: ReadResult, lfts: Path | None, problems: list[str], steps: Steps
+) -> tuple[model.Fabric, bool, bool]:
+    """The fabric with LIDs, and whether its forwarding tables and its P_Keys are known. A source without LIDs
+    (a design) is brought up."""
+    from softib.fabric.formats.lft.dump import read_lfts
+
+    f = result.fabric
+    has_pkeys = result.format == "running" or "pkeys" in f.source.records
+    problems += [str(p) for p in result.problems[:3]]
+    if lfts is not None:
+        f = f.copy()
+        lft, unread = read_lfts(os.fspath(lfts), f)
+        f.lft[:, : lft.shape[1]] = lft
+        problems += [str(p) for p in unread[:3]]
+        return f, True, has_pkeys
+    if "lfts" in f.source.records:
+        return f, True, has_pkeys
+    if f.lid.any():
+        return f, False, has_pkeys
+    from softib.analysis.routed import from_engine
+
+    return from_engine(result, None, steps).fabric, True, True
+
+
+def _history(folder: Path, window: Window | None, problems: list[str]) -> tuple[Observations, bool | None]:
+    """What the history has of the window, else of its last rounds; and whether LIDs of ports changed in it."""
+    from softib.api.monitor.observing import ROWS
+    from softib.monitor.history import History
+
+    kept = History(folder)
+    begin, end = (0, 2**63 - 1) if window is None else (int(window.begin_s * 1e9), int(window.end_s * 1e9))
+    try:
+        first, fit, every = kept.last_rounds(ROWS, begin, end)
+    except UnreadableFile:
+        times = kept.times()
+        problems.append(
+            f"{folder}: no round of that time: all that it has was looked at; if clocks differ, give the time (--at)"
+        )
+        first, fit, every = kept.last_rounds(ROWS, int(times[0]))
+        end = 2**63 - 1
+    if fit < every:
+        problems.append(f"{folder}: the last {fit:,} of {every:,} rounds of that time were looked at")
+    seen = kept.observations(first, end)
+    return seen, _lids_moved(kept, first, end)
+
+
+def _lids_moved(kept: History, begin_ns: int, end_ns: int) -> bool:
+    """Did a port have two LIDs in that time?"""
+    times = kept.topologies().tolist()
+    inside = [t for t in times if begin_ns <= t <= end_ns]
+    before = [t for t in times if t < begin_ns][-1:]
+    lids: dict[tuple[int, int], int] = {}
+    for time_ns in before + inside:
+        ports = kept.ports_of(time_ns)
+        for guid, num, lid in zip(ports.node_guid.tolist(), ports.portnum.tolist(), ports.lid.tolist(), strict=True):
+            if lid and lids.setdefault((guid, num), lid) != lid:
+                return True
+    return False

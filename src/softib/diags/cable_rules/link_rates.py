@@ -1,0 +1,57 @@
+"""Links that run below what both ends could do, as PortInfo says, while most of their kind do not:
+trained on fewer lanes, or at a lower speed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from softib.diags.cable_rules.case import Case, Suspicion
+from softib.diags.cables.links import LINK_NARROW, LINK_SLOW
+from softib.diags.finding import finding
+
+__all__ = ["slow_links"]
+
+FULL = 0.999
+
+
+def slow_links(case: Case) -> Iterator[Suspicion]:
+    """Cables whose rate, when it was last read, is a smaller share of what they could do than that
+    of most cables to hosts, or between switches: where most run low, that is how it was built."""
+    rate, best, lanes = (_latest(case.level(name)) for name in ("rate_gbps", "best_gbps", "lanes"))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.where((best > 0) & (rate > 0), rate / best, np.nan)
+    cables = case.cables[~np.isnan(share[case.cables])]
+    for kind in (case.to_host, ~case.to_host):
+        mine = cables[kind[cables]]
+        if not len(mine):
+            continue
+        usual = float(np.median(share[mine]))
+        for row in mine[share[mine] < usual * FULL].tolist():
+            yield _of_cable(case, row, (float(rate[row]), float(best[row])), int(lanes[row]) if lanes[row] > 0 else 0)
+
+
+def _of_cable(case: Case, row: int, gbps: tuple[float, float], lanes: int) -> Suspicion:
+    rate, best = gbps
+    narrow = 0 < lanes < 4 and abs(rate / best * 4 / lanes - 1) < 0.05
+    on = f" on {lanes} of 4 lanes" if narrow else ""
+    return Suspicion(
+        finding(
+            LINK_NARROW if narrow else LINK_SLOW,
+            case.ends(row),
+            f"{case.link(row)} runs at {rate:.0f} Gb/s{on}, both ends could at {best:.0f}",
+            {"gbps": rate, "could_gbps": best, "lanes": lanes},
+        ),
+        row,
+        0.95,
+    )
+
+
+def _latest(level: np.ndarray) -> np.ndarray:
+    """The value of each port when it was last known (float64[n]; NaN: never)."""
+    known = ~np.isnan(level)
+    if not len(level):
+        return np.full(level.shape[1], np.nan)
+    last = len(level) - 1 - known[::-1].argmax(axis=0)
+    return np.asarray(level[last, np.arange(level.shape[1])])

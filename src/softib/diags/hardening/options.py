@@ -1,0 +1,110 @@
+"""The hardening rules on a manager's files: ``opensm.conf`` as OpenSM 3.3.23 reads it, with the
+options of UFM's OpenSM by name, and partitions.conf."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from softib.diags.finding import Finding, Severity, code, finding
+from softib.diags.hardening import rules
+from softib.diags.hardening.evidence import DEFAULT_BASE
+from softib.sm.managers.partitions import FULL, Partition
+from softib.sm.options.opensm_conf import Stated, shown
+
+__all__ = ["judge_options", "judge_partitions"]
+
+MANAGER_CONSOLE = code(
+    "manager-console",
+    Severity.WARNING,
+    "the manager's console listens on a TCP port and asks for no password",
+    "set console off, or local",
+)
+PARTITION_BOTH = code(
+    "partition-both",
+    Severity.WARNING,
+    "a port may be a full and a limited member of one partition: the full membership holds",
+    "set allow_both_pkeys FALSE, and give each port one membership",
+)
+CLASS_KEYS = code(
+    "class-keys",
+    Severity.WARNING,
+    "vendor classes of MADs (congestion control, node to node, vendor specific) take writes without a key",
+    "set cc_key_enable 2, n2n_key_enable 2 and vs_key_enable 2 (UFM's OpenSM has them; OpenSM 3.3 has not)",
+)
+MANAGERS_ANY = code(
+    "managers-any",
+    Severity.WARNING,
+    "any port may run a subnet manager that takes part in the election",
+    "list the ports of your managers in allowed_sm_guids (UFM's OpenSM has it; OpenSM 3.3 has not)",
+)
+
+UFM_ONLY = ("allowed_sm_guids", "cc_key_enable", "m_key_per_port", "n2n_key_enable", "sm_key_per_port", "vs_key_enable")
+"""Options that UFM's OpenSM has and OpenSM 3.3 has not: a file that states one is for the former."""
+
+
+def judge_options(stated: Stated, name: str) -> Iterator[Finding]:
+    """Findings of the options file ``name``."""
+
+    def of(found: str, option: str, says: str = "") -> Finding:
+        line = stated.lines.get(option)
+        where = f"{name}:{line}" if line else name
+        default = "" if line else " (the default)"
+        message = f"{where}: {option} {shown(stated.get(option))}{default}{says}"
+        return finding(found, (), message, {"file": name, "line": line, "option": option})
+
+    number = lambda option: int(str(stated.get(option) or 0), 0)
+    if not number("m_key"):
+        yield of(rules.MKEY_UNSET, "m_key", ": ports get no M_Key")
+    elif not (level := number("m_key_protection_level")):
+        yield of(rules.MKEY_READABLE, "m_key_protection_level", ": ports show their M_Key")
+    elif level < 2:
+        yield of(rules.MKEY_LEVEL, "m_key_protection_level", ": everybody reads the tables")
+    if number("m_key") and number("m_key_lease_period"):
+        yield of(rules.MKEY_LEASE, "m_key_lease_period", " s after a wrong key protection ends")
+    if number("sm_key") == rules.OPENSM_KEY:
+        yield of(rules.SM_KEY_DEFAULT, "sm_key", ": everybody knows it")
+    if number("sa_key") == rules.OPENSM_KEY:
+        yield of(rules.SA_DEFAULT_KEY, "sa_key", ": everybody knows it")
+    if stated.get("no_partition_enforcement"):
+        yield of(rules.ENFORCEMENT_OFF, "no_partition_enforcement", ": switches do not check P_Keys")
+    elif stated.get("part_enforce") in ("off", "out"):
+        yield of(rules.ENFORCEMENT_OFF, "part_enforce", ": switches do not check what hosts send")
+    if stated.get("allow_both_pkeys"):
+        yield of(PARTITION_BOTH, "allow_both_pkeys")
+    if stated.get("console") in ("socket", "loopback"):
+        yield of(MANAGER_CONSOLE, "console")
+    yield from _of_ufm(stated, name)
+
+
+def _of_ufm(stated: Stated, name: str) -> Iterator[Finding]:
+    """Options that UFM's OpenSM has, in a file that states one of them."""
+    if not any(option in stated.unknown for option in UFM_ONLY):
+        return
+    value = lambda option: stated.unknown.get(option, (0, ""))[1].strip()
+
+    def of(found: str, option: str, says: str) -> Finding:
+        line = stated.unknown.get(option, (None, ""))[0]
+        where = f"{name}:{line}" if line else name
+        message = f"{where}: {option} {value(option) or 'is not set'}{says}"
+        return finding(found, (), message, {"file": name, "line": line, "option": option})
+
+    if value("m_key_per_port").upper() != "TRUE" and int(str(stated.get("m_key") or 0), 0):
+        yield of(rules.MKEY_SHARED, "m_key_per_port", ": all ports have the one M_Key")
+    for option in ("cc_key_enable", "n2n_key_enable", "vs_key_enable"):
+        if value(option) != "2":
+            yield of(CLASS_KEYS, option, ": its class takes writes without a key")
+    if value("allowed_sm_guids") in ("", "(null)"):
+        yield of(MANAGERS_ANY, "allowed_sm_guids", ": any port may run a manager")
+
+
+def judge_partitions(partitions: list[Partition], name: str) -> Iterator[Finding]:
+    """Findings of a partitions file, as :func:`~softib.sm.managers.partitions.parse_partitions`
+    gives it."""
+    for partition in partitions:
+        if partition.pkey != DEFAULT_BASE:
+            continue
+        last = dict(partition.members)  # a later line for a port replaces an earlier one
+        full = [str(who) for who in ("ALL", "ALL_CAS") if last.get(who, 0) & FULL]
+        if full:
+            message = f"{name}: partition {DEFAULT_BASE:#06x} ({partition.name}): {' and '.join(full)} are full members"
+            yield finding(rules.PARTITION_DEFAULT_FULL, (), message, {"file": name})

@@ -1,0 +1,258 @@
+"""The rules of a hardened fabric (IBA 10.9, 14.2.4, 14.4, 15.4.1; OpenSM's and UFM's options).
+
+``advice`` names the setting in the words of OpenSM (``opensm.conf``, ``partitions.conf``), which
+are softib's too (``sm:`` in fabric.yaml), and UFM's where it has others (``gv.cfg``).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+
+from softib.diags.finding import Finding, Location, Severity, code, each_or_one, few, finding
+from softib.diags.hardening.evidence import DEFAULT_BASE, FULL, EndPort, Evidence
+from softib.plural import counted
+
+__all__ = ["OPENSM_KEY", "judge", "pkey_text"]
+
+OPENSM_KEY = 1
+"""Default of OpenSM's ``sm_key`` and ``sa_key``: everybody knows it."""
+
+MKEY_UNSET = code(
+    "mkey-unset",
+    Severity.ERROR,
+    "ports have no M_Key: any host's root can change their LID, their P_Keys and their state",
+    "set m_key (UFM and newer OpenSM: m_key_per_port TRUE too) and m_key_protection_level 2 in the manager's options",
+)
+MKEY_READABLE = code(
+    "mkey-readable",
+    Severity.ERROR,
+    "ports show their M_Key to everybody who asks (M_KeyProtectBits 0)",
+    "set m_key_protection_level 2, then change m_key: the old one is known",
+)
+MKEY_LEVEL = code(
+    "mkey-level",
+    Severity.WARNING,
+    "ports answer to Gets without the M_Key (M_KeyProtectBits 1): everybody can read the fabric's tables",
+    "set m_key_protection_level 2",
+)
+MKEY_SHARED = code(
+    "mkey-shared",
+    Severity.INFO,
+    "ports have one M_Key in common: who learns it at one port changes all",
+    "set m_key_per_port TRUE (UFM's OpenSM); OpenSM 3.3 and softib have one m_key, so keep it out of hosts",
+)
+MKEY_LEASE = code(
+    "mkey-lease",
+    Severity.WARNING,
+    "protection by the M_Key ends by itself after a wrong key: the lease period is not 0",
+    "set m_key_lease_period 0 where a manager is always there, or watch trap 256",
+)
+MANAGER_FOREIGN = code(
+    "manager-foreign",
+    Severity.ERROR,
+    "a subnet manager runs where none is allowed",
+    "stop it, and find out who started it; allowed_sm_guids (UFM) or sm_key keep others from taking over",
+)
+SM_KEY_SHOWN = code(
+    "sm-key-shown",
+    Severity.WARNING,
+    "a subnet manager shows its SM_Key to who asks, so that every manager can pass for one of its own",
+    "give SM_Key no weight of proof: guard managers by allowed_sm_guids (UFM), or by M_Keys at protection level 2",
+)
+SM_KEY_DEFAULT = code(
+    "sm-key-default",
+    Severity.ERROR,
+    "a subnet manager has OpenSM's default SM_Key: a foreign one with the default takes part in the election",
+    "set sm_key to a random value, the same for master and standbys",
+)
+PARTITION_DEFAULT_FULL = code(
+    "partition-default-full",
+    Severity.WARNING,
+    "hosts are full members of the default partition: they reach each other whatever other partitions say",
+    "write 'Default=0x7fff, ipoib: ALL=limited, SELF=full;' in partitions.conf (UFM: default_membership = limited)",
+)
+PARTITION_MIXED = code(
+    "partition-mixed",
+    Severity.INFO,
+    "limited members of a partition are kept from each other, and several full members reach them all",
+    "make full members of those alone that serve all others; a full member can relay between limited ones",
+)
+PARTITION_UNUSED = code(
+    "partition-unused",
+    Severity.INFO,
+    "a P_Key is in the table of one port alone",
+    "take the partition away, or name its other members: a key that is left over may be given to another tenant",
+)
+PKEY_INDEX0 = code(
+    "pkey-index0",
+    Severity.WARNING,
+    "entry 0 of a P_Key table is empty while others are not: management agents and many programs use entry 0",
+    "keep the default partition at index 0 (pkey index0 in UFM's REST, OpenSM's own order)",
+)
+ENFORCEMENT_OFF = code(
+    "enforcement-off",
+    Severity.ERROR,
+    "switches do not check P_Keys of what hosts send: a host that changes its own table is in any partition",
+    "set part_enforce both (or in), and no_partition_enforcement FALSE",
+)
+ENFORCEMENT_WIDER = code(
+    "enforcement-wider",
+    Severity.WARNING,
+    "a switch port lets more P_Keys through than the host behind it holds",
+    "sweep (SIGHUP, softib sm sweep); if it stays, somebody else writes tables: set M_Keys",
+)
+SA_OPEN = code(
+    "sa-open",
+    Severity.ERROR,
+    "the subnet administration trusts everybody: P_Key tables are given without an SM_Key",
+    "set sa_key to a random value other than 0 (UFM: the SA's enhanced trust model)",
+)
+SA_DEFAULT_KEY = code(
+    "sa-default-key",
+    Severity.ERROR,
+    "the subnet administration trusts OpenSM's default key: a requester that sends 1 sees and changes all records",
+    "set sa_key to a random value (UFM: sa_key, and the SA's enhanced trust model)",
+)
+SA_SHOWS_MKEY = code(
+    "sa-shows-mkey",
+    Severity.ERROR,
+    "the subnet administration shows M_Keys in PortInfoRecords to requesters that it does not trust",
+    "use a manager that follows IBA 15.4.1, and change the keys",
+)
+
+
+def pkey_text(key: int) -> str:
+    """As OpenSM writes it, with the membership."""
+    return f"{key & ~FULL:#06x} ({'full' if key & FULL else 'limited'})"
+
+
+def judge(e: Evidence) -> Iterator[Finding]:
+    """All rules over ``e``."""
+    for rule in (_mkeys, _leases, _shared_key, _managers, _default_partition, _partitions, _index0, _enforcement, _sa):
+        yield from rule(e)
+
+
+def _of_ports(
+    name: str, ports: Sequence[EndPort], all_of: int, text: str, detail: Callable[[EndPort], str] | None = None
+) -> Iterator[Finding]:
+    """One finding for ``ports`` of ``all_of``, in a line with their number and the first names."""
+    if not ports:
+        return
+    places = [p.where for p in ports]
+    shown = [str(p.where) + (f" {detail(p)}" if detail else "") for p in ports]
+    message = f"{len(ports):,} of {counted(all_of, 'port')} {text}: {few(shown)}"
+    yield finding(name, places, message, {"ports": shown})
+
+
+def _mkeys(e: Evidence) -> Iterator[Finding]:
+    open_ = [p for p in e.ports if p.shown]
+    n = len(e.ports)
+    yield from _of_ports(MKEY_UNSET, [p for p in open_ if not p.protect and not p.mkey], n, "have no M_Key")
+    yield from _of_ports(MKEY_READABLE, [p for p in open_ if not p.protect and p.mkey], n, "show their M_Key")
+    yield from _of_ports(MKEY_LEVEL, [p for p in open_ if p.protect], n, "answer without the M_Key")
+
+
+def _leases(e: Evidence) -> Iterator[Finding]:
+    ending = [p for p in e.ports if p.lease and (p.mkey or p.protect)]
+    yield from _of_ports(
+        MKEY_LEASE, ending, len(e.ports), "give up their protection by themselves", lambda p: f"after {p.lease} s"
+    )
+
+
+def _shared_key(e: Evidence) -> Iterator[Finding]:
+    keyed = [p for p in e.ports if p.mkey]
+    if len(keyed) > 1 and len({p.mkey for p in keyed}) == 1:
+        yield from _of_ports(MKEY_SHARED, keyed, len(e.ports), "have one M_Key in common")
+
+
+def _managers(e: Evidence) -> Iterator[Finding]:
+    for m in e.managers:
+        if m.state == "not active":
+            continue
+        who = f"the {m.state} subnet manager at {m.where} (PortGUID {m.guid:#018x}, priority {m.priority})"
+        if e.allowed is not None and m.guid not in e.allowed:
+            yield finding(MANAGER_FOREIGN, [m.where], f"{who} is not among those allowed", {"guid": f"{m.guid:#018x}"})
+        if m.sm_key == OPENSM_KEY:
+            yield finding(SM_KEY_DEFAULT, [m.where], f"{who} shows the SM_Key 1, which is OpenSM's default")
+        elif m.sm_key and not e.mkey:  # who has the M_Key is authenticated (IBA 14.2.5.13)
+            yield finding(SM_KEY_SHOWN, [m.where], f"{who} shows its SM_Key")
+
+
+def _default_partition(e: Evidence) -> Iterator[Finding]:
+    full = [p for p in e.hosts if DEFAULT_BASE | FULL in p.memberships]
+    if len(full) > 1:
+        yield from _of_ports(
+            PARTITION_DEFAULT_FULL, full, len(e.hosts), "of hosts are full members of the default partition"
+        )
+
+
+def _partitions(e: Evidence) -> Iterator[Finding]:
+    """Partitions other than the default: mixtures, and keys that no one shares."""
+    holders: dict[int, list[tuple[EndPort, bool]]] = defaultdict(list)
+    for port in e.hosts:
+        for key in port.memberships:
+            if key & ~FULL != DEFAULT_BASE:
+                holders[key & ~FULL].append((port, bool(key & FULL)))
+    managing = frozenset(
+        k & ~FULL for p in e.ports if p.host and p not in e.hosts for k in p.memberships
+    )  # a manager is in every partition
+    unused = []
+    for base, members in sorted(holders.items()):
+        full, limited = ([p for p, whole in members if whole is kind] for kind in (True, False))
+        if len(full) > 1 and len(limited) > 1:
+            yield finding(
+                PARTITION_MIXED,
+                [p.where for p in full],
+                f"partition {base:#06x} has {len(limited)} limited members, and {len(full)} full ones that reach "
+                f"them all: {few(str(p.where) for p in full)}",
+                {"full": [str(p.where) for p in full], "limited": [str(p.where) for p in limited]},
+            )
+        if len({id(p) for p, _ in members}) == 1:
+            where = members[0][0].where
+            alone = "" if base not in managing else ", besides the manager's"
+            message = f"P_Key {base:#06x} is in the table of {where} alone{alone}"
+            unused.append(([where], message, {"pkey": f"{base:#06x}"}))
+    yield from each_or_one(PARTITION_UNUSED, unused, f"{len(unused)} P_Keys are in the table of one port each")
+
+
+def _index0(e: Evidence) -> Iterator[Finding]:
+    empty = [p for p in e.ports if p.pkeys and not p.pkeys[0] & ~FULL and p.memberships]
+    yield from _of_ports(PKEY_INDEX0, empty, len(e.ports), "have an empty entry 0")
+
+
+def _enforcement(e: Evidence) -> Iterator[Finding]:
+    able = [p for p in e.hosts if p.enforces is not None]
+    if all(p.memberships <= {DEFAULT_BASE | FULL} for p in e.hosts):
+        return  # everybody is in the one partition: there is nothing to check
+    yield from _of_ports(
+        ENFORCEMENT_OFF, [p for p in able if not p.enforces], len(able), "of hosts are not checked by their switch"
+    )
+    wider: list[tuple[list[Location], str, dict[str, object]]] = []
+    for port in able:
+        if not port.enforces or port.leaf_pkeys is None or port.pkeys is None or port.leaf is None:
+            continue
+        held = {k & ~FULL for k in port.memberships}
+        more = sorted(k for k in port.leaf_pkeys if k & ~FULL and k & ~FULL not in held)
+        if more:
+            keys = ", ".join(map(pkey_text, more[:4]))
+            message = f"{port.leaf} lets {keys} through, which {port.where} does not hold"
+            wider.append(([port.leaf, port.where], message, {"pkeys": [f"{k:#06x}" for k in more]}))
+    yield from each_or_one(
+        ENFORCEMENT_WIDER, wider, f"{len(wider)} switch ports let more P_Keys through than hosts hold"
+    )
+
+
+def _sa(e: Evidence) -> Iterator[Finding]:
+    where = [m.where for m in e.managers if m.state == "master"]
+    if e.trusts.get(0):
+        yield finding(SA_OPEN, where, "the subnet administration gave a P_Key table to a request without an SM_Key")
+    elif e.trusts.get(OPENSM_KEY):
+        yield finding(SA_DEFAULT_KEY, where, "the subnet administration gave a P_Key table to a request with SM_Key 1")
+    if e.mkey_records:
+        yield finding(
+            SA_SHOWS_MKEY,
+            e.mkey_records,
+            f"the subnet administration showed the M_Keys of {counted(len(e.mkey_records), 'port')} to a request "
+            f"without an SM_Key: {few(map(str, e.mkey_records))}",
+        )

@@ -1,0 +1,1 @@
+"""From what a failed job printed to the part at fault."""

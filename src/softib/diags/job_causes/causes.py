@@ -1,0 +1,362 @@
+"""The causes of a job's failure, and what each predicts.
+
+All numbers are assumptions, stated with their reason: how often the cause is the one among jobs of
+which somebody asks why (``prior``), how probable the log's first symptom is under it (``symptoms``;
+others have :data:`OTHER`), and how probable each feature of the fabric is (``features``; of a part
+that the cause does not concern :data:`BACKGROUND`). They order causes; they were not fitted to any
+fabric's failures.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+__all__ = ["BACKGROUND", "CAUSES", "OTHER", "Cause"]
+
+OTHER = 0.004
+"""Probability of a symptom that a cause does not name."""
+
+BACKGROUND: dict[str, float] = {
+    "link-back": 0.004,
+    "link-down": 0.004,
+    "damaged": 0.01,
+    "waits": 0.03,
+    "refused": 0.002,
+    "fell-ever": 0.15,
+    "errors-ever": 0.15,
+    "silent": 0.004,
+    "idle": 0.08,
+    "pkeys-apart": 0.001,
+    "first-pkeys-apart": 0.02,
+    "subnets-apart": 0.001,
+    "lids-moved": 0.002,
+    "alive": 0.9,
+    "ethernet": 0.0005,
+}
+"""Feature → how probable it is at a part that has nothing to do with the failure: of 1,000 links a few fall, or
+have errors, within minutes of any moment; totals since the last clear are there for one link in seven."""
+
+
+@dataclass(frozen=True)
+class Cause:
+    """One cause. ``scope``: what it is of: a ``cable``, a ``switch``, a ``host`` (its port), or the ``job``."""
+
+    code: str
+    scope: str
+    prior: float
+    meaning: str
+    reason: str
+    command: str
+    """What to run next; {a}, {b}: the cable's ends, {node}: the switch or host, {fabric}: the source."""
+    symptoms: dict[str, float] = field(default_factory=dict)
+    features: dict[str, float] = field(default_factory=dict)
+
+
+_LOST = {
+    "retry-exceeded": 0.45,
+    "aborted": 0.06,
+    "time-limit": 0.06,
+    "collective-stuck": 0.05,
+    "collective-timeout": 0.06,
+    "receive-timeout": 0.05,
+    "connect-failed": 0.03,
+    "peer-lost": 0.04,
+    "flushed": 0.02,
+    "link-down": 0.04,
+    "link-errors": 0.01,
+    "node-left": 0.01,
+    "process-died": 0.015,
+}
+"""Symptoms where packets stop arriving: a reliable connection ends with status 12, the rest of the job waits."""
+
+CAUSES: tuple[Cause, ...] = (
+    Cause(
+        "cable-down",
+        "cable",
+        0.09,
+        "a cable lost its link",
+        "falls end most connections over that cable; a link that stays down is the commoner half of them",
+        "softib check {fabric}; reseat or replace the cable {a} ↔ {b}",
+        _LOST | {"link-down": 0.12},
+        {"link-down": 0.93, "link-back": 0.04, "damaged": 0.08, "waits": 0.2, "fell-ever": 0.97, "idle": 0.1},
+    ),
+    Cause(
+        "flapping",
+        "cable",
+        0.06,
+        "a cable's link falls and comes back",
+        "as above, half of them; traffic between two falls hides it",
+        "softib diagnose HISTORY; reseat or replace the cable {a} ↔ {b}",
+        _LOST | {"link-down": 0.08, "none": 0.02},
+        {"link-down": 0.1, "link-back": 0.87, "damaged": 0.2, "waits": 0.2, "fell-ever": 0.97, "idle": 0.05},
+    ),
+    Cause(
+        "bit-errors",
+        "cable",
+        0.07,
+        "a cable damages packets",
+        "retries hide a few lost packets; status 12 needs a ratio that counters show",
+        "softib diagnose HISTORY; clean or replace the cable {a} ↔ {b}",
+        _LOST | {"link-errors": 0.08, "link-down": 0.01, "none": 0.04},
+        {"damaged": 0.97, "link-down": 0.02, "link-back": 0.06, "waits": 0.1, "errors-ever": 0.97, "idle": 0.05},
+    ),
+    Cause(
+        "slow-receiver",
+        "cable",
+        0.05,
+        "a port takes packets more slowly than they come, or none",
+        "status 12 by congestion alone needs waits of seconds; a stalled host does it",
+        "softib top {fabric} --sort waiting; look at the host or switch behind {b}",
+        _LOST | {"none": 0.04},
+        {"waits": 0.95, "link-down": 0.005, "link-back": 0.005, "damaged": 0.1, "idle": 0.1},
+    ),
+    Cause(
+        "switch-dead",
+        "switch",
+        0.03,
+        "a switch lost its power or hangs",
+        "rarer than cables by their number; ends all connections over it at once",
+        "softib check {fabric}; look at power and console of {node}",
+        _LOST | {"node-left": 0.06},
+        {"link-down": 0.95, "link-back": 0.02, "silent": 0.97, "idle": 0.1},
+    ),
+    Cause(
+        "host-dead",
+        "host",
+        0.04,
+        "a host crashed, restarted or lost its power",
+        "as often as any single kind of fault of the network in published failure logs of clusters",
+        "look at console and dmesg of {node}",
+        {
+            "node-failed": 0.55,
+            "retry-exceeded": 0.15,
+            "peer-lost": 0.1,
+            "node-left": 0.03,
+            "time-limit": 0.02,
+            "collective-timeout": 0.03,
+            "collective-stuck": 0.03,
+            "aborted": 0.02,
+        },
+        {"link-down": 0.8, "link-back": 0.1, "alive": 0.03, "fell-ever": 0.9, "idle": 0.2},
+    ),
+    Cause(
+        "port-down",
+        "host",
+        0.03,
+        "the adapter's port was not active when the job began",
+        "a job that begins says so before it sends",
+        "softib run --node {node} -- ibstat; the cable {a} ↔ {b}",
+        {"port-not-active": 0.55, "no-device": 0.3, "connect-failed": 0.06, "aborted": 0.02},
+        {"link-down": 0.95, "link-back": 0.02, "alive": 0.97, "fell-ever": 0.7, "idle": 0.9},
+    ),
+    Cause(
+        "device-fault",
+        "host",
+        0.02,
+        "the adapter or its firmware failed",
+        "kernels report it",
+        "dmesg on {node}; restart the adapter, open a case with its firmware's log",
+        {"device-fatal": 0.9, "retry-exceeded": 0.05},
+        {"link-down": 0.4, "link-back": 0.2},
+    ),
+    Cause(
+        "partition",
+        "job",
+        0.03,
+        "the two ports share no partition, or not the one that the program uses, of which one is a full member",
+        "sends leave and are dropped (IBA 10.9.3): status 12 at once, for every message",
+        "softib path {fabric} {a} {b}; put both ports into one partition, one of them as a full member",
+        {
+            "retry-exceeded": 0.6,
+            "connect-failed": 0.2,
+            "aborted": 0.06,
+            "time-limit": 0.06,
+            "partition-violation": 0.06,
+        },
+        {"pkeys-apart": 0.6, "first-pkeys-apart": 0.97, "refused": 0.6, "idle": 0.95},
+    ),
+    Cause(
+        "wrong-rail",
+        "job",
+        0.01,
+        "the two ports are on subnets that no cable joins",
+        "rails that are subnets of their own; the wrong adapter was chosen at one end",
+        "softib path {fabric} {a} {b}; choose the adapter of the same rail (NCCL_IB_HCA, UCX_NET_DEVICES)",
+        {"retry-exceeded": 0.6, "connect-failed": 0.3},
+        {"subnets-apart": 0.97, "idle": 0.8},
+    ),
+    Cause(
+        "not-infiniband",
+        "job",
+        0.02,
+        "the ports are Ethernet (RoCE), no part of an InfiniBand subnet",
+        "their GIDs are IPv4 addresses or made of MAC addresses",
+        "look at the Ethernet switches between the hosts (PFC, ECN, MTU, VLAN), ethtool -S of the adapters",
+        _LOST,
+        {"ethernet": 0.99},
+    ),
+    Cause(
+        "lids-moved",
+        "job",
+        0.01,
+        "LIDs changed while the job ran",
+        "a subnet manager that restarts without its LID cache; connections keep the old LIDs",
+        "softib sm explain {a} {b}; keep guid2lid (honor_guid2lid_file) of the subnet manager",
+        {"retry-exceeded": 0.7, "manager-changed": 0.15, "aborted": 0.05},
+        {"lids-moved": 0.97},
+    ),
+    Cause(
+        "gid-index",
+        "job",
+        0.03,
+        "the GID index is empty or does not exist",
+        "programs print it before they connect",
+        "softib run --node {node} -- ibv_devinfo -v; set the index (NCCL_IB_GID_INDEX, UCX_IB_GID_INDEX), on "
+        "InfiniBand 0",
+        {"gid-missing": 0.95},
+        {"idle": 0.9},
+    ),
+    Cause(
+        "mtu",
+        "job",
+        0.01,
+        "the program asks for a larger path MTU than the port has",
+        "programs print it before they connect",
+        "softib run --node {node} -- ibv_devinfo; use the active_mtu",
+        {"mtu-refused": 0.95},
+        {"idle": 0.9},
+    ),
+    Cause(
+        "receiver-not-ready",
+        "job",
+        0.04,
+        "the receiver posted no receive in time (RNR)",
+        "the packets arrive: the network is not the cause",
+        "look what the receiving process did ({b}); raise rnr_retry and the RNR timer",
+        {"receiver-not-ready": 0.97},
+        {"idle": 0.3},
+    ),
+    Cause(
+        "application-error",
+        "job",
+        0.05,
+        "the program used memory, keys, lengths or collectives wrongly",
+        "the other end refuses a packet that arrived: the network is not the cause",
+        "look at the first error of the program, not of the network",
+        {
+            "remote-access": 0.26,
+            "invalid-request": 0.2,
+            "local-length": 0.2,
+            "local-protection": 0.1,
+            "local-operation": 0.04,
+            "remote-operation": 0.06,
+            "collective-mismatch": 0.1,
+            "aborted": 0.04,
+        },
+        {"idle": 0.3},
+    ),
+    Cause(
+        "process-died",
+        "job",
+        0.13,
+        "a process of the job ended, and the others lost it",
+        "crashes and kills for memory end more jobs than the network does",
+        "the scheduler's and kernel's log of that host (dmesg, sacct)",
+        {
+            "process-died": 0.58,
+            "out-of-memory": 0.1,
+            "retry-exceeded": 0.12,
+            "peer-lost": 0.1,
+            "aborted": 0.03,
+            "time-limit": 0.03,
+            "flushed": 0.01,
+        },
+        {"idle": 0.05},
+    ),
+    Cause(
+        "hang",
+        "job",
+        0.07,
+        "a process stopped or fell behind, and the others wait for it",
+        "data loading, a deadlock, a stopped process: no packet is lost, so nothing reports an error",
+        "py-spy dump or gdb on the rank that is behind; TORCH_NCCL_TRACE_BUFFER_SIZE=2000 for the next run",
+        {
+            "rank-behind": 0.25,
+            "collective-timeout": 0.2,
+            "time-limit": 0.42,
+            "receive-timeout": 0.03,
+            "collective-stuck": 0.05,
+        },
+        {"idle": 0.3},
+    ),
+    Cause(
+        "gpu-fault",
+        "job",
+        0.03,
+        "a GPU failed",
+        "the driver reports an Xid",
+        "nvidia-smi -q and dmesg on {node}",
+        {"gpu-fault": 0.9, "collective-stuck": 0.04},
+        {"idle": 0.2},
+    ),
+    Cause(
+        "registration-limit",
+        "job",
+        0.02,
+        "memory could not be registered",
+        "the locked-memory limit, or the adapter's table, is full",
+        "ulimit -l on {node} (unlimited is usual); the adapter's max_mr (ibv_devinfo -v)",
+        {"registration-failed": 0.95},
+        {"idle": 0.9},
+    ),
+    Cause(
+        "no-device",
+        "job",
+        0.02,
+        "the program found no usable adapter",
+        "driver, container or library, where the port itself is active",
+        "softib run --node {node} -- ibv_devices; /dev/infiniband in the container",
+        {"no-device": 0.9},
+        {"idle": 0.9},
+    ),
+    Cause(
+        "tcp-fallback",
+        "job",
+        0.04,
+        "the job's traffic went over TCP",
+        "libraries take sockets without an error where they find no adapter, or are configured so",
+        "UCX_LOG_LEVEL=info or NCCL_DEBUG=INFO; UCX_TLS, OMPI_MCA_btl, NCCL_NET of the job",
+        {"tcp-used": 0.7, "none": 0.25, "no-device": 0.02},
+        {"idle": 0.97},
+    ),
+    Cause(
+        "nothing",
+        "job",
+        0.05,
+        "the log has no error",
+        "somebody asked about a job that ended well, or was only slow",
+        "softib diagnose HISTORY for slow links; give the logs of all ranks",
+        {"none": 0.9, "peer-lost": 0.02},
+        {"idle": 0.03},
+    ),
+    Cause(
+        "unknown",
+        "job",
+        0.05,
+        "something else",
+        "what this table does not have",
+        "give the logs of all hosts, the history of the counters, and NCCL_DEBUG=INFO",
+        {
+            "retry-exceeded": 0.2,
+            "aborted": 0.15,
+            "time-limit": 0.1,
+            "connect-failed": 0.1,
+            "peer-lost": 0.1,
+            "collective-timeout": 0.06,
+            "none": 0.05,
+            "flushed": 0.05,
+            "no-device": 0.03,
+        },
+        {"idle": 0.2},
+    ),
+)

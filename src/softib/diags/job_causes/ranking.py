@@ -1,0 +1,177 @@
+"""How probable each cause is: its prior, the log's first symptom, and what was counted at each part that
+it may be of (Bayes' rule over the table of causes). Parts of one kind share the kind's prior by how much
+of the job's traffic crosses them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from softib.diags.job_causes.causes import BACKGROUND, CAUSES, OTHER, Cause
+from softib.diags.job_causes.readings import Readings
+from softib.diags.job_causes.site import Site
+
+__all__ = ["Facts", "Hypothesis", "rank"]
+
+ELSEWHERE = 0.02
+"""Share of a kind's prior for parts that the job's traffic does not cross by what is known of it."""
+LIKELIEST = 0.98
+"""No cause is more probable than this: the table is an assumption."""
+
+MOST_LOG = 100.0
+"""Largest logarithm of a likelihood ratio: a switch of many ports would leave the numbers of a float."""
+
+
+@dataclass
+class Facts:
+    """What is known of a failed job. ``features``: those of the job as a whole (True, False; absent: not
+    known). ``weight``: cable (its smaller port row) → share of the job's packets that cross it. ``hosts``:
+    port rows of the job's ends."""
+
+    symptom: str
+    features: dict[str, bool] = field(default_factory=dict)
+    weight: Mapping[int, float] = field(default_factory=dict)
+    hosts: tuple[int, ...] = ()
+    alive: frozenset[int] = frozenset()
+    """Nodes whose programs printed an error of the network: their hosts ran then."""
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """A cause at a place: ``port`` is the row of a cable's end, ``node`` that of a switch or host; -1: no place."""
+
+    cause: Cause
+    probability: float
+    port: int = -1
+    node: int = -1
+
+
+def rank(facts: Facts, readings: Readings | None) -> list[Hypothesis]:
+    """All hypotheses, the most probable first; their probabilities sum to 1."""
+    scored: list[tuple[float, Cause, int, int]] = []
+    for cause in CAUSES:
+        base = cause.prior * cause.symptoms.get(facts.symptom, OTHER) * _job(cause, facts.features)
+        locations = _locations(cause, facts, readings)
+        whole = sum(share for share, *_ in locations)
+        scored += [(base * share / whole * ratio, cause, port, node) for share, ratio, port, node in locations]
+    total = sum(s for s, *_ in scored)
+    scored.sort(key=lambda s: (-s[0], s[1].code, s[2], s[3]))
+    return [Hypothesis(cause, min(LIKELIEST, score / total), port, node) for score, cause, port, node in scored]
+
+
+def _job(cause: Cause, features: Mapping[str, bool]) -> float:
+    """How much more probable the job's features are under the cause than without one."""
+    ratio = 1.0
+    for name, there in features.items():
+        usual = BACKGROUND[name]
+        p = cause.features.get(name, usual)
+        ratio *= p / usual if there else (1 - p) / (1 - usual)
+    return ratio
+
+
+Located = tuple[float, float, int, int]
+"""(share of the prior, likelihood ratio of its features, port, node)."""
+
+
+def _locations(cause: Cause, facts: Facts, readings: Readings | None) -> list[Located]:
+    if readings is None or cause.scope == "job":
+        return [(1.0, 1.0, -1, -1)]
+    cables = _cables(facts, readings)
+    site = readings.site
+    if cause.scope == "cable":
+        return [
+            (share, _cable_ratio(cause, readings, c) if c >= 0 else _rest_ratio(cause, readings), c, -1)
+            for c, share in cables
+        ] or [(1.0, 1.0, -1, -1)]
+    nodes: dict[int, float] = {}
+    for cable, share in cables:
+        for port in (cable, int(site.peer[cable])) if cable >= 0 else ():
+            node = int(site.fabric.port_node[port])
+            if bool(site.fabric.is_switch[node]) == (cause.scope == "switch"):
+                nodes[node] = max(nodes.get(node, 0.0), share)
+    if cause.scope == "host":
+        ends = {int(site.fabric.port_node[p]) for p in facts.hosts}
+        nodes = {n: share for n, share in nodes.items() if not ends or n in ends} | {
+            n: nodes.get(n, 1.0) for n in sorted(ends)
+        }
+    return [(share, _node_ratio(cause, facts, readings, n), -1, n) for n, share in sorted(nodes.items())] or [
+        (1.0, 1.0, -1, -1)
+    ]
+
+
+def _cables(facts: Facts, readings: Readings) -> list[tuple[int, float]]:
+    """(cable, share): those that the job's traffic crosses, those elsewhere that show something, and -1 for
+    the rest."""
+    site = readings.site
+    every = np.unique(site.cable[site.cable >= 0])
+    if not len(every):
+        return []
+    shows = np.zeros(len(site.peer), bool)
+    for feature in (readings.link == 1, readings.link == 2, readings.damaged == 1, readings.waits == 1):
+        shows |= feature
+    odd = np.unique(site.cable[shows & (site.cable >= 0)])
+    odd = odd[[int(c) not in facts.weight for c in odd]] if len(odd) else odd
+    each = (ELSEWHERE if facts.weight else 1.0) / len(every)
+    found = [(c, w) for c, w in sorted(facts.weight.items())] + [(int(c), each) for c in odd]
+    rest = len(every) - len(found)
+    return [*found, (-1, rest * each)] if rest > 0 else found
+
+
+def _ratio(cause: Cause, name: str, value: int) -> float:
+    if value < 0:
+        return 1.0
+    usual = BACKGROUND[name]
+    p = cause.features.get(name, usual)
+    return p / usual if value else (1 - p) / (1 - usual)
+
+
+def _link_ratio(cause: Cause, link: int) -> float:
+    """Of a cable that fell and is down (1), fell and came back (2), or did neither (0)."""
+    if link < 0:
+        return 1.0
+    down, back = (
+        cause.features.get("link-down", BACKGROUND["link-down"]),
+        cause.features.get("link-back", BACKGROUND["link-back"]),
+    )
+    usual = BACKGROUND["link-down"], BACKGROUND["link-back"]
+    return ((1 - down - back) / (1 - sum(usual)), down / usual[0], back / usual[1])[link]
+
+
+def _at(feature: np.ndarray, site: Site, cable: int) -> int:
+    """A cable's feature by both its ends: there where one says so."""
+    return max(int(feature[cable]), int(feature[site.peer[cable]]))
+
+
+def _cable_ratio(cause: Cause, readings: Readings, cable: int) -> float:
+    site = readings.site
+    link = _at(readings.link, site, cable)
+    ratio = _link_ratio(cause, link)
+    for name, feature in (("damaged", readings.damaged), ("waits", readings.waits)):
+        ratio *= _ratio(cause, name, _at(feature, site, cable))
+    if link < 0 and readings.ever:
+        for name, total in (("fell-ever", readings.ever["falls"]), ("errors-ever", readings.ever["errors"])):
+            ratio *= _ratio(cause, name, int(max(total[cable], total[site.peer[cable]]) > 0))
+    return ratio
+
+
+def _rest_ratio(cause: Cause, readings: Readings) -> float:
+    """Of cables at which nothing was seen: where there is a history, that itself says something."""
+    if readings.site.observed is None:
+        return 1.0
+    return _link_ratio(cause, 0) * _ratio(cause, "damaged", 0) * _ratio(cause, "waits", 0)
+
+
+def _node_ratio(cause: Cause, facts: Facts, readings: Readings, node: int) -> float:
+    site, f = readings.site, readings.site.fabric
+    ports = [p for p in f.ports_of(node) if site.peer[p] >= 0]
+    ratio = math.exp(min(MOST_LOG, sum(math.log(_link_ratio(cause, _at(readings.link, site, p))) for p in ports)))
+    if cause.scope == "switch":
+        answers: Iterable[int] = (int(v) for v in readings.silent[ports] if v >= 0)
+        known = list(answers)
+        ratio *= _ratio(cause, "silent", int(2 * sum(known) > len(known)) if known else -1)
+    elif facts.alive:
+        ratio *= _ratio(cause, "alive", 1 if node in facts.alive else -1)
+    return ratio

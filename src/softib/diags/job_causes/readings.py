@@ -1,0 +1,230 @@
+"""What counters and states say of each port in the time of a failure: features that are there, are not, or
+are not known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from softib.diags.job_causes.site import Site
+from softib.diags.observations import Observations
+
+__all__ = ["Readings", "Window"]
+
+ACTIVE = 4
+WAITING = 0.3
+"""Share of the time that a port waited, from which it counts as congested."""
+SYMBOLS = 10
+"""Symbol errors in the window from which a link counts as faulty (infiniband-diags' threshold)."""
+SYMBOL_BITS = 8.0
+
+
+@dataclass(frozen=True)
+class Window:
+    """The time that is looked at, in seconds since 1970; ``source``: where it comes from."""
+
+    begin_s: float
+    end_s: float
+    source: str
+
+
+@dataclass
+class Readings:
+    """Features by port row: 1 there, 0 not there, -1 not known (int8[ports])."""
+
+    site: Site
+    window: Window | None
+    notes: list[str] = field(default_factory=list)
+    reported: dict[int, str] = field(default_factory=dict)
+    """Port → ``link-down`` or ``link-errors``, where a kernel or a manager reports it in the logs."""
+
+    @cached_property
+    def _intervals(self) -> np.ndarray:
+        """Which intervals of the observations are in the window (bool[k])."""
+        seen = self.site.observed
+        if seen is None or not seen.intervals:
+            return np.zeros(0, bool)
+        if self.window is None:
+            return np.ones(seen.intervals, bool)
+        begin, end = seen.begin_ns.min(axis=1) / 1e9, seen.end_ns.max(axis=1) / 1e9
+        inside = (end >= self.window.begin_s) & (begin <= self.window.end_s)
+        if not inside.any():
+            self.notes.append("the history has no round of that time: all of it was looked at")
+            return np.ones(seen.intervals, bool)
+        return np.asarray(inside)
+
+    def _spread(self, by_row: np.ndarray, missing: float = -1) -> np.ndarray:
+        """A column of the observed ports as one of the fabric's."""
+        row = self.site.row
+        return np.where(row >= 0, by_row[np.maximum(row, 0)], missing)
+
+    def _rose(self, *counters: str) -> np.ndarray:
+        """float64[ports]: what the counters rose by in the window; NaN where none is known."""
+        seen = self.site.observed
+        ports = len(self.site.peer)
+        if seen is None or not len(self._intervals):
+            return np.full(ports, np.nan)
+        total, known = np.zeros(len(seen.ports)), np.zeros(len(seen.ports), bool)
+        for name in counters:
+            if name in seen.increase:
+                total += seen.increase[name][self._intervals].sum(axis=0)
+                known |= seen.known[name][self._intervals].any(axis=0)
+        row = self.site.row
+        return np.where((row >= 0) & known[np.maximum(row, 0)], total[np.maximum(row, 0)], np.nan)
+
+    @cached_property
+    def falls(self) -> np.ndarray:
+        """float64[ports]: how often the link of each port fell; NaN where not known."""
+        return self._rose("link_downed_counter")
+
+    @cached_property
+    def errors(self) -> np.ndarray:
+        """float64[ports]: damaged packets and symbols; NaN where not known."""
+        return self._rose(
+            "symbol_error_counter",
+            "port_rcv_errors",
+            "port_local_physical_errors",
+            "local_link_integrity_errors",
+            "port_fec_uncorrectable_block_ctr",
+        )
+
+    @cached_property
+    def damaged(self) -> np.ndarray:
+        """int8[ports]: packets were damaged on the way to the port."""
+        physical = self._rose("port_rcv_errors", "local_link_integrity_errors", "port_fec_uncorrectable_block_ctr")
+        yes = (physical > 0) | (self._rose("symbol_error_counter") >= SYMBOLS)
+        feature = _feature(yes, self.errors)
+        feature[[port for port, what in self.reported.items() if what == "link-errors"]] = 1
+        return feature
+
+    @cached_property
+    def refused(self) -> np.ndarray:
+        """int8[ports]: packets with a wrong P_Key were dropped."""
+        rose = self._rose("port_xmit_constraint_errors", "port_rcv_constraint_errors")
+        return _feature(rose > 0, rose)
+
+    @cached_property
+    def waits(self) -> np.ndarray:
+        """int8[ports]: the port waited for credits, or dropped packets that waited too long."""
+        dropped = self._rose("port_sw_hoq_lifetime_limit_discards")
+        discards, inactive = self._rose("port_xmit_discards"), self._rose("port_inactive_discards")
+        unexplained = (discards > np.nan_to_num(inactive)) & ~(self.falls > 0)
+        overrun = self._rose("excessive_buffer_overrun_errors", "port_buffer_overrun_errors") > 0
+        return _feature((dropped > 0) | unexplained | (self._waited > WAITING) | overrun, discards)
+
+    @cached_property
+    def _waited(self) -> np.ndarray:
+        """float64[ports]: share of the window's time that each port waited; 0 where not known."""
+        seen = self.site.observed
+        if seen is None or "port_xmit_wait" not in seen.increase or "tick_symbols" not in seen.level:
+            return np.zeros(len(self.site.peer))
+        span = np.maximum(seen.end_ns - seen.begin_ns, 1)[self._intervals] / 1e9
+        ticks = seen.increase["port_xmit_wait"][self._intervals]
+        lane_gbps = (
+            np.nan_to_num(seen.level["lane_gbps"][self._intervals], nan=25.0) if "lane_gbps" in seen.level else 25.0
+        )
+        second = (
+            np.nan_to_num(seen.level["tick_symbols"][self._intervals])
+            * SYMBOL_BITS
+            / (np.maximum(lane_gbps, 1.0) * 1e9)
+        )
+        share = np.max(ticks * second / span, axis=0, initial=0.0)
+        return np.asarray(self._spread(share, 0))
+
+    @cached_property
+    def link(self) -> np.ndarray:
+        """int8[ports]: the port's link fell, or was never there, and is down (1), fell and came back (2), did
+        neither (0); -1 where not known."""
+        fell = self.falls > 0
+        up = self.down == 0
+        known = ~np.isnan(self.falls)
+        found = np.where(self.down == 1, 1, np.where(fell & up, 2, np.where(fell, 1, np.where(known, 0, -1))))
+        found[self._unreachable & (found <= 0)] = 1
+        for port, what in self.reported.items():
+            if what == "link-down" and found[port] <= 0:
+                found[port] = 2 if up[port] else 1
+        return found.astype(np.int8)
+
+    @cached_property
+    def _unreachable(self) -> np.ndarray:
+        """bool[ports]: an adapter's port that stopped answering, or that the history lacks though it has most
+        adapters, where the other end of its cable was not observed."""
+        site = self.site
+        adapter = ~site.is_switch & (site.peer >= 0)
+        if site.observed is None or not adapter.any():
+            return np.zeros(len(site.peer), bool)
+        absent = adapter & (site.row < 0)
+        gone = (absent if absent.sum() < adapter.sum() / 2 else np.zeros(len(adapter), bool)) | (self.silent == 1)
+        return np.asarray(adapter & gone & np.isnan(self.falls[site.peer]))
+
+    def _last(self, level: str) -> np.ndarray:
+        seen = self.site.observed
+        if seen is None or level not in seen.level:
+            return np.full(len(self.site.peer), np.nan)
+        values = seen.level[level][self._intervals]
+        index = np.where(~np.isnan(values), np.arange(len(values))[:, None], -1).max(axis=0)
+        last = np.where(index >= 0, values[np.maximum(index, 0), np.arange(values.shape[1])], np.nan)
+        return np.asarray(self._spread(last, np.nan))
+
+    @cached_property
+    def silent(self) -> np.ndarray:
+        """int8[ports]: the port answered before and no more at the end of the window."""
+        seen = self.site.observed
+        if seen is None or not len(self._intervals):
+            return np.full(len(self.site.peer), -1, np.int8)
+        answered = (seen.end_ns > seen.begin_ns)[: int(np.flatnonzero(self._intervals)[-1]) + 1]
+        before = answered.any(axis=0)
+        tail = answered[-2:].any(axis=0) if len(answered) > 2 else answered[-1]
+        return self._spread(np.where(before, np.where(tail, 0, 1), -1)).astype(np.int8)
+
+    @cached_property
+    def down(self) -> np.ndarray:
+        """int8[ports]: the port has no link now: in the fabric that was given, or at the end of the history."""
+        state = self._last("state")
+        by_history = np.where(np.isnan(state), -1, np.where(state == ACTIVE, 0, 1))
+        f = self.site.fabric
+        if self.site.not_cabled.any() or not {"states", "unlinked"} & set(f.source.records):
+            listed = np.where(self.site.not_cabled, 1, -1)
+        else:
+            adapters = ~self.site.is_switch & (f.port_num > 0)
+            listed = np.where(f.port_peer >= 0, 0, np.where(adapters, 1, -1))
+        return np.maximum(by_history, listed).astype(np.int8)
+
+    @cached_property
+    def ever(self) -> dict[str, np.ndarray]:
+        """Totals since the last clear, where the fabric's source has counters: ``falls`` and ``errors``
+        (float64[ports])."""
+        counters = self.site.fabric.counters
+        names = {
+            "falls": ("link_downed_counter",),
+            "errors": ("symbol_error_counter", "port_rcv_errors", "local_link_integrity_errors"),
+        }
+        if not any(np.asarray(counters[name]).any() for several in names.values() for name in several):
+            return {}
+        return {k: np.sum([np.asarray(counters[n], float) for n in several], axis=0) for k, several in names.items()}
+
+    def moved(self, ports: list[int]) -> float | None:
+        """Bytes that ports sent and received in the window; None where not known."""
+        rose = self._rose("port_xmit_data", "port_rcv_data")[ports] * 4.0
+        return None if not len(ports) or np.isnan(rose).all() else float(np.nansum(rose))
+
+    def span_s(self) -> float:
+        """Seconds of history in the window."""
+        seen: Observations | None = self.site.observed
+        if seen is None or not self._intervals.any():
+            return 0.0
+        return float((seen.end_ns[self._intervals].max() - seen.begin_ns[self._intervals].min()) / 1e9)
+
+    def when(self, port: int, counter: str) -> float | None:
+        """When a counter of the port rose first in the window, in seconds since 1970."""
+        seen, row = self.site.observed, int(self.site.row[port])
+        if seen is None or row < 0 or counter not in seen.increase:
+            return None
+        at = np.flatnonzero(self._intervals & (seen.increase[counter][:, row] > 0))
+        return float(seen.end_ns[at[0], row] / 1e9) if len(at) else None
+
+
+def _feature(yes: np.ndarray, known: np.ndarray) -> np.ndarray:
+    return np.where(yes, 1, np.where(np.isnan(known), -1, 0)).astype(np.int8)

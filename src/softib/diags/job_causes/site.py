@@ -1,0 +1,147 @@
+"""A fabric as a failed job needs it: cables that are, or were, and the ports that GIDs, LIDs and names of a
+log mean."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from softib.diags.observations import Observations
+from softib.fabric.model import Fabric
+from softib.fabric.node_finder import device_name
+from softib.job_logs.events import End
+
+__all__ = ["Site", "is_ethernet", "site_of"]
+
+LINK_LOCAL = 0xFE80 << 112
+
+
+@dataclass
+class Site:
+    """``peer`` int64[ports]: the port at the other end of each cable, of the fabric or, where it has none
+    now, of the history; -1 for none. ``lid`` int64[ports]. ``row`` int64[ports]: the row of a port in the
+    observations, -1. ``has_tables``, ``has_pkeys``: the fabric's forwarding tables and P_Keys were read, not
+    assumed."""
+
+    fabric: Fabric
+    peer: np.ndarray
+    lid: np.ndarray
+    row: np.ndarray
+    has_tables: bool
+    has_pkeys: bool
+    observed: Observations | None = None
+    not_cabled: np.ndarray = field(default_factory=lambda: np.zeros(0, bool))
+    """bool[ports]: the history has a cable here that the fabric has not (any more)."""
+
+    @cached_property
+    def is_switch(self) -> np.ndarray:
+        """bool[ports]: a port of a switch."""
+        return np.asarray(self.fabric.is_switch[self.fabric.port_node])
+
+    @cached_property
+    def cable(self) -> np.ndarray:
+        """int64[ports]: the smaller row of the two ends; -1 without a cable."""
+        rows = np.arange(len(self.peer))
+        return np.where(self.peer >= 0, np.minimum(rows, self.peer), -1)
+
+    def name(self, port: int) -> str:
+        """``leaf-3[40]``."""
+        return self.fabric.port_name(port)
+
+    def link(self, port: int) -> str:
+        """``leaf-3[40] ↔ spine-2[3]``, a host's end first."""
+        peer = int(self.peer[port])
+        if peer < 0:
+            return self.name(port)
+        first, second = (port, peer) if not self.is_switch[port] or self.is_switch[peer] else (peer, port)
+        return f"{self.name(first)} ↔ {self.name(second)}"
+
+    @cached_property
+    def _by_guid(self) -> dict[int, int]:
+        f = self.fabric
+        rows = np.flatnonzero((f.port_num > 0) & ~self.is_switch)
+        found = {int(g): int(r) for g, r in zip(f.port_guid[rows].tolist(), rows.tolist(), strict=True) if g}
+        nodes = {int(g): int(f.node_base[n]) for n, g in enumerate(f.node_guid.tolist()) if f.is_switch[n]}
+        return nodes | found
+
+    @cached_property
+    def _by_host(self) -> dict[str, list[int]]:
+        """Host name in lower case → its adapters' cabled ports."""
+        f = self.fabric
+        found: dict[str, list[int]] = {}
+        for node in np.flatnonzero(f.is_host).tolist():
+            ports = [p for p in f.ports_of(node) if self.peer[p] >= 0] or list(f.ports_of(node))[:1]
+            for name in {f.node_name(node).lower(), f.node_name(node).split(" ")[0].lower()}:
+                found.setdefault(name, []).extend(ports)
+        return found
+
+    def ports_of_host(self, host: str, device: str = "") -> list[int]:
+        """Ports of the adapters of a host, of one ``device`` (``mlx5_0``, ``mlx5_0:1``) where it has it."""
+        short = host.lower()
+        ports = self._by_host.get(short) or self._by_host.get(short.split(".")[0]) or []
+        name, _, number = device.partition(":")
+        if name:
+            named = [p for p in ports if device_name(self.fabric, int(self.fabric.port_node[p])) == name]
+            ports = named or ports
+        if number.isdecimal() and (exact := [p for p in ports if self.fabric.port_num[p] == int(number)]):
+            ports = exact
+        return ports
+
+    def ports_of(self, end: End) -> tuple[list[int], str]:
+        """(ports that a log's end may mean, why none)."""
+        if end.gid:
+            return self._of_gid(end.gid)
+        if end.lid:
+            rows = np.flatnonzero(
+                (self.lid <= end.lid) & (self.lid + (1 << self.fabric.lmc.astype(np.int64)) > end.lid) & (self.lid > 0)
+            )
+            ends = [int(r) for r in rows.tolist() if not self.is_switch[r] or self.fabric.port_num[r] == 0]
+            return (ends, "") if ends else ([], f"LID {end.lid} is no port's in this fabric")
+        if end.host:
+            ports = self.ports_of_host(end.host, end.device)
+            return (ports, "") if ports else ([], f"host {end.host} is not in this fabric")
+        return [], ""
+
+    def _of_gid(self, gid: str) -> tuple[list[int], str]:
+        if is_ethernet(gid):
+            return [], f"GID {gid} is of Ethernet (RoCE), not of an InfiniBand subnet"
+        row = self._by_guid.get(int(ipaddress.IPv6Address(gid)) & (1 << 64) - 1)
+        return ([row], "") if row is not None else ([], f"GID {gid} is no member of this fabric")
+
+
+def is_ethernet(gid: str) -> bool:
+    """Is the GID an IPv4 address (``::ffff:10.0.0.1``), or the link-local one of a MAC address (``ff:fe`` in the
+    middle of an EUI-64), as adapters on Ethernet have them?"""
+    address = ipaddress.IPv6Address(gid)
+    if address.ipv4_mapped is not None:
+        return True
+    value = int(address)
+    return value >> 64 == LINK_LOCAL >> 64 and (value >> 24) & 0xFFFF == 0xFFFE and bool((value >> 57) & 1)
+
+
+def site_of(fabric: Fabric, observed: Observations | None, has_tables: bool, has_pkeys: bool = False) -> Site:
+    """``fabric`` with the history of its ports."""
+    peer, lid = fabric.port_peer.astype(np.int64), fabric.lid.astype(np.int64)
+    row = np.full(fabric.sizes.ports, -1, np.int64)
+    lost = np.zeros(fabric.sizes.ports, bool)
+    if observed is not None and len(observed.ports):
+        ports = observed.ports
+        order = np.argsort(fabric.node_guid, kind="stable")
+        at = np.searchsorted(fabric.node_guid[order], ports.node_guid)
+        node = order[np.minimum(at, len(order) - 1)]
+        num = np.asarray(ports.portnum, np.int64)
+        known = (fabric.node_guid[node] == ports.node_guid) & (num >= 0) & (num <= fabric.node_nports[node])
+        mine = np.full(len(ports), -1, np.int64)
+        mine[known] = fabric.node_base[node[known]] + num[known]
+        row[mine[known]] = np.flatnonzero(known)
+        lid[mine[known]] = np.where(lid[mine[known]] > 0, lid[mine[known]], ports.lid[known])
+        other = np.asarray(ports.peer, np.int64)
+        both = np.flatnonzero(known & (other >= 0) & (mine >= 0) & (mine[np.maximum(other, 0)] >= 0))
+        a, b = mine[both], mine[other[both]]
+        free = (peer[a] < 0) & (peer[b] < 0)
+        peer[a[free]] = b[free]
+        lost[a[free]] = True
+    return Site(fabric, peer, lid, row, has_tables, has_pkeys, observed, lost)

@@ -1,0 +1,118 @@
+"""An event of a log: which symptom it is of, when, and which ports it names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from softib.result import Result, key
+
+__all__ = ["SYMPTOMS", "End", "Event", "JobLog", "RankState"]
+
+SYMPTOMS: dict[str, str] = {
+    "device-fatal": "the adapter reported a fatal error",
+    "node-failed": "the scheduler or kernel reports that a node failed",
+    "out-of-memory": "the kernel killed a process for memory",
+    "gpu-fault": "a GPU reported an error",
+    "link-down": "a kernel or an adapter reports that a link went down",
+    "registration-failed": "memory could not be registered",
+    "gid-missing": "the GID index does not exist or is empty",
+    "mtu-refused": "the path MTU is more than the port's",
+    "no-device": "no RDMA device could be used",
+    "port-not-active": "the port of the adapter is not active",
+    "remote-access": "remote access error (10)",
+    "invalid-request": "remote invalid request error (9)",
+    "local-length": "local length error (1)",
+    "local-protection": "local protection error (4)",
+    "local-operation": "local QP operation error (2)",
+    "remote-operation": "remote operation error (11)",
+    "process-died": "a process ended with a signal",
+    "collective-mismatch": "ranks called different collectives",
+    "rank-behind": "ranks did not begin a collective that others wait in",
+    "receiver-not-ready": "RNR retry counter exceeded (13)",
+    "retry-exceeded": "transport retry counter exceeded (12)",
+    "connect-failed": "a connection could not be made",
+    "receive-timeout": "a receiver waited for data until its time limit",
+    "collective-stuck": "all ranks began a collective and none ended",
+    "collective-timeout": "a collective reached its time limit",
+    "time-limit": "the job reached its time limit",
+    "peer-lost": "the other process closed its connection",
+    "tcp-used": "traffic went over TCP",
+    "aborted": "the job ended with an error that names no cause",
+    "flushed": "work request flushed (5)",
+    "partition-violation": "a port received or sent a wrong P_Key",
+    "manager-changed": "a subnet manager became master, ended or reassigned LIDs",
+    "node-left": "a manager reports that a node or port left the subnet",
+    "link-errors": "a manager or kernel reports errors of a link",
+}
+"""Symptom → what it means; the first one that a log has is the nearest to the cause."""
+
+
+@dataclass(frozen=True)
+class End(Result):
+    """How a log names one end of a connection: whatever it states."""
+
+    host: str = ""
+    device: str = ""
+    """``mlx5_0``, with ``:1`` where the port is stated."""
+    gid: str = ""
+    lid: int = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.host or self.device or self.gid or self.lid)
+
+    def __str__(self) -> str:
+        named = [self.host, self.device, f"GID {self.gid}" if self.gid else "", f"LID {self.lid}" if self.lid else ""]
+        return " ".join(n for n in named if n) or "not named"
+
+
+@dataclass
+class Event(Result):
+    """Lines of one symptom between the same two ends."""
+
+    symptom: str
+    """A key of :data:`SYMPTOMS`."""
+    reader: str
+    """Which program's lines these are."""
+    text: str
+    """The first of the lines."""
+    file: str
+    line: int
+    count: int = 1
+    local: End = field(default_factory=End)
+    remote: End = field(default_factory=End)
+    first_s: float | None = None
+    """Seconds since 1970; None: the lines state no time."""
+    last_s: float | None = None
+    detail: str = ""
+    """A signal, a rank, a vendor error."""
+
+
+@dataclass(frozen=True)
+class RankState:
+    """What a dump of the flight recorder says of one process group of one rank."""
+
+    rank: int
+    group: str
+    begun: int
+    """Number of the last collective that began."""
+    ended: int
+    operation: str
+    """Name and size of the last one that began."""
+
+
+@dataclass
+class JobLog:
+    """Everything that was read of one job."""
+
+    events: list[Event] = field(default_factory=list)
+    pairs: list[tuple[End, End]] = field(default_factory=list)
+    """Ends that the log states beside its errors: perftest's and ibv_rc_pingpong's addresses."""
+    hosts: list[str] = field(default_factory=list)
+    """Host names that lines begin with."""
+    job_ids: list[str] = field(default_factory=list)
+    lines: int = 0
+    files: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    ranks: list[RankState] = field(default_factory=list, metadata=key(hidden=True))
+    written_s: float | None = None
+    """When the newest of the files was written last."""

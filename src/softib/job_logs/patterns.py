@@ -1,0 +1,68 @@
+"""What a reader of one program's lines is: regular expressions, each of one symptom, and the literal that
+such a line has."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+__all__ = ["STATUS", "SYNDROME", "Pattern", "Reader", "pattern"]
+
+STATUS: dict[int, str] = {
+    1: "local-length",
+    2: "local-operation",
+    4: "local-protection",
+    5: "flushed",
+    6: "local-operation",
+    7: "local-operation",
+    8: "local-protection",
+    9: "invalid-request",
+    10: "remote-access",
+    11: "remote-operation",
+    12: "retry-exceeded",
+    13: "receiver-not-ready",
+}
+"""``enum ibv_wc_status`` (ibv_poll_cq(3)) → symptom."""
+SYNDROME: dict[int, int] = {
+    0x01: 1,
+    0x02: 2,
+    0x04: 4,
+    0x05: 5,
+    0x06: 6,
+    0x10: 7,
+    0x11: 8,
+    0x12: 9,
+    0x13: 10,
+    0x14: 11,
+    0x15: 12,
+    0x16: 13,
+}
+"""Syndrome of a completion of mlx5 → status (rdma-core, providers/mlx5/cq.c)."""
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """Lines of one symptom. Named groups: ``host``, ``dev``, ``gid``, ``rgid``, ``lid``, ``rlid``, ``rhost``,
+    ``status`` and ``synd`` (numbers that give the symptom where :attr:`symptom` is empty), ``detail``."""
+
+    trigger: bytes
+    """A literal that each such line has: most lines of a log are passed over by it."""
+    regex: re.Pattern[str]
+    symptom: str = ""
+    continues: bool = False
+    """The line names ends of the event in front of it, and is none itself."""
+    pair: bool = False
+    """The line names an end of a connection in order, and is no error: ``local`` then ``remote``."""
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Patterns of one program."""
+
+    name: str
+    patterns: tuple[Pattern, ...]
+
+
+def pattern(trigger: str, regex: str, symptom: str = "", *, continues: bool = False, pair: bool = False) -> Pattern:
+    """A :class:`Pattern` of texts."""
+    return Pattern(trigger.encode(), re.compile(regex), symptom, continues, pair)

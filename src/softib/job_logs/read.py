@@ -1,0 +1,287 @@
+"""Logs of a job, whatever wrote them, as one :class:`~softib.job_logs.events.JobLog`.
+
+Files are streamed: memory holds one piece of a file and one event for each symptom and pair of ends,
+however many lines say the same. Each line is offered to every reader, so files may be mixed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from softib.errors import InputError
+from softib.foreign_text import NAME, shown
+from softib.input_files import chunks, head, is_stdin, shown_name
+from softib.job_logs.clock import time_of
+from softib.job_logs.collectives import NCCL, PYTORCH
+from softib.job_logs.events import SYMPTOMS, End, Event, JobLog, RankState
+from softib.job_logs.flight_recorder import read_dump
+from softib.job_logs.patterns import STATUS, SYNDROME, Pattern
+from softib.job_logs.system import KERNEL, OPENSM, SHELL, SLURM, UFM
+from softib.job_logs.verbs_programs import MPI, PERFTEST, UCX, VERBS
+
+__all__ = ["READERS", "read_logs"]
+
+READERS = (NCCL, PYTORCH, PERFTEST, UCX, MPI, KERNEL, SLURM, SHELL, OPENSM, UFM, VERBS)
+"""In the order in which a line is offered; a line is an event of the first that takes it."""
+
+_BY_TRIGGER: dict[bytes, list[tuple[str, Pattern]]] = {}
+for _reader in READERS:
+    for _pattern in _reader.patterns:
+        _BY_TRIGGER.setdefault(_pattern.trigger, []).append((_reader.name, _pattern))
+_JOB = b"SLURM_JOB"
+_ANY = re.compile(b"|".join(re.escape(t) for t in sorted({*_BY_TRIGGER, _JOB}, key=lambda t: (-len(t), t))))
+_ORDER = {reader.name: i for i, reader in enumerate(READERS)}
+
+LINE_MOST = 4000
+"""Bytes of a line that are looked at."""
+EVENTS_MOST = 20_000
+"""Different events that are kept; a log with more names that many pairs already."""
+CONTINUES_WITHIN = 4
+"""Lines after an event that may still name its ends."""
+_JOB_ID = re.compile(r"SLURM_JOB_?ID=(\d{1,12})|SLURM_JOBID=(\d{1,12})")
+_HOSTNAME = re.compile(r"^\[?([A-Za-z][\w-]*\d[\w.-]*):\d+[: ]")
+
+
+def read_logs(paths: Sequence[str | os.PathLike[str]]) -> JobLog:
+    """Everything that the readers find in the files. Raises :class:`UnreadableFile` for one that
+    cannot be opened, :class:`InputError` for none."""
+    if not paths:
+        raise InputError("no log: give one file or more, or - for standard input")
+    log = JobLog()
+    for path in paths:
+        log.files.append(shown_name(path))
+        if not is_stdin(path):
+            written = os.stat(path).st_mtime if os.path.exists(path) else None
+            if written is not None:
+                log.written_s = max(written, log.written_s or 0.0)
+        if head(path, 64).lstrip()[:1] in (b"{", b"\x80"):
+            dump = read_dump(path)
+            if dump is not None:
+                log.ranks += dump
+                continue
+        _Scan(log, shown_name(path), log.written_s).read(chunks(path))
+    _add_rank_events(log)
+    order = {symptom: i for i, symptom in enumerate(SYMPTOMS)}
+    of_file = {name: i for i, name in enumerate(log.files)}
+    log.events.sort(key=lambda e: (order[e.symptom], e.first_s or 0.0, of_file[e.file], e.line))
+    return log
+
+
+class _Scan:
+    """One file."""
+
+    def __init__(self, log: JobLog, name: str, written_s: float | None):
+        self.log, self.name, self.line = log, name, 0
+        self.year = time.localtime(written_s).tm_year
+        self.events: dict[tuple[object, ...], Event] = {}
+        self.last: tuple[int, Event] | None = None
+        self.open_end: End | None = None
+        self.pairs: list[tuple[End, End]] = []
+
+    def read(self, pieces: Iterator[bytes]) -> None:
+        rest = b""
+        for piece in pieces:
+            block = rest + piece
+            cut = max(block.rfind(b"\n"), block.rfind(b"\r")) + 1
+            if not cut and len(block) < LINE_MOST * 4:
+                rest = block
+                continue
+            self._block(block[: cut or len(block)])
+            rest = block[cut:] if cut else b""
+        self._block(rest)
+        self.log.lines += self.line
+        self._name_ends()
+        self.log.events += self.events.values()
+        self.log.pairs += [p for p in self.pairs if p not in self.log.pairs]
+
+    def _name_ends(self) -> None:
+        """Errors without ends in a file that states one connection are that connection's."""
+        if len(self.pairs) == 1:
+            for event in self.events.values():
+                if not event.local and not event.remote:
+                    event.local, event.remote = self.pairs[0]
+
+    def _block(self, block: bytes) -> None:
+        at, counted = 0, 0
+        while found := _ANY.search(block, at):
+            begin = block.rfind(b"\n", 0, found.start()) + 1
+            end = block.find(b"\n", found.end())
+            end = len(block) if end < 0 else end
+            counted += block.count(b"\n", at, begin)
+            self._one(block[begin : min(end, begin + LINE_MOST)], self.line + counted + 1)
+            counted += 1 if end < len(block) else 0
+            at = end + 1
+        self.line += block.count(b"\n") + (1 if block and not block.endswith(b"\n") else 0)
+
+    def _one(self, raw: bytes, line: int) -> None:
+        text = raw.decode("utf-8", "replace").rstrip("\r\n")
+        if b"SLURM_JOB" in raw and (found := _JOB_ID.search(text)):
+            job = found[1] or found[2]
+            if job not in self.log.job_ids:
+                self.log.job_ids.append(job)
+        for reader, pattern in _candidates(raw):
+            if match := pattern.regex.search(text):
+                self._take(reader, pattern, match, text, line)
+                return
+
+    def _take(self, reader: str, pattern: Pattern, match: re.Match[str], text: str, line: int) -> None:
+        groups = {k: v for k, v in match.groupdict().items() if v}
+        local, remote = _ends(groups)
+        if not local.host and (named := _HOSTNAME.match(text)):
+            local = replace(local, host=shown(named[1], NAME))
+        if local.host and local.host not in self.log.hosts and len(self.log.hosts) < EVENTS_MOST:
+            self.log.hosts.append(local.host)
+        if pattern.pair:
+            self._pair(local, remote, groups)
+            return
+        if pattern.continues:
+            if self.last and line - self.last[0] <= CONTINUES_WITHIN:
+                event = self.last[1]
+                event.local, event.remote = _merged(event.local, local), _merged(event.remote, remote)
+            return
+        symptom = pattern.symptom or _symptom(groups)
+        if not symptom:
+            return
+        if "begun" in groups or ("seq" in groups and "rank" in groups):
+            self._rank(groups)
+        when = time_of(text, self.year)
+        detail = shown(groups.get("detail", ""), NAME)
+        key = (symptom, reader, local, remote, detail)
+        event_or_none = self.events.get(key)
+        if event_or_none is None:
+            if len(self.events) >= EVENTS_MOST:
+                return
+            event = Event(symptom, reader, shown(text, 300), self.name, line, 1, local, remote, when, when, detail)
+            self.events[key] = event
+        else:
+            event = event_or_none
+            event.count += 1
+            if when is not None:
+                event.first_s = when if event.first_s is None else min(event.first_s, when)
+                event.last_s = when if event.last_s is None else max(event.last_s, when)
+        self.last = (line, event)
+
+    def _pair(self, local: End, remote: End, groups: dict[str, str]) -> None:
+        if local.lid or local.gid:
+            self.open_end = local
+        if (remote.lid or remote.gid) and self.open_end is not None:
+            pair = (self.open_end, remote)
+            if pair not in self.pairs and len(self.pairs) < EVENTS_MOST:
+                self.pairs.append(pair)
+            self.open_end = None
+
+    def _rank(self, groups: dict[str, str]) -> None:
+        if len(self.log.ranks) < EVENTS_MOST:
+            begun = int(groups.get("begun", groups.get("seq", "0")))
+            ended = int(groups.get("ended", begun - 1))
+            self.log.ranks.append(RankState(int(groups["rank"]), "", begun, ended, groups.get("detail", "")))
+
+
+def _candidates(raw: bytes) -> list[tuple[str, Pattern]]:
+    """Patterns whose literal the line has, in the order of the readers."""
+    some = [one for trigger, several in _BY_TRIGGER.items() if trigger in raw for one in several]
+    return sorted(some, key=lambda one: _ORDER[one[0]])
+
+
+def _symptom(groups: dict[str, str]) -> str:
+    if "synd" in groups:
+        return STATUS.get(SYNDROME.get(int(groups["synd"], 16), 0), "")
+    if "status" in groups:
+        return STATUS.get(int(groups["status"][:6]), "")
+    return next((s for part, s in _STATUS_TEXTS if part in groups.get("statustext", "")), "")
+
+
+_STATUS_TEXTS = (
+    ("transport retry", "retry-exceeded"),
+    ("RNR retry", "receiver-not-ready"),
+    ("remote access", "remote-access"),
+    ("remote invalid", "invalid-request"),
+    ("remote operation", "remote-operation"),
+    ("local protection", "local-protection"),
+    ("local length", "local-length"),
+    ("Flushed", "flushed"),
+)
+
+
+def _ends(groups: dict[str, str]) -> tuple[End, End]:
+    def lid(name: str) -> int:
+        if name + "_decimal" in groups:
+            return _lid(groups[name + "_decimal"], 10)
+        return _lid(groups.get(name, ""), 16)
+
+    gid = groups.get("gid", "")
+    gid = f"fe80::{groups['guid']}" if not gid and "guid" in groups else gid
+    local = End(shown(groups.get("host", ""), NAME), groups.get("dev", ""), _gid(gid), lid("lid"))
+    remote = End(shown(groups.get("rhost", ""), NAME), "", _gid(groups.get("rgid", "")), lid("rlid"))
+    return local, remote
+
+
+def _lid(text: str, base: int) -> int:
+    try:
+        found = int(text, base) if text else 0
+    except ValueError:
+        return 0
+    return found if 0 < found < 0xC000 else 0
+
+
+def _gid(text: str) -> str:
+    """A GID as IPv6 writes it; "" for none and for ``::``."""
+    import ipaddress
+
+    if "." not in text and text.count(":") < 2:
+        if re.fullmatch(r"fe80::[0-9a-f]{16}", text):
+            text = "fe80::" + ":".join(text[6 + i : 10 + i] for i in (0, 4, 8, 12))
+        else:
+            return ""
+    elif re.fullmatch(r"fe80::[0-9a-f]{16}", text):
+        text = "fe80::" + ":".join(text[6 + i : 10 + i] for i in (0, 4, 8, 12))
+    try:
+        address = ipaddress.IPv6Address(text.rstrip(":.") if text.count("::") > 1 else text)
+    except ValueError:
+        return ""
+    return "" if address == ipaddress.IPv6Address(0) else str(address)
+
+
+def _merged(one: End, more: End) -> End:
+    return End(one.host or more.host, one.device or more.device, one.gid or more.gid, one.lid or more.lid)
+
+
+def _add_rank_events(log: JobLog) -> None:
+    """What the states of ranks say together: some behind the others, or all in one collective."""
+    by_group: dict[str, dict[int, RankState]] = {}
+    for state in log.ranks:
+        ranks = by_group.setdefault(state.group, {})
+        old = ranks.get(state.rank)
+        if old is None or (state.begun, state.ended) > (old.begun, old.ended):
+            ranks[state.rank] = state
+    for group, ranks in sorted(by_group.items()):
+        if len(ranks) < 2 or (found := _stuck(list(ranks.values()))) is None:
+            continue
+        symptom, text, detail = found
+        log.events.append(
+            Event(symptom, "PyTorch", shown(f"{group}: {text}" if group else text, 300), log.files[0], 0, detail=detail)
+        )
+
+
+def _stuck(states: list[RankState]) -> tuple[str, str, str] | None:
+    most = max(s.begun for s in states)
+    if all(s.ended >= most for s in states):
+        return None
+    behind = sorted(s.rank for s in states if s.begun < most and s.ended == s.begun)
+    last = {s.operation for s in states if s.begun == most and s.operation}
+    if behind and len(behind) < len(states):
+        some = ", ".join(map(str, behind[:8])) + (" …" if len(behind) > 8 else "")
+        return (
+            "rank-behind",
+            f"collective {most}: ranks {some} ended their last one and did not begin it",
+            f"ranks {some}",
+        )
+    if len(last) > 1:
+        return "collective-mismatch", f"collective {most}: {' and '.join(sorted(last)[:3])}", ""
+    if all(s.begun == most for s in states):
+        return "collective-stuck", f"collective {most}: all {len(states)} ranks began it, and none ended it", ""
+    return None

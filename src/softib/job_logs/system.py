@@ -1,0 +1,95 @@
+"""Kernels, schedulers and managers: the readers of dmesg, Slurm's messages, opensm.log and UFM's event log."""
+
+from __future__ import annotations
+
+from softib.job_logs.patterns import Reader, pattern
+
+__all__ = ["KERNEL", "OPENSM", "SHELL", "SLURM", "UFM"]
+
+_KERNEL_HOST = r"(?:^[A-Z][a-z]{2} +\d+ [\d:]{8} (?P<host>[\w.-]+) kernel: )?"
+
+KERNEL = Reader(
+    "kernel",
+    (
+        pattern(
+            "Link DOWN",
+            rf"{_KERNEL_HOST}.*mlx[45]\w* .*?(?P<dev>mlx[45]_\d+|ib\w+)?:? ?(?:Port: \d )?Link DOWN",
+            "link-down",
+        ),
+        pattern("ink down", rf"{_KERNEL_HOST}.*mlx[45]_core [\w:.]+(?: (?P<dev>\w+))?: .*[Ll]ink down", "link-down"),
+        pattern("Cable unplugged", rf"{_KERNEL_HOST}.*Port module event: module \d+, Cable unplugged", "link-down"),
+        pattern(
+            "Port module event[error]",
+            rf"{_KERNEL_HOST}.*Port module event\[error\]: module \d+, (?P<detail>.*)",
+            "link-errors",
+        ),
+        pattern("health compromised", rf"{_KERNEL_HOST}.*mlx5_core.*health compromised", "device-fatal"),
+        pattern("unrecoverable hardware", rf"{_KERNEL_HOST}.*mlx5_core.*unrecoverable hardware", "device-fatal"),
+        pattern("dump error cqe", rf"{_KERNEL_HOST}.*(?P<dev>mlx5_\d+): dump_cqe.*dump error cqe", "retry-exceeded"),
+        pattern(
+            "Out of memory",
+            rf"{_KERNEL_HOST}.*Out of memory: Kill(?:ed)? process \d+ \((?P<detail>[^)]*)\)",
+            "out-of-memory",
+        ),
+        pattern("oom-kill", rf"{_KERNEL_HOST}.*oom-kill:.*task=(?P<detail>[^,]*)", "out-of-memory"),
+        pattern("NVRM: Xid", rf"{_KERNEL_HOST}.*NVRM: Xid \([^)]*\): (?P<detail>\d+)", "gpu-fault"),
+        pattern("segfault at", rf"{_KERNEL_HOST}.*\[\d+\]: (?P<detail>segfault) at", "process-died"),
+    ),
+)
+
+SLURM = Reader(
+    "Slurm",
+    (
+        pattern("DUE TO TIME LIMIT", r"ON (?P<host>[\w.-]+) CANCELLED AT .* DUE TO TIME LIMIT", "time-limit"),
+        pattern("DUE TO NODE FAILURE", r"ON (?P<host>[\w.-]+) CANCELLED AT .* DUE TO NODE FAILURE", "node-failed"),
+        pattern("Node failure on", r"Node failure on (?P<host>[\w.-]+)", "node-failed"),
+        pattern(
+            "Exited with exit code",
+            r"srun: error: (?P<host>[\w.-]+): .*Exited with exit code (?P<detail>\d+)",
+            "aborted",
+        ),
+        pattern("oom_kill event", r"Detected \d+ oom[_-]kill events?", "out-of-memory"),
+        pattern(
+            "srun: error:",
+            r"srun: error: (?P<host>[\w.-]+): tasks? [\d,-]+: (?P<detail>Killed|Segmentation fault|Aborted|Bus error)",
+            "process-died",
+        ),
+    ),
+)
+
+SHELL = Reader(
+    "shell",
+    (
+        pattern("Killed", r": line \d+: +\d+ (?P<detail>Killed)\b", "process-died"),
+        pattern("Segmentation fault", r": line \d+: +\d+ (?P<detail>Segmentation fault)\b", "process-died"),
+        pattern("Aborted", r": line \d+: +\d+ (?P<detail>Aborted)\b", "process-died"),
+        pattern("Bus error", r": line \d+: +\d+ (?P<detail>Bus error)\b", "process-died"),
+    ),
+)
+
+OPENSM = Reader(
+    "OpenSM",
+    (
+        pattern(
+            "Removed port with GUID",
+            r"Removed port with GUID:0x(?P<guid>[0-9a-f]+) LID range (?P<lid_decimal>\d+)",
+            "node-left",
+        ),
+        pattern("GID out of service", r"num:65 \(GID out of service\).*?GID:(?P<gid>[0-9a-f:]+)", "node-left"),
+        pattern("num:25", r"num:(?:257|258|259) .*?from LID:(?P<lid_decimal>\d+)", "partition-violation"),
+        pattern("Entering MASTER", r"Entering MASTER state", "manager-changed"),
+        pattern("Exiting SM", r"Exiting SM", "manager-changed"),
+        pattern("num:129", r"num:(?P<detail>129|130|131) .*?from LID:(?P<lid_decimal>\d+)", "link-errors"),
+    ),
+)
+
+UFM = Reader(
+    "UFM",
+    (
+        pattern("ink went down", r"\[\d+\].*(?:WARNING|CRITICAL|MINOR).*[Ll]ink went down", "node-left"),
+        pattern("ink is Down", r"\[329\].*Link is Down", "node-left"),
+        pattern("Symbol ", r"\[(?:110|917|918)\].*Symbol (?P<detail>[\w ]+)", "link-errors"),
+        pattern("symbol ", r"\[(?:110|917|918)\].*symbol (?P<detail>[\w ]+)", "link-errors"),
+        pattern("MASTER SM", r"\[\d+\].*(?:MASTER SM|SM failover|Standby SM)", "manager-changed"),
+    ),
+)

@@ -1,0 +1,166 @@
+"""What the rules say of the last twenty minutes, as metrics: each finding that nothing down explains,
+since when, and how often before."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from softib.diags.cable_rules.judge import judge
+from softib.diags.finding import Finding, Severity
+from softib.diags.observations import ForwardingTables, Observations, ObservedPorts
+from softib.monitor.exporter.labels import escaped, hca_name
+from softib.monitor.exporter.names import FINDINGS, Metric
+from softib.monitor.judged_window import JUDGED_S, JudgedWindow
+from softib.monitor.latest_tables import JobsCrossing
+from softib.monitor.ledger import Ledger, ledger_of
+from softib.monitor.reading import Reading
+from softib.monitor.seen_ports import SeenPort, SeenPorts
+
+__all__ = ["StandingFindings"]
+
+SHARE = 0.1
+"""Judging takes at most this share of the time."""
+DOWN_S = 60.0
+"""A link that is down for so long explains what else is said of its cable."""
+SETTLES_S = 120.0
+"""What was counted until so long after a repair was counted before it, or came of it."""
+WAIT = "port_xmit_wait"
+Tables = Callable[[ObservedPorts], ForwardingTables | None]
+Row = tuple[str, tuple[str, ...], list[str]]
+
+
+class StandingFindings:
+    """Of one exporter. ``memory``: where it keeps what it saw (None: nowhere); ``tables`` reads the
+    forwarding tables, which the rules need only where ports wait."""
+
+    def __init__(
+        self,
+        memory: Path | None,
+        keep_s: float,
+        notice: Callable[[str], None],
+        tables: Tables = lambda ports: None,
+    ):
+        self.ledger = Ledger(None if memory is None else ledger_of(memory), keep_s, notice)
+        self.judged_s = 0.0
+        """When the rules were asked last, in seconds since 1970; 0: not yet."""
+        self._window = JudgedWindow()
+        self._tables = tables
+        self.jobs: JobsCrossing | None = None
+        """Whose traffic takes which cable, where a file of jobs was given."""
+        self._began_s = time.time()
+        self._due_s = float("-inf")
+
+    def step(self, reading: Reading, ports: ObservedPorts, seen: SeenPorts) -> bytes:
+        """Take one round, judge where it is time to, and return the text of all that stands."""
+        self._window.add(reading, ports)
+        began = time.monotonic()
+        if began >= self._due_s:
+            now_s = time.time()
+            self.ledger.refresh()
+            rows = [self._row(f, seen) for f in self._found() if not self._over(f, seen, now_s)]
+            # What stood before this exporter began holds until that time has been watched again.
+            holds_s = JUDGED_S if now_s - self._began_s < JUDGED_S else 0.0
+            self.ledger.step(rows, now_s, holds_s)
+            self.judged_s = now_s
+            self._due_s = time.monotonic() + (time.monotonic() - began) / SHARE
+        return self._text(time.time(), seen)
+
+    def _found(self) -> list[Finding]:
+        seen = self._window.observations
+        if seen is None:
+            return []
+        if self.jobs is not None:
+            self.jobs.follow(seen.ports)
+        return judge(seen, self._tables(seen.ports) if _waits(seen) else None, None, self.jobs)
+
+    def _over(self, f: Finding, seen: SeenPorts, now_s: float) -> bool:
+        """Has it no place, or is every place of it down, or was it repaired since?"""
+        if not f.where and f.severity < Severity.WARNING:
+            return True
+        fault = self.ledger.faults.get(_key(f))
+        if fault is not None and f.evidence.get("last_ns", 2**63) / 1e9 < fault.repaired_s + SETTLES_S:
+            return True
+        return bool(f.where) and all(_down(seen, p.guid, p.portnum, now_s) for p in f.where)
+
+    def _row(self, f: Finding, seen: SeenPorts) -> Row:
+        first = f.where[0] if f.where else None
+        names = tuple(dict.fromkeys(str(p) for p in f.where[:2]))
+        labels = [f.code, f.severity.name.lower(), "", "", "", "", "", ""]
+        if first is not None:
+            one = seen.ports.get((first.guid, first.portnum or 0))
+            other = None if one is None or one.peer is None else seen.ports.get(one.peer)
+            labels[2:5] = [
+                _guid(seen, one, first.guid),
+                "" if first.portnum is None else str(first.portnum),
+                first.node,
+            ]
+            if other is not None:
+                labels[5:8] = [other.port_guid, hca_name(other.node), str(other.key[1])]
+        return _key(f), names, [*labels, ",".join(f.evidence.get("jobs", ()))]
+
+    def _text(self, now_s: float, seen: SeenPorts) -> bytes:
+        finding, first, episodes = ([_head(m)] for m in FINDINGS)
+        for fault in self.ledger.faults.values():
+            standing = fault.standing
+            if standing is None or self._explained(fault.key, seen, now_s):
+                continue
+            for labels in fault.series:
+                finding.append(_line(FINDINGS[0], labels, 1))
+                short = [labels[0], *labels[2:5]]
+                first.append(_line(FINDINGS[1], short, round(standing.first_s, 3)))
+                episodes.append(_line(FINDINGS[2], short, fault.times(now_s)))
+        return "".join((*finding, *first, *episodes)).encode()
+
+    def _explained(self, key: str, seen: SeenPorts, now_s: float) -> bool:
+        locations = list(_locations(key))
+        return bool(locations) and all(_down(seen, guid, portnum, now_s) for guid, portnum in locations)
+
+
+def _waits(seen: Observations) -> bool:
+    return WAIT in seen.increase and bool(seen.increase[WAIT].any())
+
+
+def _key(f: Finding) -> str:
+    """The cable, in either order of its ends, or the device; of many places the code and the first
+    one."""
+    locations = sorted({(p.guid, -1 if p.portnum is None else p.portnum) for p in f.where})
+    if not 1 <= len(locations) <= 2:
+        locations = locations[:1]
+    text = " ".join(f"{guid:#x}:{portnum}" for guid, portnum in locations)
+    return text if 1 <= len(f.where) <= 2 else f"{f.code} {text}"
+
+
+def _locations(key: str) -> Iterator[tuple[int, int | None]]:
+    """The places of a key that is of one cable or device."""
+    for word in key.split(" "):
+        guid, mark, portnum = word.partition(":")
+        if not mark or not guid.startswith("0x"):
+            return
+        yield int(guid, 16), None if portnum == "-1" else int(portnum)
+
+
+def _down(seen: SeenPorts, guid: int, portnum: int | None, now_s: float) -> bool:
+    """Is the device down, or the port's link for long enough?"""
+    if portnum is None:
+        return guid not in seen.up
+    port = seen.ports.get((guid, portnum))
+    if port is None:
+        return False
+    return guid not in seen.up or (port.down_since is not None and now_s - port.down_since >= DOWN_S)
+
+
+def _guid(seen: SeenPorts, port: SeenPort | None, guid: int) -> str:
+    if port is not None:
+        return port.port_guid
+    return next((p.port_guid for p in seen.ports.values() if p.key[0] == guid), f"{guid:#018x}")
+
+
+def _head(metric: Metric) -> str:
+    return f"# HELP {metric.name} {metric.help}\n# TYPE {metric.name} {metric.kind}\n"
+
+
+def _line(metric: Metric, values: list[str], value: float) -> str:
+    labels = ",".join(f'{name}="{escaped(v)}"' for name, v in zip(metric.labels, values, strict=True))
+    return f"{metric.name}{{{labels}}} {value}\n"

@@ -1,0 +1,181 @@
+"""Reads how a subnet is protected, with Gets alone: what ports answer without and with the M_Key,
+P_Key tables on both sides of a host's cable, managers, and whom the subnet administration trusts."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from softib.diags.finding import Location
+from softib.diags.hardening.evidence import EndPort, Evidence, Manager
+from softib.diags.hardening.rules import OPENSM_KEY
+from softib.errors import PeerError
+from softib.iba.constants import MadStatus, SmpAttr
+from softib.iba.sa import SA_DATA, PKeyTableRecord, PortInfoRecord, SaHeader, mask_of
+from softib.iba.smp import PortInfo, SMInfo, SwitchInfo
+from softib.iba.structure import Structure
+from softib.live.clock import clock_ps
+from softib.live.subnet_reader import Progress, SubnetReader
+from softib.live.umad_sm.wire import RETRIES, TIMEOUT_PS, MadWire
+from softib.mad.batch import MadBatch
+from softib.mad.smp_requests import RequestQueue
+from softib.mad.transactor import Transactor
+from softib.monitor.requests import sa_gets
+from softib.plural import counted
+from softib.sm.config import SmConfig
+from softib.sm.sa.inventory import pkey_blocks
+
+__all__ = ["read_evidence"]
+
+SM_STATES = ("not active", "discovering", "standby", "master")
+"""SMInfo.SMState (IBA 14.4.1)."""
+ASKED_RECORDS = 64
+"""PortInfoRecords that the administration is asked for: what it does with one it does with all."""
+
+
+def read_evidence(
+    wire: MadWire,
+    mkey: int = 0,
+    allowed: frozenset[int] | None = None,
+    progress: Progress = lambda what, nodes, mads: None,
+) -> Evidence:
+    """The evidence of the subnet behind ``wire``, read with M_Key ``mkey`` (0: as a host without
+    one). Raises :class:`PeerError` where not even this host's port answers to the key."""
+    reader = SubnetReader(wire, SmConfig(mkey=mkey), progress)
+    reader.nodes()
+    db = reader.subnet.db
+    evidence = Evidence(mkey=mkey, allowed=allowed)
+    if db.sm_port < 0 and mkey:
+        raise PeerError(f"no port answers to a Get with the M_Key {mkey:#x}; give the manager's")
+    if db.sm_port < 0:
+        evidence.unread.append("no port answers without its M_Key, this host's neither; --mkey judges the rest")
+        return evidence
+    reader.managers()
+    rows = db.end_ports()
+    shown = _without_key(reader, rows) if mkey else np.ones(len(rows), bool)
+    _ports(reader, rows, shown, evidence)
+    _managers(reader, evidence)
+    _administration(wire, reader, rows, evidence)
+    silent = len({name for name, _, _ in reader.subnet.report.mute_nodes})
+    if silent:
+        evidence.unread.append(f"{counted(silent, 'device')} did not answer: protected by an M_Key, or broken")
+    return evidence
+
+
+def _without_key(reader: SubnetReader, rows: np.ndarray) -> np.ndarray:
+    """bool[n]: which end ports answer a Get without the M_Key."""
+    db = reader.subnet.db
+    keyed, reader.queue = reader.queue, RequestQueue(db.routes, 0)
+    every, keys = np.arange(len(db.routes)), db.routes.mkey.copy()
+    db.routes.set_mkey(every, np.zeros_like(keys))
+    answered: set[int] = set()
+    try:
+        reader.queue.get(SmpAttr.PORT_INFO, db.port_route[rows], rows)
+        reader.drive("ports without the M_Key", lambda attr, tags, data: answered.update(tags.tolist()))
+    finally:
+        reader.queue = keyed
+        db.routes.set_mkey(every, keys)
+    return np.isin(rows, list(answered))
+
+
+def _ports(reader: SubnetReader, rows: np.ndarray, shown: np.ndarray, evidence: Evidence) -> None:
+    db = reader.subnet.db
+    host = ~db.is_switch[db.port_node[rows]]
+    peer = np.where(host, db.port_peer[rows], -1)
+    behind = np.where(peer >= 0, peer, 0)
+    on_switch = (peer >= 0) & db.is_switch[db.port_node[behind]]
+    info = db.switch_info[db.port_node[behind]]
+    able = on_switch & (SwitchInfo.inbound_enforcement_cap.get(info) > 0) & (pkey_blocks(db, behind) > 0)
+    checks = PortInfo.partition_enforcement_inbound.get(db.port_info[behind]) > 0
+    tables = reader.pkey_tables(np.concatenate([rows, peer[able & checks]]))
+    unread = 0
+    for i, row in enumerate(rows.tolist()):
+        table, leaf = tables.get(row), tables.get(int(peer[i]))
+        unread += table is None
+        evidence.ports.append(
+            EndPort(
+                _location(db, row),
+                bool(host[i]),
+                bool(shown[i]),
+                int(PortInfo.mkey.get(db.port_info[row])),
+                int(PortInfo.mkey_protect.get(db.port_info[row])),
+                int(PortInfo.mkey_lease_period.get(db.port_info[row])),
+                None if table is None else tuple(table.tolist()),
+                _location(db, int(peer[i])) if on_switch[i] else None,
+                bool(checks[i]) if able[i] else None,
+                None if leaf is None else frozenset(leaf.tolist()),
+            )
+        )
+    if unread:
+        evidence.unread.append(f"P_Key tables of {counted(unread, 'port')} did not answer")
+
+
+def _location(db: object, row: int) -> Location:
+    from softib.sm.database import Database
+
+    assert isinstance(db, Database)
+    node = int(db.port_node[row])
+    number = int(db.port_num[row])
+    return Location(db.name(node), int(db.port_guid[row]), number if number or not db.is_switch[node] else None)
+
+
+def _managers(reader: SubnetReader, evidence: Evidence) -> None:
+    db = reader.subnet.db
+    for row, data in sorted(reader.subnet.others.items()):
+        evidence.managers.append(
+            Manager(
+                _location(db, row),
+                int(SMInfo.guid.get(data)),
+                SM_STATES[int(SMInfo.sm_state.get(data)) & 3],
+                int(SMInfo.priority.get(data)),
+                int(SMInfo.sm_key.get(data)),
+            )
+        )
+
+
+def _administration(wire: MadWire, reader: SubnetReader, rows: np.ndarray, evidence: Evidence) -> None:
+    """Ask the subnet administration for what it gives to trusted requesters alone (IBA 15.4.1)."""
+    db = reader.subnet.db
+    lids = PortInfo.lid.get(db.port_info[rows])
+    master = int(PortInfo.master_sm_lid.get(db.port_info[db.sm_port]))
+    if not master or not lids.any():
+        evidence.unread.append("the subnet administration: this port has no LID, or knows no master manager")
+        return
+    target = int(lids[lids > 0][0])
+    for sm_key in (0, OPENSM_KEY):
+        answer = _record(wire, master, PKeyTableRecord, {"lid": target, "block": 0}, sm_key)
+        if answer is not None:
+            evidence.trusts[sm_key] = bool(np.asarray(PKeyTableRecord.pkey.get(answer)).any()) if len(answer) else False
+    if not evidence.trusts:
+        evidence.unread.append("the subnet administration did not answer")
+        return
+    for row, lid in zip(rows[:ASKED_RECORDS].tolist(), lids.tolist(), strict=False):
+        fields = {"endport_lid": int(lid), "portnum": int(db.port_num[row])}
+        answer = _record(wire, master, PortInfoRecord, fields, 0) if lid else None
+        if answer is not None and len(answer) and int(PortInfoRecord.mkey.get(answer)):  # type: ignore[attr-defined]
+            evidence.mkey_records.append(_location(db, row))
+
+
+def _record(wire: MadWire, lid: int, record: type[Structure], fields: dict[str, int], sm_key: int) -> np.ndarray | None:
+    """SubnAdmGet of one record: its octets, none of them where the request is refused; None without
+    an answer."""
+    request = sa_gets(int(record.attr or 0), np.array([lid], np.uint16))
+    head = request.mad[0, : SaHeader.size]
+    SaHeader.sm_key.set(head, sm_key)
+    SaHeader.comp_mask.set(head, mask_of(record, *fields))
+    request.mad[0, SA_DATA : SA_DATA + record.size] = record.pack(**fields)
+    t = Transactor(1, TIMEOUT_PS, RETRIES)
+    t.submit(request, np.zeros(1, np.int64))
+    inbox: MadBatch | None = None
+    while t.busy:
+        outbox, deadline_ps = t.step(clock_ps(), inbox)
+        for done in t.completed():
+            if done.timed_out:
+                return None
+            mad = done.batch.mad[0]
+            refused = int(SaHeader.status.get(mad)) != MadStatus.OK
+            return mad[SA_DATA:SA_DATA] if refused else mad[SA_DATA : SA_DATA + record.size].copy()
+        inbox = wire.exchange(outbox)
+        if inbox is None:
+            wire.wait(min(0.25, max(0.0, (deadline_ps - clock_ps()) / 1e12)))
+            inbox = wire.exchange()
+    return None

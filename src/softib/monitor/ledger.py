@@ -1,0 +1,194 @@
+"""What was wrong with each cable and device until now: when it was first seen, how often it came
+back, and who repaired it. One file beside the exporter's memory of ports
+(:mod:`softib.monitor.seen_ports`)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from softib.errors import InputError, UnknownName
+from softib.input_files import json_document
+from softib.monitor.seen_ports import locked, stamp_of, write_whole
+
+__all__ = ["Episode", "Fault", "Ledger", "Repair", "ledger_of", "repaired"]
+
+MONTH_S = 30 * 86400.0
+MOST = 100
+"""Episodes, and repairs, that are kept of one cable or device: the last ones."""
+
+
+@dataclass
+class Episode:
+    """From when to when something was wrong, in seconds since 1970; ``codes`` of its findings."""
+
+    first_s: float
+    last_s: float
+    codes: list[str]
+    standing: bool = True
+
+
+@dataclass(frozen=True)
+class Repair:
+    """Who repaired it, when (seconds since 1970), and what was done."""
+
+    time_s: float
+    by: str
+    note: str = ""
+
+
+@dataclass
+class Fault:
+    """One cable or device: ``names`` of its ends or of the device, the episodes, the repairs;
+    ``series``: the labels of its findings, as they were exported last."""
+
+    key: str
+    names: list[str]
+    series: list[list[str]] = field(default_factory=list)
+    episodes: list[Episode] = field(default_factory=list)
+    repairs: list[Repair] = field(default_factory=list)
+
+    def times(self, now_s: float) -> int:
+        """Episodes of the last thirty days."""
+        return sum(e.last_s > now_s - MONTH_S for e in self.episodes)
+
+    @property
+    def standing(self) -> Episode | None:
+        """The episode that lasts; None: all is well."""
+        return next((e for e in self.episodes if e.standing), None)
+
+    @property
+    def repaired_s(self) -> float:
+        """When it was repaired last; 0: never."""
+        return max((r.time_s for r in self.repairs), default=0.0)
+
+
+def ledger_of(memory: Path) -> Path:
+    """Where the ledger of the exporter is that keeps what it saw in ``memory``."""
+    return memory.with_name(f"ledger-{memory.name}")
+
+
+class Ledger:
+    """Faults by key in :attr:`faults`, kept in ``path`` (None: in memory alone) for ``keep_s``
+    seconds after they were last seen (0: for ever)."""
+
+    def __init__(
+        self, path: Path | None = None, keep_s: float = 0.0, notice: Callable[[str], None] = lambda line: None
+    ):
+        self.path, self.keep_s, self.notice = path, keep_s, notice
+        self.faults: dict[str, Fault] = {}
+        self._stamp: tuple[int, int] | None = None
+        self._unkept = False
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Read the file where another process wrote it."""
+        if self.path is not None and stamp_of(self.path) != self._stamp:
+            self.faults = _load(self.path, self.notice)
+            self._stamp = stamp_of(self.path)
+
+    def step(self, found: Iterable[tuple[str, Sequence[str], Sequence[str]]], now_s: float, holds_s: float) -> None:
+        """Take what is wrong now: (key, names, labels of the finding, its code first). What is not
+        wrong any more stands for ``holds_s`` seconds yet."""
+        with locked(self.path):
+            self.refresh()
+            present: set[str] = set()
+            for key, names, labels in found:
+                fault = self.faults.setdefault(key, Fault(key, list(names)))
+                fault.names = list(names)
+                fault.series = [*(fault.series if key in present else ()), list(labels)]
+                episode = fault.standing
+                if episode is None:
+                    episode = Episode(now_s, now_s, [])
+                    fault.episodes = [*fault.episodes, episode][-MOST:]
+                episode.last_s = now_s
+                episode.codes = list(dict.fromkeys([*episode.codes, labels[0]]))
+                present.add(key)
+            for key, fault in self.faults.items():
+                standing = fault.standing
+                if standing is not None and key not in present and now_s - standing.last_s >= holds_s:
+                    standing.standing = False
+            if self.keep_s:
+                oldest = now_s - self.keep_s
+                self.faults = {
+                    k: f for k, f in self.faults.items() if not f.episodes or f.episodes[-1].last_s >= oldest
+                }
+            self._save()
+
+    def _save(self) -> None:
+        if self.path is None:
+            return
+        try:
+            _write(self.path, self.faults)
+        except OSError as error:
+            if not self._unkept:
+                self.notice(f"{self.path}: cannot be written ({error.strerror or error}); a restart forgets the ledger")
+            self._unkept = True
+        else:
+            self._unkept = False
+        self._stamp = stamp_of(self.path)
+
+
+def repaired(path: Path, names: Sequence[str], repair: Repair) -> list[Fault]:
+    """Write into the ledger at ``path`` that the cables or devices ``names`` (``leaf-1``,
+    ``leaf-1[3]``) were repaired, and return their faults. Raises :class:`UnknownName` for a name
+    that the ledger lacks."""
+    with locked(path):
+        faults = _load(path, lambda line: None)
+        wanted: dict[str, Fault] = {}
+        for name in names:
+            mine = {k: f for k, f in faults.items() if name in f.names}
+            if not mine:
+                raise UnknownName(
+                    "cable or device in the ledger", name, sorted({n for f in faults.values() for n in f.names})
+                )
+            wanted |= mine
+        for fault in wanted.values():
+            fault.repairs = [*fault.repairs, repair][-MOST:]
+            for episode in fault.episodes:
+                episode.standing = False
+        try:
+            _write(path, faults)
+        except OSError as error:
+            raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None
+    return list(wanted.values())
+
+
+def _write(path: Path, faults: dict[str, Fault]) -> None:
+    write_whole(
+        path,
+        json.dumps(
+            [
+                (
+                    f.key,
+                    f.names,
+                    f.series,
+                    [(e.first_s, e.last_s, e.codes, e.standing) for e in f.episodes],
+                    [(r.time_s, r.by, r.note) for r in f.repairs],
+                )
+                for f in faults.values()
+            ]
+        ),
+    )
+
+
+def _load(path: Path, notice: Callable[[str], None]) -> dict[str, Fault]:
+    if not path.exists():
+        return {}
+    try:
+        faults = (
+            Fault(
+                str(key),
+                [str(n) for n in names],
+                [[str(v) for v in labels] for labels in series],
+                [Episode(float(a), float(z), [str(c) for c in codes], bool(s)) for a, z, codes, s in episodes],
+                [Repair(float(t), str(by), str(note)) for t, by, note in repairs],
+            )
+            for key, names, series, episodes, repairs in json_document(path, "ledger of an exporter", "remove it")
+        )
+        return {f.key: f for f in faults}
+    except (InputError, OSError, ValueError, TypeError):
+        notice(f"{path}: cannot be read; the ledger begins again")
+        return {}

@@ -1,0 +1,113 @@
+"""Connections of the web server, bounded: how many there are, how long a request may take to come,
+and how long a client may leave an answer unread."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+from asyncio import TimerHandle
+from typing import Any, cast
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+__all__ = ["BACKLOG", "bounded_protocol", "most_connections"]
+
+MOST = 512
+BACKLOG = 16
+"""Connections that are accepted at once: asyncio takes so many before any of them is counted."""
+RESERVE = 32 + 2 * BACKLOG
+"""Descriptors that are left for the fabric, the history, files, and connections that are not
+counted yet."""
+REQUEST_S = 10.0
+"""A request, or the next one of a connection, must be there whole within this time."""
+UNREAD_S = 30.0
+"""A client that takes nothing of an answer for so long is left."""
+OVERDUE = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+FULL = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+
+
+def most_connections() -> int:
+    """How many connections may be open at once, by the descriptors that this process may still
+    have; its soft limit is raised to the hard one where that is needed."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST + RESERVE + 64
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    used = len(os.listdir("/proc/self/fd"))
+    return MOST if soft == resource.RLIM_INFINITY else max(8, min(MOST, soft - used - RESERVE))
+
+
+def bounded_protocol() -> type[asyncio.Protocol]:
+    """uvicorn's protocol with these bounds."""
+    most = most_connections()
+
+    class Protocol(H11Protocol):
+        """One connection."""
+
+        _timer: TimerHandle | None = None
+        _unread: TimerHandle | None = None
+
+        def connection_made(self, transport: Any) -> None:
+            """Take it; of too many the one goes that has been without a request for the longest
+            time."""
+            super().connection_made(transport)
+            self._watch()
+            open_ = [c for c in cast(set[Protocol], self.connections) if not c.transport.is_closing()]
+            if len(open_) <= most:
+                return
+            waiting = [c for c in open_ if c is not self and c._timer is not None]
+            if waiting:
+                min(waiting, key=lambda c: c._timer.when() if c._timer is not None else 0.0).transport.abort()
+            else:
+                transport.write(FULL)
+                transport.close()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            """Stop all clocks."""
+            for timer in (self._timer, self._unread):
+                if timer is not None:
+                    timer.cancel()
+            self._timer = self._unread = None
+            super().connection_lost(exc)
+
+        def data_received(self, data: bytes) -> None:
+            """Octets of a request."""
+            super().data_received(data)
+            self._watch()
+
+        def on_response_complete(self) -> None:
+            """The next request may come."""
+            super().on_response_complete()
+            self._watch()
+
+        def pause_writing(self) -> None:
+            """The client does not read."""
+            super().pause_writing()
+            self._unread = self.loop.call_later(UNREAD_S, self.transport.abort)
+
+        def resume_writing(self) -> None:
+            """It does."""
+            super().resume_writing()
+            if self._unread is not None:
+                self._unread.cancel()
+                self._unread = None
+
+        def _watch(self) -> None:
+            """Run the clock of a request while none is there whole."""
+            waits = self.cycle is None or self.cycle.response_complete or self.conn.their_state is h11.SEND_BODY
+            if waits and self._timer is None and not self.transport.is_closing():
+                self._timer = self.loop.call_later(REQUEST_S, self._overdue)
+            elif not waits and self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+
+        def _overdue(self) -> None:
+            self._timer = None
+            if not self.transport.is_closing():
+                self.transport.write(OVERDUE)
+                self.transport.close()
+
+    return Protocol

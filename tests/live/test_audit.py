@@ -1,0 +1,100 @@
+"""``softib audit`` on running fabrics. Oracles: the keys and partitions that the manager was given; stock OpenSM as the second manager."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import time
+
+import pytest
+
+from softib.errors import PeerError
+from softib.fabric.topologies.registry import generate
+from softib.monitor.hardening import read_evidence
+from softib.scenario.bring_up import bring_up
+from softib.sm.config import SmConfig
+from tests.live.lab import softib  # noqa: F401
+from tests.live.test_subnet_reader import Plane
+
+OPTIONS = """m_key 0x1122334455667788
+m_key_protection_level 2
+sm_key 0x99aabbccddeeff01
+sa_key 0x7766554433221100
+part_enforce both
+partition_config_file {partitions}
+"""
+PARTITIONS = "Default=0x7fff: ALL=limited, SELF=full;\nred=0x8001: ALL_CAS=full;\n"
+MKEY = "0x1122334455667788"
+DEFAULTS = {"mkey-unset", "partition-default-full", "sa-default-key", "sm-key-default"}
+"""What OpenSM's defaults leave open."""
+
+
+@pytest.fixture
+def options(tmp_path):
+    (tmp_path / "partitions.conf").write_text(PARTITIONS)
+    path = tmp_path / "opensm.conf"
+    path.write_text(OPTIONS.format(partitions=tmp_path / "partitions.conf"))
+    return path
+
+
+def audited(softib, *args: str) -> dict:  # noqa: F811
+    done = subprocess.run(
+        softib.words("audit", *args, "--json"), env=softib.env, capture_output=True, text=True, timeout=240
+    )
+    assert done.returncode in (0, 1), done.stderr
+    return json.loads(done.stdout)
+
+
+def codes(document: dict) -> set[str]:
+    return {f["code"] for f in document["findings"]}
+
+
+def test_what_answers_with_a_key_and_without():
+    """IBA 14.2.4.1: at level 2 nothing answers to a wrong key, at level 1 Gets do."""
+    for level in (1, 2):
+        fabric = generate("fat-tree", radix=4, levels=2)
+        bring_up(fabric, config=SmConfig(mkey=int(MKEY, 0), mkey_protect=level))
+        evidence = read_evidence(Plane(fabric), int(MKEY, 0))
+        assert len(evidence.ports) == fabric.sizes.switches + len(fabric.cas)
+        assert {(p.mkey, p.protect, p.shown) for p in evidence.ports} == {(int(MKEY, 0), level, level == 1)}
+    stranger = read_evidence(Plane(fabric))
+    assert not stranger.ports and len(stranger.unread) == 1
+    with pytest.raises(PeerError, match="0x5"):
+        read_evidence(Plane(fabric), 5)
+
+
+@pytest.mark.slow
+def test_defaults_and_a_hardened_fabric(softib, options):  # noqa: F811
+    softib.start("one.yaml", "--name", "open")
+    softib.start("two.yaml", "--name", "hard", "--sm-config", str(options))
+    assert codes(audited(softib, "open")) == DEFAULTS
+    assert codes(audited(softib, "hard", "--mkey", MKEY)) == {"mkey-shared"}
+    stranger = audited(softib, "hard")
+    assert not stranger["ports"] and not stranger["findings"] and "M_Key" in stranger["unjudged"][0]
+    assert "0x5" in softib("audit", "hard", "--mkey", "0x5", code=2)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("opensm"), reason="opensm is absent")
+def test_opensm_is_judged_alike(softib, options, tmp_path):  # noqa: F811
+    softib.start("one.yaml", "--name", "one", "--sm", "external")
+
+    def under(*args: str) -> subprocess.Popen[bytes]:
+        log = tmp_path / "opensm.log"
+        log.unlink(missing_ok=True)
+        words = softib.words("run", "--fabric", "one", "--", "opensm", *args, "-f", str(log))
+        manager = subprocess.Popen(words, env=softib.env, stdout=subprocess.DEVNULL)
+        softib.started.append(manager)
+        until = time.monotonic() + 60
+        while not log.exists() or "SUBNET UP" not in log.read_text():
+            assert time.monotonic() < until and manager.poll() is None
+            time.sleep(0.1)
+        return manager
+
+    manager = under()
+    assert codes(audited(softib, "one")) == DEFAULTS
+    manager.terminate()
+    manager.wait(20)
+    under("-F", str(options))
+    assert codes(audited(softib, "one", "--mkey", MKEY)) == {"mkey-shared"}

@@ -1,0 +1,58 @@
+"""OpenSM 3.3.23 programs what clients ask for: its partitions.conf is written, it reads it on SIGHUP, and the devices' tables hold it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pytest
+
+from tests.preload.verbs.applications import FABRIC, Applications, stop
+from tests.tenants.serving import Served, smpquery, table
+
+pytest.importorskip("alembic", reason="alembic is not installed (the extra tenants)")
+
+
+@pytest.mark.slow
+@pytest.mark.stock
+def test_opensm_programs_partitions_and_its_end_is_named(stock):
+    opensm = stock("opensm")
+    fabric = Applications(FABRIC, "--sm", "external")
+    folder, conf, pid = fabric.folder / "tenants", fabric.folder / "partitions.conf", fabric.folder / "opensm.pid"
+    conf.write_text("Default=0x7fff, ipoib : ALL=full ;\n")
+    manager = fabric.begin(
+        "host-0001", "sh", "-c", f"echo $$ > {pid}; exec {opensm} -P {conf} -f {fabric.folder}/osm.log"
+    )
+    try:
+        end = time.monotonic() + 120
+        while "Active" not in smpquery(fabric, "host-0008", "-D", "portinfo", "0", "1"):
+            assert time.monotonic() < end, (fabric.folder / "osm.log").read_text()[-2000:]
+            time.sleep(0.5)
+        reload = f"kill -HUP {pid.read_text().strip()}"
+        words = fabric.arguments(
+            "serve", "f", "--tenants", str(folder), "--port", "0", "--partitions", str(conf), "--reload", reload
+        )
+        served = Served(words, fabric.env, folder)
+        try:
+            body = {"hosts_names": "host-0003,host-0008", "pkey": "0x0012", "ip_over_ib": True, "index0": False}
+            assert served.ask("POST", "/ufmRest/resources/pkeys/hosts", body) == (200, {})
+            assert served.programmed()["state"] == "programmed"
+            assert [sorted(table(fabric, h)) for h in ("host-0003", "host-0008", "host-0004")] == [
+                ["0x8012", "0xffff"]
+            ] * 2 + [["0xffff"]]
+            assert served.ask("DELETE", "/ufmRest/resources/pkeys/0x12/hosts/host-0008") == (200, {})
+            assert served.programmed()["state"] == "programmed"
+            assert table(fabric, "host-0008") == ["0xffff"]
+            os.kill(int(pid.read_text()), signal.SIGKILL)
+            manager.wait(20)
+            assert (
+                served.ask("POST", "/ufmRest/resources/pkeys/hosts", {**body, "pkey": "0x13"})[0] == 200
+            )  # durable all the same
+            found = served.until("/tenants/v1/findings", lambda findings: any(f["kind"] == "manager" for f in findings))
+            assert "kill" in found[0]["text"] and served.programmed(0.1)["state"] == "durable"
+        finally:
+            served.stop()
+    finally:
+        stop(manager)
+        fabric.close()
