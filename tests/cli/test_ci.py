@@ -24,6 +24,7 @@ def ci(folder: Path, *words: str, **env: str) -> subprocess.CompletedProcess[str
                           env={**os.environ, **env}, timeout=300)  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.stock
 def test_a_run_over_verbs_with_a_fault_passes(tmp_path, stock):
     """libibverbs' own ping-pong between two nodes while a link of their path goes down: the file of examples/ci."""

@@ -182,6 +182,7 @@ s = socket.create_connection((sys.argv[1], 5555)); s.sendall(data); s.close()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.stock
 def test_members_of_a_multicast_group_receive(nodes, stock):
     """The kernel's membership becomes one at the subnet administrator (saquery lists it), and ends with the program."""
@@ -214,6 +215,7 @@ print(s.recv(100).decode(), flush=True)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.stock
 def test_a_pulled_link_costs_the_time_of_re_routing(nodes):
     """A cable between leaf and spine on the way; the manager routes around it, and the ping goes on without a new ARP."""
@@ -228,6 +230,7 @@ def test_a_pulled_link_costs_the_time_of_re_routing(nodes):
     assert received >= 120, output  # 1.6 s at most were lost, on a busy machine
 
 
+@pytest.mark.slow
 def test_nothing_is_left_when_the_last_program_has_ended(nodes):
     """No process and no membership of a third node, whose network was up for one command."""
     nodes.net("host-0004", "true")

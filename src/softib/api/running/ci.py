@@ -223,9 +223,9 @@ class _Run:
         self.threads: list[threading.Thread] = []
         more = ["--net"] if net else []
         for rank, (node, command) in enumerate(commands.items()):
-            words = [sys.executable, "-m", "softib", "run", *more, "--node", node, "--", *command]
+            arguments = [sys.executable, "-m", "softib", "run", *more, "--node", node, "--", *command]
             env = {**os.environ, "SOFTIB_CI_NODES": ",".join(commands), "SOFTIB_CI_RANK": str(rank)}
-            child = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env,
+            child = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env,
                                      start_new_session=True)  # fmt: skip
             self.children[node] = child
             self.threads.append(threading.Thread(target=self._copy, args=(node, child), daemon=True))
@@ -271,12 +271,12 @@ class _Run:
             self.ended.setdefault(node, time.monotonic() - self.began)
 
     def _break(self, fault: PlannedFault, now: float) -> None:
-        where = fault.where or self._on_the_way()
+        where = fault.where or self._between_ends()
         options = {} if fault.rate is None else {RATES[fault.kind]: fault.rate}
         self.fabric.fault(fault.kind, where, **options)
         self.faults.append(CiFault(fault.kind, where, round(now, 3)))
 
-    def _on_the_way(self) -> str:
+    def _between_ends(self) -> str:
         """The first cable between switches from the first node to the last; on one switch, the first
         node's own."""
         names = [*self.commands]

@@ -50,16 +50,18 @@ def planned_fault(text: str) -> PlannedFault:
     """``link-down@2s``, ``link-down leaf-1[3]@500ms``, ``ber leaf-1[3] 1e-6@1s``. Raises
     :class:`InputError`."""
     hit = FAULT.fullmatch(text.strip())
-    words = hit["what"].split() if hit else []
-    if hit is None or not 1 <= len(words) <= 3:
+    arguments = hit["what"].split() if hit else []
+    if hit is None or not 1 <= len(arguments) <= 3:
         raise InputError(f"fault {text!r} is not KIND[ PLACE[ RATE]]@TIME; use for example 'link-down@2s'")
     try:
-        rate = float(words[2]) if len(words) == 3 else None
+        rate = float(arguments[2]) if len(arguments) == 3 else None
     except ValueError:
-        raise InputError(f"fault {text!r}: {words[2]!r} is no number") from None
-    if (rate is not None) != (words[0] in RATES):
+        raise InputError(f"fault {text!r}: {arguments[2]!r} is no number") from None
+    if (rate is not None) != (arguments[0] in RATES):
         raise InputError(f"fault {text!r}: RATE is for {', '.join(RATES)}, which need one")
-    return PlannedFault(words[0], words[1] if len(words) > 1 else "", rate, float(hit["time"]) * UNITS[hit["unit"]])
+    return PlannedFault(
+        arguments[0], arguments[1] if len(arguments) > 1 else "", rate, float(hit["time"]) * UNITS[hit["unit"]]
+    )
 
 
 def read_plan(path: str | os.PathLike[str]) -> Plan:
@@ -74,12 +76,12 @@ def read_plan(path: str | os.PathLike[str]) -> Plan:
     commands = {}
     for node, command in nodes.items():
         try:
-            words = shlex.split(command) if isinstance(command, str) else command
+            arguments = shlex.split(command) if isinstance(command, str) else command
         except ValueError:  # an open quotation
-            words = None
-        if not isinstance(words, list) or not words or not all(isinstance(w, str) for w in words):
+            arguments = None
+        if not isinstance(arguments, list) or not arguments or not all(isinstance(w, str) for w in arguments):
             raise InputError(f"{path}:{lines.of(('nodes', node))}: {node}: a command is a text or a list of texts")
-        commands[str(node)] = words
+        commands[str(node)] = arguments
     source, faults = data.get("fabric"), data.get("faults", [])
     if (
         not isinstance(source, str | None)

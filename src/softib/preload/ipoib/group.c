@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define AGAIN_MS 1000
+#define RETRY_MS 1000
 #define MULTICAST_QP 0xffffff
 #define JOIN_MS 5000  /* an answer that has not come until then is lost */
 
@@ -62,9 +62,9 @@ struct group *group_of(struct interface *i, const uint8_t *mgid, int full)
         g->full = 1;
         g->state = GROUP_IDLE;
     }
-    if (g->state == GROUP_IDLE || (g->state == GROUP_FAILED && now_ms() >= g->again_ms)) {
+    if (g->state == GROUP_IDLE || (g->state == GROUP_FAILED && now_ms() >= g->retry_ms)) {
         g->state = GROUP_JOINING;
-        g->again_ms = now_ms() + JOIN_MS;
+        g->retry_ms = now_ms() + JOIN_MS;
         sa_join(i, g);
     }
     return g;
@@ -73,7 +73,7 @@ struct group *group_of(struct interface *i, const uint8_t *mgid, int full)
 static void failed(struct group *g)
 {
     g->state = GROUP_FAILED;
-    g->again_ms = now_ms() + AGAIN_MS;
+    g->retry_ms = now_ms() + RETRY_MS;
     waiting_drop(&g->waiting);
 }
 
@@ -154,11 +154,11 @@ void group_leave(struct interface *i, const uint8_t *mgid)
 }
 
 /* The subnet manager asks for it (client reregistration), or is another one. */
-void groups_join_again(struct interface *i)
+void groups_rejoin(struct interface *i)
 {
     for (struct group *g = i->groups; g; g = g->next) {
         g->state = GROUP_JOINING;
-        g->again_ms = now_ms() + JOIN_MS;
+        g->retry_ms = now_ms() + JOIN_MS;
         sa_join(i, g);
     }
 }
@@ -167,7 +167,7 @@ void groups_join_again(struct interface *i)
 void groups_tick(struct interface *i, uint64_t now)
 {
     for (struct group *g = i->groups; g; g = g->next)
-        if ((g->state == GROUP_JOINING || (g->state == GROUP_FAILED && g->full)) && now >= g->again_ms) {
+        if ((g->state == GROUP_JOINING || (g->state == GROUP_FAILED && g->full)) && now >= g->retry_ms) {
             g->state = GROUP_IDLE;
             group_of(i, g->to.gid, g->full);
         }

@@ -175,7 +175,7 @@ static void changed(struct interface *i)
     if (!i->broadcast)
         join(i);
     else
-        groups_join_again(i);
+        groups_rejoin(i);
     neighbours_forget_paths(i);
 }
 

@@ -57,7 +57,7 @@ struct neighbour {
     struct neighbour *by_mac, *by_qpn; /* chains of the tables */
     uint8_t mac[6], hardware[HARDWARE_ADDRESS];
     struct destination to;
-    uint64_t asked_ms;               /* when the path was last asked for; 0: it is known */
+    uint64_t query_ms;               /* when the path was last asked for; 0: it is known */
     unsigned failures;               /* questions in a row without an answer */
     struct waiting waiting;
     struct connection *connection;
@@ -72,7 +72,7 @@ struct group {
     int full;                        /* this interface receives it; else it only sends there */
     int attached;
     uint8_t mtu, rate;               /* the codes of the MCMemberRecord */
-    uint64_t again_ms;
+    uint64_t retry_ms;
     struct waiting waiting;
 };
 
@@ -138,7 +138,7 @@ struct group *group_of(struct interface *i, const uint8_t *mgid, int full);
 void group_answer(struct interface *i, struct group *g, const uint8_t *record, unsigned status);
 void group_send(struct interface *i, struct group *g, const uint8_t *packet, uint32_t length);
 void group_leave(struct interface *i, const uint8_t *mgid);
-void groups_join_again(struct interface *i);
+void groups_rejoin(struct interface *i);
 void groups_tick(struct interface *i, uint64_t now);
 void mgid_of_ip4(const struct interface *i, const uint8_t *address, uint8_t *mgid);
 void mgid_of_ip6(const struct interface *i, const uint8_t *address, uint8_t *mgid);

@@ -11,7 +11,7 @@
 #define TABLE 4096 /* chains of each table */
 #define LOCAL 0x02
 #define NEXT_LOCAL 4
-#define ASK_AGAIN_MS 1000
+#define REPEAT_MS 1000
 #define ATTEMPTS 3 /* each is repeated by the device, too */
 
 static unsigned chain_of_mac(const uint8_t *mac)
@@ -122,16 +122,16 @@ static void ask(struct interface *i, struct neighbour *n)
 {
     uint64_t now = now_ms();
 
-    if (n->asked_ms && now - n->asked_ms < ASK_AGAIN_MS)
+    if (n->query_ms && now - n->query_ms < REPEAT_MS)
         return;
-    n->asked_ms = now;
+    n->query_ms = now;
     sa_path(i, n);
 }
 
 /* One packet with its encapsulation. */
 void neighbour_send(struct interface *i, struct neighbour *n, const uint8_t *packet, uint32_t length)
 {
-    if (n->asked_ms || !n->to.ah)
+    if (n->query_ms || !n->to.ah)
         ask(i, n);
     if (n->to.ah)
         send_copy(i, &n->to, packet, length);
@@ -152,7 +152,7 @@ void neighbour_path(struct interface *i, uint64_t guid, const uint8_t *record)
             if (theirs != guid)
                 continue;
             if (!record && n->waiting.count && ++n->failures < ATTEMPTS) {
-                n->asked_ms = now_ms();
+                n->query_ms = now_ms();
                 sa_path(i, n);
                 return;
             }
@@ -161,7 +161,7 @@ void neighbour_path(struct interface *i, uint64_t guid, const uint8_t *record)
                 waiting_drop(&n->waiting);
                 return; /* asked again with the next packet, after a moment */
             }
-            n->asked_ms = 0;
+            n->query_ms = 0;
             n->to.qkey = i->broadcast->to.qkey;
             attr.dlid = n->to.lid = get16(record + 40);
             attr.sl = n->to.sl = record[53] & 15;
@@ -181,5 +181,5 @@ void neighbours_forget_paths(struct interface *i)
 {
     for (unsigned c = 0; i->by_mac && c < TABLE; c++)
         for (struct neighbour *n = i->by_mac[c]; n; n = n->by_mac)
-            n->asked_ms = 1;
+            n->query_ms = 1;
 }

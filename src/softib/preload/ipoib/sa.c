@@ -202,10 +202,10 @@ void sa_read(struct interface *i)
         uint32_t serial = get32(m.mad + 12);
 
         if (q && q[serial % QUESTIONS].serial == serial && serial) {
-            struct question asked = q[serial % QUESTIONS];
+            struct question query = q[serial % QUESTIONS];
 
             q[serial % QUESTIONS].serial = 0;
-            answer(i, &m, &asked);
+            answer(i, &m, &query);
         }
     }
 }

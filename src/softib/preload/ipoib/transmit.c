@@ -171,7 +171,7 @@ static void frame_out(struct interface *i, uint8_t *frame, size_t length)
     to = destination[0] & 1 || type == ETHERTYPE_ARP_ ? NULL : neighbour_of_mac(i, destination);
     if (v->gso_type == VIRTIO_NET_HDR_GSO_NONE && !checksum_complete(frame, length))
         return;
-    if (!to || !to->to.ah || to->asked_ms || (type == ETHERTYPE_IP6 && is_nd(packet, length - HEAD))) {
+    if (!to || !to->to.ah || to->query_ms || (type == ETHERTYPE_IP6 && is_nd(packet, length - HEAD))) {
         slowly(i, destination, type, packet, length - HEAD);
         return;
     }

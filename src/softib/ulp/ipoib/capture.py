@@ -43,9 +43,9 @@ def packet_of(head: Any, payload: bytes) -> np.ndarray:
         grh[-2 * GID_SIZE :] = np.frombuffer(head.source_gid + head.destination_gid, np.uint8)
         parts.insert(0, grh)
         size += GRH.size
-    words, lnh = (LRH.size + size) // WORD, LNH.GRH if head.grh else LNH.BTH
-    parts.insert(0, LRH.pack(sl=head.sl, lnh=int(lnh), dlid=head.destination_lid, slid=head.source_lid, pkt_len=words))
-    packet = np.zeros(words * WORD + VCRC_SIZE, np.uint8)
+    dwords, lnh = (LRH.size + size) // WORD, LNH.GRH if head.grh else LNH.BTH
+    parts.insert(0, LRH.pack(sl=head.sl, lnh=int(lnh), dlid=head.destination_lid, slid=head.source_lid, pkt_len=dwords))
+    packet = np.zeros(dwords * WORD + VCRC_SIZE, np.uint8)
     packet[: -ICRC_SIZE - VCRC_SIZE] = np.concatenate(parts)
     packet[-ICRC_SIZE - VCRC_SIZE : -VCRC_SIZE] = np.frombuffer(
         icrc(packet[: -ICRC_SIZE - VCRC_SIZE].tobytes()), np.uint8

@@ -80,8 +80,8 @@ def _child(sock: socket.socket, interfaces: Sequence[Interface]) -> None:
     """What the child does; it does not return."""
     try:
         try:
-            own_user = _unshare()
-            names = ["net", *(["user"] if own_user else [])]
+            new_user = _unshare()
+            names = ["net", *(["user"] if new_user else [])]
             namespaces = [os.open(f"/proc/self/ns/{name}", os.O_RDONLY) for name in names]
             control = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
             _up(control, "lo")
@@ -91,7 +91,7 @@ def _child(sock: socket.socket, interfaces: Sequence[Interface]) -> None:
             _multicast_route(control, interfaces[0].name)
             socket.send_fds(
                 sock,
-                [b"+user" if own_user else b"+"],
+                [b"+user" if new_user else b"+"],
                 [namespaces[0], control.fileno(), *namespaces[1:], *taps],
             )
         except InputError as error:

@@ -160,11 +160,11 @@ def _start(place: Path, interfaces: Sequence[Interface], env: dict[str, str]) ->
             listening.bind(str(place))
             os.chmod(place, 0o600)
             listening.listen(BACKLOG)
-            words = [_word(interface, tap) for interface, tap in zip(interfaces, made.taps, strict=True)]
+            arguments = [_word(interface, tap) for interface, tap in zip(interfaces, made.taps, strict=True)]
             numbers = [str(n) for n in (listening.fileno(), made.net, made.user, made.socket)]
             fds = [fd for fd in (listening.fileno(), made.net, made.user, made.socket, *made.taps) if fd >= 0]
             subprocess.Popen(
-                [IPOIB, *numbers, *words],
+                [IPOIB, *numbers, *arguments],
                 env={**env, "PATH": os.defpath, "LD_PRELOAD": " ".join(map(str, built_libraries()))},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
