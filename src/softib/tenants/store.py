@@ -191,8 +191,8 @@ class Store:
 
 
 def _revision(row: tuple[Any, ...]) -> Revision:
-    *values, rows = row
-    return Revision(*values, json.loads(rows))
+    values = [*row[:-1], json.loads(row[-1])]
+    return Revision(*values)
 
 
 def _locked(path: Path) -> IO[bytes]:
