@@ -76,6 +76,12 @@ def stock():
     return find
 
 
+@pytest.fixture(scope="session")
+def jsonschema():
+    """The library; the test skips without it. Its grammars of addresses take seconds, which not every worker shall pay."""
+    return pytest.importorskip("jsonschema")
+
+
 MINUTES = Minutes()
 
 

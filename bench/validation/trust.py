@@ -15,8 +15,7 @@ from softib.workloads.nccl.machine import machine_of
 __all__ = ["coverage", "lines", "write"]
 
 FILE = Path(__file__).resolve().parents[2] / "src" / "softib" / "workloads" / "measured.yaml"
-CLASSES = {"nccl": (1 << 15, 1 << 20, 1 << 26, 1 << 50), "mpi": (1 << 13, 1 << 17, 1 << 50), "perftest": (1 << 50,)}
-"""Most bytes of each class of sizes, by library."""
+LIBRARIES = ("nccl", "mpi", "perftest")
 INSIDE = 0.90
 LIBRARY = {"nccl": "nccl", "osu": "mpi"}
 
@@ -32,33 +31,27 @@ def _ratio(r: Row) -> float:
     return r.measured / r.predicted if r.unit == "us" else r.predicted / r.measured
 
 
-def ranges(rows: Sequence[Row]) -> dict[str, list[tuple[int, float, float]]]:
-    """By library (most bytes, low, high) of each class: what :data:`INSIDE` of the rows keep, as many left out on either side."""
-    out: dict[str, list[tuple[int, float, float]]] = {}
-    for name, classes in CLASSES.items():
-        least = 0
-        for most in classes:
-            found = [r for r in rows if library_of(r) == name and least < max(r.size, 1) <= most]
-            least = most
-            low, high = _quantiles(found) if found else (1.0, 1.0)
-            out.setdefault(name, []).append((most, min(float(low), 1.0), max(float(high), 1.0)))
+def ranges(rows: Sequence[Row]) -> dict[str, float]:
+    """By library the half width of a range, as a logarithm of measured over predicted: what :data:`INSIDE` of the rows keep. A machine is off to
+    one side or to the other, so the range of one that is not known reaches as far to both. A machine with n rows counts as the root of n, so that a
+    long log is not all that there is."""
+    out = {}
+    for name in LIBRARIES:
+        found = [r for r in rows if library_of(r) == name]
+        if found:
+            count = Counter(r.machine for r in found)
+            off, weight = (
+                np.array([abs(np.log(_ratio(r))) for r in found]),
+                np.array([1 / np.sqrt(count[r.machine]) for r in found]),
+            )
+            order = np.argsort(off)
+            place = (np.cumsum(weight[order]) - weight[order] / 2) / weight.sum()
+            out[name] = float(np.interp(INSIDE, place, off[order]))
     return out
 
 
-def _quantiles(rows: Sequence[Row]) -> tuple[float, float]:
-    """What :data:`INSIDE` of the rows keep; a machine with n of them counts as the root of n, so that a long log is not all that there is."""
-    count = Counter(r.machine for r in rows)
-    ratio, weight = np.array([_ratio(r) for r in rows]), np.array([1 / np.sqrt(count[r.machine]) for r in rows])
-    order = np.argsort(ratio)
-    place = (np.cumsum(weight[order]) - weight[order] / 2) / weight.sum()
-    tail = (1 - INSIDE) / 2
-    low, high = np.interp((tail, 1 - tail), place, ratio[order])
-    return float(low), float(high)
-
-
-def _inside(r: Row, found: dict[str, list[tuple[int, float, float]]]) -> bool:
-    low, high = next((low, high) for most, low, high in found[library_of(r)] if max(r.size, 1) <= most)
-    return low <= _ratio(r) <= high
+def _inside(r: Row, found: dict[str, float]) -> bool:
+    return bool(abs(np.log(_ratio(r))) <= found[library_of(r)])
 
 
 def coverage(left: Sequence[Row]) -> dict[str, tuple[int, float, float]]:
@@ -93,24 +86,21 @@ def lines(left: Sequence[Row]) -> list[str]:
 def write(rows: Sequence[Row], left: Sequence[Row]) -> None:
     """Write ``measured.yaml``."""
     text = [
-        "# What was measured, and ranges of measured over predicted. Written by `make validate`; do not edit.",
+        "# What was measured, and half widths of ranges as logarithms of measured over predicted. Written by `make validate`; do not edit.",
         "datasets:",
     ]
     text += [f"- {line}" for line in _datasets(rows)]
     text.append("ranges:")
     seen, unseen = ranges(rows), ranges(left)
     unseen["perftest"] = _of_perftest(rows)
-    for name in CLASSES:
-        shown = lambda found: "[" + ", ".join(f"[{m}, {a:.3f}, {b:.3f}]" for m, a, b in found) + "]"
-        text.append(f"  {name}: {{measured: {shown(seen[name])}, unseen: {shown(unseen[name])}}}")
+    text += [f"  {name}: {{measured: {seen[name]:.3f}, unseen: {unseen[name]:.3f}}}" for name in LIBRARIES]
     FILE.write_text("\n".join([*text, ""]), encoding="utf-8")
 
 
-def _of_perftest(rows: Sequence[Row]) -> list[tuple[int, float, float]]:
+def _of_perftest(rows: Sequence[Row]) -> float:
     """Hardly anything is fitted to perftest, so what it has not seen is all it has: the widest of the machines' ranges."""
     found = [r for r in rows if library_of(r) == "perftest"]
-    each = [ranges([r for r in found if r.machine == m])["perftest"][0] for m in {r.machine for r in found}]
-    return [(1 << 50, min(e[1] for e in each), max(e[2] for e in each))]
+    return max(ranges([r for r in found if r.machine == m])["perftest"] for m in {r.machine for r in found})
 
 
 def _datasets(rows: Sequence[Row]) -> list[str]:

@@ -148,7 +148,7 @@ def play(lab: Lab, told: Story, folder: Path) -> None:
         codes = finish(running, connected + told.seconds, part / "slurm.log", hosts)
         ended = time.time()
         say_signals(codes, {p.log: p.node for p in told.programs}, part / "slurm.log")
-        time.sleep(9.0 if told.kind == "flapping" else 0.0)
+        time.sleep(18.0 if told.kind == "flapping" else 0.0)  # until it has come back
         seen = rounds(part)
         wait_for(lambda: rounds(part) >= seen + 2, 60)
     finally:

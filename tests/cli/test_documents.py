@@ -10,7 +10,6 @@ import pytest
 from tests.cli.documents import check
 from tests.cli.run import softib
 
-jsonschema = pytest.importorskip("jsonschema")
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
@@ -90,7 +89,7 @@ def test_of_the_examples(example):
     check("report", softib("report", example, "--json").json())
 
 
-def test_a_key_that_nobody_declared_is_found():
+def test_a_key_that_nobody_declared_is_found(jsonschema):
     with pytest.raises(jsonschema.ValidationError, match="surprise"):
         check(
             "diff",

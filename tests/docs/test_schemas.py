@@ -14,7 +14,6 @@ from softib.fabric.topologies.spec import load_fabric_yaml
 from softib.fabric.topologies.spec_models import fabric_schema
 from tests.docs.scripts import script
 
-jsonschema = pytest.importorskip("jsonschema")
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
 
@@ -36,7 +35,7 @@ def test_the_page_of_the_simulators_tables_is_the_declaration():
     assert module.CONTROLS.read_text("utf-8") == module.controls(), "run python docs/make_reference.py"
 
 
-def test_the_files_are_the_codes():
+def test_the_files_are_the_codes(jsonschema):
     module = script("make_schemas")
     for name, text in module.texts().items():
         assert (ROOT / "docs" / "schemas" / name).read_text("utf-8") == text, "run python docs/make_schemas.py"
@@ -44,7 +43,7 @@ def test_the_files_are_the_codes():
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.name)
-def test_examples_are_valid(path):
+def test_examples_are_valid(path, jsonschema):
     jsonschema.validate(yaml.safe_load(path.read_text()), fabric_schema())
 
 
@@ -57,7 +56,7 @@ WRONG = (
 
 
 @pytest.mark.parametrize("text", WRONG)
-def test_what_the_schema_refuses_the_reader_refuses(text, tmp_path):
+def test_what_the_schema_refuses_the_reader_refuses(text, tmp_path, jsonschema):
     assert not jsonschema.Draft202012Validator(fabric_schema()).is_valid(yaml.safe_load(text))
     file = tmp_path / "fabric.yaml"
     file.write_text(text)

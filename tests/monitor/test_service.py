@@ -142,3 +142,27 @@ def test_a_history_that_cannot_be_written_is_one_line_and_metrics_are_served_on(
     (tmp_path / "past").unlink()
     service.step()
     assert len(history.times()) == 1 and len(lines) == 1
+
+
+def test_collectors_that_are_left_out_cost_neither_requests_nor_series():
+    from softib.monitor.exporter.service import ExporterService
+    from softib.monitor.perfmgr import COLLECTORS
+
+    wire = Wire(fabric_up())
+    opened, pace = Opened(wire, "lab", None, lambda: None), Pace(timeout_ps=5 * 10**9)
+    service = ExporterService(opened, port=0, every_s=0.5, pace=pace)
+    service.watch.poller.left_out = frozenset(COLLECTORS)
+    wire.asked.clear()
+    service.step()
+    service.step()
+    attributes = {attribute for cls, attribute, _ in wire.asked if cls == 0x04}
+    # PortCountersExtended and PortCounters (IBA 16.1.3, 16.1.4.11), nothing of the optional rest; no SMInfo (0x20), no vendor class.
+    assert (
+        attributes and attributes <= {0x12, 0x1D} and not any(a == 0x20 for c, a, _ in wire.asked if c in (0x01, 0x81))
+    )
+    assert not any(c == 0x0A for c, _, _ in wire.asked)
+    text = text_of(service)
+    assert "infiniband_switch_port_transmit_data_bytes_total{" in text
+    without = ("softib_finding{", "softib_findings_judged", "softib_sm_state{", "softib_port_fec", "malformed")
+    assert not any(name in text for name in without)
+    service.close()

@@ -14,6 +14,7 @@ from softib.fabric.topologies.registry import generate
 from softib.iba.catalogue import ADAPTER_OF, SWITCH_OF
 from softib.scenario.bring_up import bring_up
 from softib.sim import fluid
+from softib.sim.agreement import ALL
 from softib.sim.messages import Messages, Opcode, Transport, messages
 from softib.sim.outcome import Outcome
 from tests.sim import oracle
@@ -295,13 +296,13 @@ def test_no_link_carries_more_than_its_rate():
 
 
 def test_a_permutation_without_shared_links_is_valid():
-    assert fluid.run(star(), messages(np.arange(8), (np.arange(8) + 3) % 8, 1 << 20)).valid
+    assert fluid.run(star(), messages(np.arange(8), (np.arange(8) + 3) % 8, 1 << 20)).agreement == ALL
 
 
 def test_an_incast_of_equals_is_valid_and_one_of_unequal_inputs_is_not():
-    assert fluid.run(star(), messages([0, 1, 2], 3, 1 << 20)).valid
+    assert fluid.run(star(), messages([0, 1, 2], 3, 1 << 20)).agreement == ALL
     outcome = fluid.run(tree(), messages([1, 4, 5, 6], [0, 0, 0, 0], 1 << 20))
-    assert not outcome.valid and "unequal rates" in outcome.why_not[0]
+    assert outcome.agreement != ALL and "unequal rates" in outcome.why_not[0]
 
 
 def test_a_victim_of_head_of_line_blocking_is_named():
@@ -311,7 +312,7 @@ def test_a_victim_of_head_of_line_blocking_is_named():
 
     m = messages([1, 2, 4, 4], [0, 0, 0, 9], 1 << 20)
     outcome, packets = fluid.run(tree(), m), packet.run(tree(), m)
-    assert not outcome.valid and "head-of-line" in outcome.why_not[0]
+    assert outcome.agreement != ALL and "head-of-line" in outcome.why_not[0]
     assert packets.arrived_ps[3] > 1.1 * outcome.arrived_ps[3]
 
 
@@ -321,23 +322,42 @@ def test_sharing_a_link_with_a_flow_as_slow_is_no_blocking():
 
     m = messages([1, 4, 4], [0, 0, 9], 1 << 20)
     outcome, packets = fluid.run(tree(), m), packet.run(tree(), m)
-    assert outcome.valid
+    assert outcome.agreement == ALL
     assert np.abs(outcome.arrived_ps / packets.arrived_ps - 1).max() < 0.02
 
 
-def test_a_sample_of_scenarios_is_the_packet_layers_where_valid():
-    """``bench/sim_layers.py`` runs 200; here the first twelve: none that is called valid is off by more than 5 %."""
+def compared(seeds: range):
     import sys
     from pathlib import Path
 
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-    from bench.sim_layers import MOST, scenario
+    from bench.sim_layers import scenario
 
-    every = [scenario(seed) for seed in range(12)]
-    assert all(c.off <= MOST for c in every if c.valid), [c for c in every if c.valid and c.off > MOST]
-    assert any(c.valid for c in every) and not all(c.valid for c in every)
+    return [c for seed in seeds for c in scenario(seed)]
+
+
+def test_a_sample_of_scenarios_is_the_packet_layers_where_it_agrees():
+    """``bench/sim_layers.py`` runs 200; here eight: what is called good to 5 % is so, in the fluid and the static layer."""
+    every = compared(range(8))
+    assert not [(c.text, c.layer, c.wrong(), c.off) for c in every if c.wrong()]
+    assert any(c.agreement == ALL for c in every) and not all(c.agreement == ALL for c in every)
+
+
+@pytest.mark.slow
+def test_200_scenarios_that_no_rule_was_made_with():
+    """Long cables, oversubscription, several SLs, dragonflies, MPI, storage: what is called good to 5 % is so but for one in fifty, and about
+    half of what the fluid layer has within 5 % is called so."""
+    every = compared(range(5000, 5200))
+    for layer in ("fluid", "static"):
+        of = [c for c in every if c.layer == layer]
+        for grade in ("end", "mean", "messages"):
+            called = [c for c in of if getattr(c.agreement, grade)]
+            wrong = [(c.text, c.off) for c in called if grade in c.wrong()]
+            assert len(wrong) <= max(len(called) // 50, 1), (layer, grade, wrong)
+            if layer == "fluid":
+                assert 2.2 * len(called) >= sum(abs(c.off[grade]) <= 0.05 for c in of), grade
 
 
 def test_messages_of_a_few_packets_that_share_a_link_are_not_fluid():
     outcome = fluid.run(star(), messages([0, 1], [2, 2], 4096))
-    assert not outcome.valid and "fewer than 20 packets" in outcome.why_not[0]
+    assert outcome.agreement != ALL and "fewer than 20 packets" in outcome.why_not[0]

@@ -26,7 +26,7 @@ def fluid(fabric, text: str, tmp_path, options: str = ""):
     (tmp_path / "x.goal").write_text(text)
     run = softib.simulate(fabric, f"trace:{tmp_path / 'x.goal'}{options}")
     assert run.good
-    return max(run.messages["arrived_us"])
+    return float(run._details.outcome.arrived_ps.max()) / 1e6  # computations, too
 
 
 PING = "num_ranks 2\nrank 0 {{\na: calc 5000\nb: send {n}b to 1\nb requires a\n}}\nrank 1 {{\nc: recv {n}b from 0\nd: calc 700\nd requires c\n}}\n"

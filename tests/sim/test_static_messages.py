@@ -8,6 +8,7 @@ import pytest
 from softib.fabric.topologies.registry import generate
 from softib.scenario.bring_up import bring_up
 from softib.sim import fluid, static
+from softib.sim.agreement import ALL
 from softib.sim.fluid_phases import phase
 from softib.sim.messages import Opcode, messages
 from tests.sim import oracle
@@ -25,7 +26,7 @@ def test_the_last_message_of_a_phase_ends_with_the_fluid_layers(tree, shift):
     """All begin at once with one size: the busiest link decides, in both layers."""
     m = phase(16, shift, 1 << 20)
     ours, theirs = static.run(tree, m), fluid.run(tree, m)
-    assert ours.valid and ours.done
+    assert ours.done and (ours.agreement == ALL or shift == 7)  # there flows wait at two full ports, each with others
     assert ours.end_ps == pytest.approx(theirs.end_ps, rel=1e-9)
     assert (ours.counters == theirs.counters).all()
 
@@ -55,7 +56,7 @@ def test_circles_of_dependencies_and_lost_routes_are_said(tree):
 
 
 def test_messages_at_several_times_are_beyond_it(tree):
-    assert not static.run(tree, messages([0, 1], [5, 6], 64, start_ps=[0, 10**9])).valid
+    assert static.run(tree, messages([0, 1], [4, 4], 1 << 20, start_ps=[0, 10**7])).agreement != ALL
 
 
 def test_a_read_comes_back(tree):

@@ -45,7 +45,7 @@ class Converted(Result):
 @click.command()
 @click.argument("source", shell_complete=completing.sources)
 @click.argument("dest", type=click.Path(), required=False)
-@click.option("--to", "to", metavar="FORMAT", help="Format to write; without it the suffix of DEST says it.")
+@click.option("--to", "to", metavar="FORMAT", help="Format to write (default: by the suffix of DEST).")
 @click.option(
     "--explain", is_flag=True, help="SOURCE is a cabling list (CSV or Excel): show what each heading was taken for."
 )

@@ -45,6 +45,13 @@ class Forgotten(Result):
 @click.option(
     "--in-flight", type=click.IntRange(1, 64), default=4, show_default=True, help="Requests at one device at a time."
 )
+@click.option(
+    "--no-collector",
+    "no_collectors",
+    multiple=True,
+    type=click.Choice(["details", "fec", "modules", "manager", "findings"]),
+    help="Leave this out of rounds and metrics; repeatable.",
+)
 @click.option("--history", metavar="DIR", help="Keep every interval as Parquet in this directory.")
 @click.option(
     "--keep-days",
@@ -58,6 +65,12 @@ class Forgotten(Result):
     multiple=True,
     metavar="NAME=TARGET",
     help="Hand every round to an installed package's exporter too; repeatable.",
+)
+@click.option(
+    "--jobs",
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
+    help="Slurm's or Kubernetes' jobs, or YAML: findings name those that cross them.",
 )
 @click.option("--expect", metavar="FILE", help="A plan or a discovery: its devices and cables must be there.")
 @click.option(
@@ -77,9 +90,11 @@ def command(
     every: float,
     window: float,
     in_flight: int,
+    no_collectors: tuple[str, ...],
     history: str | None,
     keep_days: float,
     to: tuple[str, ...],
+    jobs: str | None,
     expect: str | None,
     once: bool,
     fabric: str | None,
@@ -149,7 +164,10 @@ def command(
         notice=print_notice,
     )
     with exporter:
+        exporter.leave_out(*no_collectors)
         exporter.export_to(*to)
+        if jobs is not None:
+            exporter.follow_jobs(jobs)
         if expect is not None:
             exporter.expect(expect)
         if once:

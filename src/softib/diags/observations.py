@@ -29,7 +29,7 @@ class ObservedPorts:
     ``node_guid`` uint64; ``portnum`` int32; ``switch`` bool; ``node`` the NodeDescriptions; ``lid``
     int32 (0: none); ``peer`` int32, the row of the port at the other end of the cable (-1: none, or
     not observed); ``rate_gbps`` float64 of data, as PortInfo's width and speed give it (0: link
-    down). ``text`` holds other facts by name, as object arrays with "" where nothing was:
+    down). ``text`` holds other facts by name, as object arrays with "" where it is unknown:
     ``firmware``, ``device`` (PSID or part of the board), ``vendor``, ``module_vendor``,
     ``module_part``, ``module_serial``, ``cable_length`` (metres), ``cable_kind`` (medium, or
     active, optical, copper), ``system`` (name of the system that the node is a part of), ``fec``.
@@ -61,7 +61,7 @@ class Observations:
     in the unit of that field (``port_xmit_data``: words of four octets). ``known``: the same names
     -> bool[k, n], False where the increase is unknown (a device that was away or rebooted, a
     counter that stuck at its largest value or that somebody cleared, an attribute that the device
-    has not); ``increase`` is 0 there. ``level``: what is no counter -> float64[k, n] at the end of
+    does not have); ``increase`` is 0 there. ``level``: values that are not counters -> float64[k, n] at the end of
     the interval, NaN where unknown: ``temperature_c``, ``module_temperature_c``, ``state`` and
     ``physical_state`` (IBA PortInfo), ``rate_gbps``, ``best_gbps`` (what both ends support),
     ``pre_fec_ber``, ``tick_symbols`` (symbol times of a tick of PortXmitWait, IBA 16.1.3.2),

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 
 import llvmlite.binding as ll
 import numba
-from numba.core import codegen, compiler, serialize
+from numba.core import codegen, compiler, serialize, types
 from numba.core.caching import _Cache
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.environment import lookup_environment
@@ -71,7 +71,7 @@ def unit_of(k, keep):
 
 
 def one_at_a_time(dispatcher, name, signature):
-    """Look into the store, and compile and keep what it has not: one process at a time, so that
+    """Look into the store, and compile and keep what is missing: one process at a time, so that
     processes that begin at once compile a unit once. Numba's own lock comes first, or two threads
     could wait for each other.
 
@@ -97,11 +97,18 @@ def part(k):
 
 
 def call_template(dispatcher, args, kws):
-    """As Numba's own, but one function for all constants: it would type and lower another for each
-    literal argument."""
+    """As Numba's own, but one function for all constants and all widths of signed integers: it would
+    type and lower another for each literal argument, and for int32 beside int64. Numba computes
+    with both as int64."""
     return type(dispatcher).get_call_template(
-        dispatcher, [unliteral(a) for a in args], {name: unliteral(a) for name, a in kws.items()}
+        dispatcher, [widened(a) for a in args], {name: widened(a) for name, a in kws.items()}
     )
+
+
+def widened(kind):
+    """The type as which kernels take an argument of the type ``kind`` from other kernels."""
+    kind = unliteral(kind)
+    return types.int64 if isinstance(kind, types.Integer) and kind.signed else kind
 
 
 def callees(k):
@@ -122,17 +129,17 @@ class Part(codegen.JITCodeLibrary):
         self._raise_if_finalized()
         self._finalized = True
 
-    def below(self, found):
-        """Add this library and all that it needs to ``found``."""
-        if self not in found:
-            found[self] = None
+    def below(self, libraries):
+        """Add this library and all that it needs to ``libraries``."""
+        if self not in libraries:
+            libraries[self] = None
             for library in self._linking_libraries:
                 self._reload_init.update(library._reload_init)
                 if isinstance(library, Part) and not library._made:
-                    library.below(found)
+                    library.below(libraries)
                 else:
-                    found[library] = None
-        return found
+                    libraries[library] = None
+        return libraries
 
     def _make(self):
         if not self._made:
@@ -204,14 +211,14 @@ class Unit(codegen.JITCodeLibrary):
     def finalize(self):
         self._raise_if_finalized()
         defined = {f.name for f in self._final_module.functions if not f.is_declaration}
-        found = {}
+        libraries = {}
         for library in self._linking_libraries:
             if isinstance(library, Part) and not library._made:
-                library.below(found)
+                library.below(libraries)
             else:
-                found[library] = None
-        shared = [library for library in found if isinstance(library, Unit)]
-        for library in found:
+                libraries[library] = None
+        shared = [library for library in libraries if isinstance(library, Unit)]
+        for library in libraries:
             self._reload_init.update(library._reload_init)
             if library not in shared:
                 self._final_module.link_in(_linkable(library), preserve=True)

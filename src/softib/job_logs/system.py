@@ -43,6 +43,11 @@ SLURM = Reader(
         pattern("DUE TO TIME LIMIT", r"ON (?P<host>[\w.-]+) CANCELLED AT .* DUE TO TIME LIMIT", "time-limit"),
         pattern("DUE TO NODE FAILURE", r"ON (?P<host>[\w.-]+) CANCELLED AT .* DUE TO NODE FAILURE", "node-failed"),
         pattern("Node failure on", r"Node failure on (?P<host>[\w.-]+)", "node-failed"),
+        pattern(
+            "Exited with exit code",
+            r"srun: error: (?P<host>[\w.-]+): .*Exited with exit code (?P<detail>\d+)",
+            "aborted",
+        ),
         pattern("oom_kill event", r"Detected \d+ oom[_-]kill events?", "out-of-memory"),
         pattern(
             "srun: error:",
@@ -83,7 +88,8 @@ UFM = Reader(
     (
         pattern("ink went down", r"\[\d+\].*(?:WARNING|CRITICAL|MINOR).*[Ll]ink went down", "node-left"),
         pattern("ink is Down", r"\[329\].*Link is Down", "node-left"),
-        pattern("ymbol", r"\[(?:110|917|918)\].*[Ss]ymbol (?P<detail>[\w ]+)", "link-errors"),
+        pattern("Symbol ", r"\[(?:110|917|918)\].*Symbol (?P<detail>[\w ]+)", "link-errors"),
+        pattern("symbol ", r"\[(?:110|917|918)\].*symbol (?P<detail>[\w ]+)", "link-errors"),
         pattern("MASTER SM", r"\[\d+\].*(?:MASTER SM|SM failover|Standby SM)", "manager-changed"),
     ),
 )

@@ -1,10 +1,14 @@
 """The forwarding tables of a subnet, read again now and then, for rules that follow waiting ports
-through them."""
+through them; and the jobs whose traffic may take each cable."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from softib.diags.observations import ForwardingTables, ObservedPorts, tables_of
 from softib.errors import SoftibError
@@ -13,7 +17,10 @@ from softib.live.subnet_reader import read_wire
 from softib.live.umad_sm.wire import MadWire
 from softib.monitor.intervals import same_cables
 
-__all__ = ["LatestTables"]
+if TYPE_CHECKING:
+    from softib.analysis.jobs.links import JobLinks
+
+__all__ = ["JobsCrossing", "LatestTables"]
 
 LEAST_S = 60.0
 SHARE = 0.05
@@ -45,3 +52,43 @@ class LatestTables:
             took = time.monotonic() - began
             self._due_s = time.monotonic() + max(LEAST_S, took / SHARE)
         return self._read
+
+
+class JobsCrossing:
+    """Jobs of ``file`` (as :func:`softib.jobs_on` takes it) on the fabric that ``tables`` reads. A
+    file that cannot be read is one line to ``notice``; the jobs of before hold."""
+
+    def __init__(self, file: str, tables: LatestTables, notice: Callable[[str], None]):
+        self._file, self._tables, self._notice = file, tables, notice
+        self._links: JobLinks | None = None
+        self._of: tuple[float, object] | None = None
+        self._failed = ""
+
+    def follow(self, ports: ObservedPorts) -> None:
+        """Place the jobs again where the file or the tables changed."""
+        from softib.analysis.jobs.files import read_jobs
+        from softib.analysis.jobs.links import place_jobs
+        from softib.analysis.pipeline import quietly
+        from softib.analysis.routed import routed
+
+        result = self._tables.result(ports)
+        try:
+            stamp = os.stat(self._file).st_mtime
+        except OSError:
+            stamp = -1.0
+        if result is None or (self._of is not None and self._of[0] == stamp and self._of[1] is result):
+            return
+        self._of = stamp, result
+        try:
+            stated = read_jobs(self._file)
+            found = routed(replace(result, fabric=result.fabric.copy()), None, None, quietly)
+            self._links = place_jobs(found.fabric, found.graph, found.lft, stated)
+            self._failed = ""
+        except SoftibError as error:
+            if str(error) != self._failed:
+                self._notice(f"{error}; findings name the jobs of before")
+            self._failed = str(error)
+
+    def __call__(self, node_guid: int, portnum: int) -> Sequence[str]:
+        """Names of the jobs that cross the cable there."""
+        return () if self._links is None else self._links.crossing(node_guid, portnum)

@@ -33,9 +33,13 @@ from softib.monitor.requests import PacedGets, port_gets, smp_gets
 from softib.monitor.targets import Targets, best_gbps, lanes_of, rate_gbps, targets_of
 from softib.sm.config import SmConfig
 
-__all__ = ["MOST_SKIPPED", "SMALL", "Pace", "Poller", "Round", "SilentDevices"]
+__all__ = ["COLLECTORS", "MOST_SKIPPED", "SMALL", "Pace", "Poller", "Round", "SilentDevices"]
 
 
+COLLECTORS = ("details", "fec", "modules", "manager", "findings")
+"""What may be left out of rounds, and of what is made of them: causes of errors and discards
+(PortRcvErrorDetails …), FEC counters and histograms, what modules measure, the subnet manager, the
+findings of the rules."""
 MOST_SKIPPED = 64
 """Rounds that a device which never answers is left alone at most; it begins with 1 and doubles."""
 
@@ -112,6 +116,8 @@ class Poller:
     """Reads the counters of the subnet behind ``wire``, round by round (:meth:`round`)."""
 
     def __init__(self, wire: MadWire, pace: Pace | None = None, *, now_ns: Callable[[], int] | None = None):
+        self.left_out: frozenset[str] = frozenset()
+        """Of :data:`COLLECTORS`."""
         self.wire, self.pace, self.now_ns = wire, pace or Pace(), now_ns or SteadyClock()
         self.gets = PacedGets(wire, self.pace.most, self.pace.timeout_ps, self.pace.retries)
         self.rounds = 0
@@ -192,12 +198,14 @@ class Poller:
         away = self._silent.skipped(t.device_guid, self.rounds)
         silent = self._counters.read(r, away)
         silent |= self._who(r, away)
-        self._causes(r)
-        if len(t) <= SMALL or self.rounds % APART < 2:
+        if "details" not in self.left_out:
+            self._causes(r)
+        if "fec" not in self.left_out and (len(t) <= SMALL or self.rounds % APART < 2):
             self._attribute(r, FEC, np.flatnonzero(r.answered & self._fec))
             self._registers.histograms(r)
         self._states(r)
-        self._registers.modules(r, self._wanted_now())
+        if "modules" not in self.left_out:
+            self._registers.modules(r, self._wanted_now())
         self._settle(away, silent)
         self._last = r
         self.rounds += 1

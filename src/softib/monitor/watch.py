@@ -43,7 +43,8 @@ class Watch:
             self._intervals.append(self.interval)
         self._before = carried(self._before, one.reading)
         self._ports = merged_ports(self._ports, one.targets.ports)
-        self.manager.step()
+        if "manager" not in self.poller.left_out:
+            self.manager.step()
         return one
 
     def run(self, rounds: int, every_s: float) -> None:

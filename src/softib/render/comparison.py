@@ -27,7 +27,7 @@ def cells(row: dict[str, Any]) -> tuple[str, ...]:
     """One network as texts under :data:`HEAD`."""
     name, comma, options = row["network"].partition(",")
     us = lambda v: "" if v is None else time_text(v * 1e6)
-    doubt = "" if row["gbps"] is None or row["valid"] else "the layer's model does not hold: "
+    doubt = "" if row["gbps"] is None or row["end_agrees"] else "the packet layer may say something else: "
     lost = "" if row["gbps"] is None or row["good"] else "not every message completed "
     return (
         ETHERNET.get(name, name) + comma + options,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from softib.sim.paths import Plane
     from softib.sm.config import SmConfig
 
-__all__ = ["MAX_SL", "Managed", "managed_messages", "stated_sls", "with_stated_sls"]
+__all__ = ["MAX_SL", "Managed", "managed_messages", "other_sls", "stated_sls", "with_stated_sls"]
 
 MAX_SL = 15
 
@@ -66,6 +66,18 @@ def with_stated_sls(found: Managed, plane: Plane, made: Messages) -> Messages:
     sl = made.sl.copy()
     sl[asks] = stated
     return replace(made, sl=sl if found.path_sl is not None else np.maximum(sl, 0).astype(np.int8))
+
+
+def other_sls(found: Managed, plane: Plane, made: Messages) -> np.ndarray:
+    """Return which messages have another SL than the engine's table states for their path
+    (bool[messages]); none where the engine assigns no SLs."""
+    different = np.zeros(len(made), bool)
+    if found.path_sl is None or not len(made):
+        return different
+    rows = np.flatnonzero((made.src != made.dst) & (made.group == 0) & (made.reduces == 0) & (made.sl != PATH_SL))
+    stated = _of_table(found, plane, made.src[rows], made.dst[rows])
+    different[rows] = (stated != PATH_SL) & (stated != made.sl[rows])
+    return different
 
 
 def stated_sls(found: Managed, plane: Plane, source: np.ndarray, target: np.ndarray) -> np.ndarray | None:

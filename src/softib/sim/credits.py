@@ -3,6 +3,7 @@ filled before the first credit is back (IBA chapter 7, flow control)."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -38,14 +39,21 @@ def vl_blocks(blocks: np.ndarray, operational: np.ndarray) -> np.ndarray:
     return np.minimum(blocks * SHARED_BY // vls, WINDOW)
 
 
+@dataclass(frozen=True)
 class Credits:
     """By port that sends (float64[ports]). ``gbps``: what one VL of its link carries at most (inf:
     credits are no limit); ``octets``: receive buffer of a VL at the other end; ``reach_m``: longest
-    cable over which that buffer keeps the link full; ``fit``: octets of the packets that it holds;
-    ``back_ps``: from the first octet of a packet to its credit."""
+    cable over which that buffer keeps the link full; ``packet``: octets of a full packet, ``fit`` of
+    all those that the buffer holds, ``spare`` what it has left; ``back_ps``: from the first octet of
+    a packet to its credit."""
 
-    def __init__(self, gbps: np.ndarray, octets: np.ndarray, reach_m: np.ndarray, fit: np.ndarray, back_ps: np.ndarray):
-        self.gbps, self.octets, self.reach_m, self.fit, self.back_ps = gbps, octets, reach_m, fit, back_ps
+    gbps: np.ndarray
+    octets: np.ndarray
+    reach_m: np.ndarray
+    packet: np.ndarray
+    fit: np.ndarray
+    spare: np.ndarray
+    back_ps: np.ndarray
 
 
 def credits_of(plane: Plane) -> Credits:
@@ -64,7 +72,8 @@ def credits_of(plane: Plane) -> Credits:
         np.array(figures, np.int64)[plane.speed_codes[peer]], PortInfo.operational_vls.get(f.port_info[peer])
     )
     packet = (t.mtu + PACKET_HEADERS).astype(np.float64)
-    fit = np.maximum(blocks // -(-(t.mtu + PACKET_HEADERS) // BLOCK), 1)
+    full = -(-(t.mtu + PACKET_HEADERS) // BLOCK)
+    fit = np.maximum(blocks // full, 1)
     gbps = np.where(plane.gbps > 0, plane.gbps, np.inf)
     sends_ns, credit_ns = packet * 8 / gbps, CREDIT_OCTETS * 8 / gbps
     to_memory_ns = packet * 8 / plane.profile.pcie_gbps if plane.profile.pcie_gbps else 0.0 * packet
@@ -77,7 +86,9 @@ def credits_of(plane: Plane) -> Credits:
         np.where(limited, fit * packet * 8 / back_ns, np.inf),
         blocks * float(BLOCK),
         np.maximum((fit - 1) * sends_ns - through_ns - credit_ns, 0.0) / (2 * NS_PER_M),
+        packet,
         fit * packet,
+        (blocks - fit * full) * float(BLOCK),
         back_ns * 1000,
     )
 
@@ -91,7 +102,12 @@ def ahead_ps(plane: Plane, laid: Laid, octets: np.ndarray) -> np.ndarray:
         return np.zeros(len(octets), np.int64)
     c, entry = plane.credits, rows[laid.channel]
     size = np.repeat(octets, np.diff(laid.first))
-    rounds = np.maximum(np.ceil(size / c.fit[entry]) - 1, 0)
+    packet = np.maximum(c.packet[entry], 1)
+    packets = np.maximum(np.ceil(size / packet), 1)
+    rounds = np.ceil(packets / (c.fit[entry] / packet)) - 1
+    last = size - (packets - 1) * packet
+    squeezed = (packets > 1) & ((packets - 1) * packet == rounds * c.fit[entry]) & (last <= c.spare[entry])
+    rounds -= squeezed  # a short last packet finds room beside the full ones
     alone = rounds * c.back_ps[entry] + (size - rounds * c.fit[entry]) * 8000 / np.maximum(plane.gbps[entry], 1e-9)
     ahead = np.where(np.isfinite(c.gbps[entry]), size * 8000 / c.gbps[entry] - alone, 0.0)
     found = np.zeros(len(octets))

@@ -3,7 +3,7 @@ and end.
 
 What it knows: links and VLs that flows share, by the tables of the fabric, static rates,
 dependencies, and the delay of a path without load. What it does not: packets, credits, queues;
-``Outcome.valid`` says where these would matter (docs/simulate.md).
+``Outcome.agreement`` says what of it they would change (docs/simulate.md).
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from softib.plural import counted, plural
-from softib.sim.fluid_tables import doubt_of, flows_and_links, traffic_of, waits_of
-from softib.sim.messages import Messages
+from softib.sim.agreement import ALL, LIMIT, NONE, UNLIKE, Doubts, graded
+from softib.sim.credits import ahead_ps
+from softib.sim.fluid_tables import doubt_of, flows_and_links, queue_pairs, traffic_of, waits_of
+from softib.sim.messages import Messages, Opcode
 from softib.sim.outcome import Outcome, Sampler
 from softib.sim.paths import WHY, Laid, Plane, packets_of
 
@@ -28,9 +30,12 @@ __all__ = ["run"]
 FEW_PACKETS = 20
 """A message of fewer packets that shares its bottleneck ends when its last packet's turn comes: up
 to 1/20 earlier than the fluid says."""
-MEETING = 0.05
-"""Share of a message's latency (or size) up to which what the model leaves out may be: the tail of
-the message before on a link, other delays of paths, octets in buffers."""
+ANOTHER_RATE = {
+    3: "waits at {} behind packets for a congested port: head-of-line blocking",
+    2: "meets at {} inputs that bring unequal rates: switches serve input ports in turn, not flows",
+    1: "waits at {} and at another full port: it gets less than messages that wait at one",
+}
+"""By reason of :mod:`~softib.sim.validity_kernels`."""
 STEP = 1 << 13
 """Messages between two calls of ``progress``."""
 Progress = Callable[[int, int, int], None]
@@ -52,7 +57,7 @@ def run(
     ``sample_ps``: take samples of loads at this interval (0: none).
 
     ``path_sl`` uint8[ends, ends]: SLs of a manager's path records. ``judge=False`` leaves the
-    question of validity out (``valid`` is then True). Raises :class:`InputError` where a message
+    question of agreement out. Raises :class:`InputError` where a message
     cannot be, or no link has a known speed.
     """
     plane = fabric if isinstance(fabric, Plane) else Plane(fabric, path_sl)
@@ -61,7 +66,7 @@ def run(
     state = _State(plane, messages, laid)
     sampler = Sampler(sample_ps) if sample_ps else None
     state.run(progress, judge, sampler)
-    outcome = _outcome(plane, messages, laid, state)
+    outcome = _outcome(plane, messages, laid, state, judge)
     if sampler is not None:
         outcome.samples = sampler.finish(outcome.end_ps, state.sent_by_port(outcome.end_ps, len(plane.gbps)))
     return outcome
@@ -83,6 +88,7 @@ class _State:
         self.clock = Clock(clock=CLOCK.zeros(1))
         self.clock.clock.stop = 1 << 62
         self.octets, self.ramp_ps = self.traffic.left.copy(), timing.ramp_ps
+        self.ahead_ps = ahead_ps(plane, laid, self.octets)
         self.doubt = doubt_of(plane, m, laid, timing, self.port)
 
     def sent_by_port(self, now_ps: int, ports: int) -> np.ndarray:
@@ -121,62 +127,109 @@ class _State:
                 return
 
 
-def _outcome(plane: Plane, m: Messages, laid: Laid, s: _State) -> Outcome:
+def _outcome(plane: Plane, m: Messages, laid: Laid, s: _State, judge: bool = True) -> Outcome:
+    from softib.sim.validity import mixed_adapters, slow_ports
+
     t, clock = s.traffic, s.clock.clock
     arrived = t.arrived >= 0
     ends = np.maximum(t.arrived, t.completed)
-    return Outcome(
+    outcome = Outcome(
         "fluid",
         t.began,
         t.arrived,
         t.completed,
         int(ends.max(initial=0)),
         plane.count(m, laid, arrived),
-        valid=not (why := _why_not(plane, m, laid, s)),
-        why_not=why,
         notes=tuple(_notes(plane, m, laid, s)),
         work={"flows": int(arrived.sum()), "events": int(clock.events), "rate changes": int(clock.changes)},
     )
+    if judge:
+        unknown = (*slow_ports(plane.fabric, "fluid"), *mixed_adapters(plane.fabric, plane.ends, m, "fluid"))
+        off, lines = _doubts(plane, m, laid, s)
+        doubts = Doubts(off, off - _sooner(s), m.first, m.needs, queue_pairs(m)[1])
+        outcome.agreement = NONE if unknown else graded(t.began, t.arrived, doubts)
+        if outcome.agreement != ALL:
+            outcome.why_not = (*lines, *unknown) or ("what may be off of single messages adds up",)
+    return outcome
 
 
-def _why_not(plane: Plane, m: Messages, laid: Laid, s: _State) -> tuple[str, ...]:
-    from softib.sim.validity import mixed_adapters, slow_ports
-    from softib.sim.validity_kernels import BLOCKED
-
-    found = s.doubt.found
-    lines = []
-    if found[0] >= 0:
-        port = int(s.port[found[2]])
-        place = "its sender" if port == -1 else plane.fabric.port_name((port if port >= 0 else -2 - port) >> 4)
-        if found[3] == BLOCKED:
-            what = "waits at {} behind packets for a congested port: head-of-line blocking"
-        else:
-            what = "meets at {} inputs that bring unequal rates: switches serve input ports in turn, not flows"
-        lines.append(f"message {found[1]} {what.format(place)} (at {found[0] / 1e6:.3f} us)")
+def _doubts(plane: Plane, m: Messages, laid: Laid, s: _State) -> tuple[np.ndarray, list[str]]:
+    """ps by which each message's latency may be off (float64), and a line for each cause."""
     t, doubt = s.traffic, s.doubt
-    took = MEETING * np.maximum(t.arrived - t.began, 1)
-    buffers = doubt.moved * plane.profile.vl_blocks * 64
-    for wrong, what in (
-        (doubt.overlap_ps > took, "come to a link while the message before is still on its path there"),
+    took, shared, packets = np.maximum(t.arrived - t.began, 1), doubt.shared > 0, packets_of(m, laid.mtu)
+    few = shared & (packets < FEW_PACKETS)
+    gbps = np.maximum(plane.gbps[plane.ends[m.src]], 1e-9)
+    one_packet = np.maximum(t.ended - t.began, 0) / np.where(m.opcode == Opcode.READ, 1, packets)
+    causes = (
+        (np.maximum(doubt.overlap_ps, 0), "come to a link while the message before is still on its path there"),
         (
-            (doubt.shared > 0) & (doubt.spread_ps > took),
+            np.where(shared, doubt.spread_ps, 0),
             "share a link with others whose paths take longer or less long, and are short for that",
         ),
         (
-            (doubt.shared > 0) & (s.ramp_ps > took),
+            np.where(shared, s.ramp_ps, 0),
             "share a link while their adapters fetch from memory more slowly than it sends",
         ),
-        (doubt.gap_wait_ps > took, "wait for their adapter's message rate, beside those of other queue pairs"),
-        (buffers > MEETING * m.size, "may have much in buffers when their sender's side becomes the limit"),
-    ):
-        if (wrong & (t.arrived >= 0)).any():
-            lines.append(f"{counted(int((wrong & (t.arrived >= 0)).sum()), 'message')} {what}")
-    few = (s.doubt.shared > 0) & (packets_of(m, laid.mtu) < FEW_PACKETS)
-    if few.any():
-        lines.append(
-            f"{counted(int(few.sum()), 'message')} of fewer than {FEW_PACKETS} packets share a link: packets go in turn"
-        )
-    return (*lines, *slow_ports(plane.fabric, "fluid"), *mixed_adapters(plane.fabric, plane.ends, m, "fluid"))
+        (doubt.gap_wait_ps, "wait for their adapter's message rate, beside those of other queue pairs"),
+        (
+            doubt.moved * plane.profile.vl_blocks * 64 * 8000 / gbps,
+            "may have much in buffers when their sender's side becomes the limit",
+        ),
+        (
+            np.where(few, one_packet + laid.mtu * 8000 / gbps, 0),
+            f"of fewer than {FEW_PACKETS} packets share a link: packets go in turn",
+        ),
+        (_credits_ps(plane, m, laid, s), "cross a cable longer than credits reach, and may find some of them used"),
+    )
+    off, lines = UNLIKE[doubt.unlike] * took, _unlike(plane, s)
+    for ps, what in causes:
+        off = off + ps
+        if n := int(((ps > LIMIT * took) & (t.arrived >= 0)).sum()):
+            lines.append(f"{counted(n, 'message')} {what}")
+    return off, lines
+
+
+def _credits_ps(plane: Plane, m: Messages, laid: Laid, s: _State) -> np.ndarray:
+    """What a message may find changed by others that took credits (float64): all that it is ahead of
+    the rate of the long run where it shares its path or waits for its queue pair."""
+    if not s.ahead_ps.any():
+        return s.ahead_ps.astype(np.float64)
+    c, entry = plane.credits, laid.port[laid.channel] >> 4
+    early = np.where(np.isfinite(c.gbps[entry]), c.back_ps[entry] - c.fit[entry] * 8000 / plane.gbps[entry], 0.0)
+    found = np.zeros(len(m))
+    np.maximum.at(found, np.repeat(np.arange(len(m)), np.diff(laid.first)), early)
+    before = queue_pairs(m)[1]
+    behind = (before >= 0) & (s.traffic.began < s.traffic.arrived[before])
+    return np.where((s.doubt.shared > 0) | behind, found, s.ahead_ps)
+
+
+def _sooner(s: _State) -> np.ndarray:
+    """Of what each message may be off, what is no lateness (float64): a port that serves inputs
+    unevenly sends as much as before, so its messages are there when its last one is. Of several
+    such ports one may keep another waiting."""
+    from softib.sim.validity_kernels import UNEVEN
+
+    t, at = s.traffic, np.maximum(s.doubt.was, 0)
+    if not s.doubt.unlike.any():
+        return np.zeros(len(at))
+    last = np.zeros(len(s.port))
+    np.maximum.at(last, at, t.arrived)
+    share = UNLIKE[UNEVEN] * np.maximum(t.arrived - t.began, 1)
+    uneven = (s.doubt.unlike == UNEVEN) & (s.doubt.was >= 0)
+    if ((s.doubt.unlike > 0) & ~uneven).any() or len(np.unique(at[uneven])) > 1:
+        return np.zeros(len(share))
+    return np.where(uneven, np.maximum(share - (last[at] - t.arrived), 0.0), 0.0)
+
+
+def _unlike(plane: Plane, s: _State) -> list[str]:
+    """Where a message's rate may be another one, for the first time."""
+    found = s.doubt.found
+    if found[0] < 0:
+        return []
+    port = int(s.port[found[2]])
+    place = "its sender" if port == -1 else plane.fabric.port_name((port if port >= 0 else -2 - port) >> 4)
+    n, text = int((s.doubt.unlike > 0).sum()), ANOTHER_RATE[int(found[3])].format(place)
+    return [f"message {found[1]} {text} (at {found[0] / 1e6:.3f} us); {counted(n, 'message')} in all"]
 
 
 def _notes(plane: Plane, m: Messages, laid: Laid, s: _State) -> list[str]:

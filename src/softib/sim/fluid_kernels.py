@@ -329,8 +329,6 @@ def advance(fl, li, ro, tr, ws, ck, do, until):
         settle(fl, ro, tr, ck, now)
         if ck.clock.judging:
             judge(fl, li, ro, do, now)
-            if do.found[0] >= 0:
-                ck.clock.judging = 0
     return 1
 
 

@@ -204,6 +204,7 @@ def doubt_of(plane: Plane, m: Messages, laid: Laid, timing: Timing, port: np.nda
         furthest=i8(channels),
         spread_ps=i8(n),
         gap_wait_ps=i8(n),
+        unlike=np.zeros(n, np.uint8),
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from softib.errors import InputError
+from softib.sim.agreement import ALL, Agreement
 
 __all__ = ["NEVER", "Outcome", "Sampler", "Samples"]
 
@@ -106,9 +107,10 @@ class Outcome:
     ``began_ps``, ``arrived_ps`` (the last octet is in the destination's memory) and
     ``completed_ps`` (the sender knows) int64 by message, :data:`NEVER` where they did not happen.
     ``end_ps``: virtual time of the end. ``counters`` (:data:`softib.fabric.counters.COUNTERS`) by
-    port of the fabric: what this run added. ``valid``: does the layer's model hold for this traffic
-    (``why_not`` says what is against it)? ``deadlock``: (port, VL) of the cycle whose buffers wait
-    for each other, empty without one. ``notes``: lines for people, such as an SL that no one
+    port of the fabric: what this run added. ``agreement``: what of it the packet layer would give too
+    (``why_not`` says what is against it). ``deadlock``: (port, VL) of the cycle whose buffers wait
+    for each other, empty without one; ``dissolved``: the same of one that HOQLife or lifetimes
+    dissolved. ``notes``: lines for people, such as an SL that no one
     stated. ``wall_s`` and ``work`` (events, packets, packet hops, rate changes …): what the run
     took. ``sl_counters`` and ``vl_counters`` (:data:`~softib.fabric.counters.SL_COUNTERS`,
     :data:`~softib.fabric.counters.VL_COUNTERS`): only where an option of the packet layer asks for
@@ -125,9 +127,10 @@ class Outcome:
     completed_ps: np.ndarray
     end_ps: int
     counters: np.ndarray
-    valid: bool = True
+    agreement: Agreement = ALL
     why_not: tuple[str, ...] = ()
     deadlock: tuple[tuple[int, int], ...] = ()
+    dissolved: tuple[tuple[int, int], ...] = ()
     notes: tuple[str, ...] = ()
     wall_s: float = 0.0
     work: dict[str, int] = field(default_factory=dict)

@@ -229,6 +229,8 @@ class Plane:
     def switch_ps(self) -> np.ndarray:
         """What a switch adds to a packet that came in at the speed of each port's link (int64[ports])."""
         of_speed = np.array([UNKNOWN_SWITCH_NS, *(SWITCH_OF[s.name].latency_ns for s in SPEEDS)], np.int64)
+        if "switch_ns" in self._hosts:
+            of_speed[:] = round(self._hosts["switch_ns"])
         return np.asarray(of_speed[self.speed_codes] * 1000)
 
     @cached_property

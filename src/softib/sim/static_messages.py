@@ -9,6 +9,7 @@ import numpy as np
 
 from softib.plural import counted, plural
 from softib.ragged import inverted, spread
+from softib.sim.agreement import ALL, NONE, compared
 from softib.sim.messages import Messages
 from softib.sim.outcome import NEVER, Outcome
 from softib.sim.paths import WHY, Laid, Plane, packets_of, wire_octets
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 
 __all__ = ["run"]
+
+MOST_JUDGED = 1_000_000
+"""Messages up to which the fluid layer judges an answer."""
 
 
 def run(fabric: Fabric | Plane, messages: Messages, *, path_sl: np.ndarray | None = None) -> Outcome:
@@ -40,9 +44,6 @@ def run(fabric: Fabric | Plane, messages: Messages, *, path_sl: np.ndarray | Non
     took = _times(plane, messages, laid, step, able)
     timing = plane.timing(messages, laid)
     began, arrived, completed = _clock(plane, messages, laid, able, took, timing)
-    together = _together(step, np.where(messages.computes, NEVER, began))
-    behind = (began >= 0) & (arrived - began - timing.request_ps - timing.forth_ps > took + 1) & ~messages.computes
-    why = _why_not(together, bool(behind.any()))
     notes = [
         f"{counted(int((laid.why == w).sum()), 'message')} "
         f"{plural(int((laid.why == w).sum()), 'has', 'have')} no path: {WHY[w]}"
@@ -51,24 +52,32 @@ def run(fabric: Fabric | Plane, messages: Messages, *, path_sl: np.ndarray | Non
     ]
     if endless.any():
         notes.append(f"{counted(int(endless.sum()), 'message')} never began: what they wait for never happened")
-    return Outcome(
+    outcome = Outcome(
         "static",
         began,
         arrived,
         completed,
         int(np.maximum(arrived, completed).max(initial=0)),
         plane.count(messages, laid, arrived >= 0),
-        valid=not why,
-        why_not=why,
         notes=tuple(notes),
         work={"flows": int(able.sum()), "steps": int(step.max(initial=-1)) + 1},
     )
+    _judge(plane, messages, outcome)
+    return outcome
 
 
-def _why_not(together: bool, behind: bool) -> tuple[str, ...]:
-    at_once = "messages of one step begin at several times: the static layer adds them up as if at once"
-    serial = "messages of several steps meet on a link: the static layer lets those go first that begin first"
-    return tuple(text for text, so in ((at_once, not together), (serial, behind)) if so)
+def _judge(plane: Plane, m: Messages, outcome: Outcome) -> None:
+    """Grade ``outcome`` by the fluid layer's rules: what that one would give too, and stands for."""
+    from softib.sim import fluid
+
+    if len(m) > MOST_JUDGED:
+        outcome.agreement, outcome.why_not = NONE, (f"more than {MOST_JUDGED:,} messages are not judged",)
+        return
+    by_flows = fluid.run(plane, m)
+    outcome.agreement = compared(by_flows.agreement, by_flows, outcome)
+    if outcome.agreement != ALL:
+        apart = outcome.end_ps / max(by_flows.end_ps, 1) - 1
+        outcome.why_not = by_flows.why_not or (f"rates that change lead to other latencies (end {apart:+.1%})",)
 
 
 def _steps(m: Messages) -> tuple[np.ndarray, np.ndarray]:
@@ -146,11 +155,3 @@ def _clock(
 def _octets(m: Messages, laid: Laid, able: np.ndarray) -> np.ndarray:
     """What each message puts on every link of its path (float64); 0 where it cannot be."""
     return np.where(able, wire_octets(m, packets_of(m, laid.mtu)), 0.0)
-
-
-def _together(step: np.ndarray, began: np.ndarray) -> bool:
-    """Do the messages of each step that begin at all (``began`` of others: -1) begin at one time?"""
-    rows = np.flatnonzero(began >= 0)
-    order = rows[np.lexsort((began[rows], step[rows]))]
-    same = step[order][1:] == step[order][:-1]
-    return not (same & (began[order][1:] != began[order][:-1])).any()

@@ -6,6 +6,8 @@ these links are **back-pressured**. Fluid rates hold as long as
 
 * on a back-pressured link no flow is faster than one that waits there for a bottleneck further on:
   it would wait behind packets that wait (head-of-line blocking);
+* no flow has two shared ports that are full: it would wait at both, and get less than flows that
+  wait at one of them;
 * the back-pressured inputs of a port that is a bottleneck, or back-pressured itself, bring it equal
   rates: switches serve input ports in turn, not flows;
 * a message that comes behind another one over the same link finds that one's octets gone from it:
@@ -19,7 +21,7 @@ from softib.jit import kernel, table
 Doubt = table(
     "Doubt",
     "found inside stamp slowest met visited brings waits tail_ps tail_of shared overlap_ps vague_ps "
-    "ack_ps was moved forth_ps nearest furthest spread_ps gap_wait_ps",
+    "ack_ps was moved forth_ps nearest furthest spread_ps gap_wait_ps unlike",
 )
 """``found`` int64[4]: ps, message, channel and reason of the first violation (-1: none). By
 channel: ``inside`` (1: a switch sends on it), the ``slowest`` Gb/s of a flow that waits on it for
@@ -32,18 +34,21 @@ waited for before, may have stood behind data packets, ``ack_ps`` each (half a p
 second hop), ``was``: its last bottleneck, ``moved``: hops by which a shared bottleneck came nearer
 to its sender, ``forth_ps`` its path's time, ``spread_ps``: by how much the paths of those that
 share its bottleneck differ (``nearest`` and ``furthest`` by channel), ``gap_wait_ps``: how long it
-waited for the message rate of its adapter while other queue pairs send."""
+waited for the message rate of its adapter while other queue pairs send, ``unlike``: the gravest
+reason (:data:`BLOCKED` and those below it) for which its rate may be another one."""
 
-BLOCKED, UNEVEN = 1, 2
+TWICE, UNEVEN, BLOCKED = 1, 2, 3
+"""Reasons for another rate, the gravest last."""
 EVEN = 0.01
 """Rates that differ by less count as even."""
 
 
 @kernel
-def doubt_at(found, now, i, c, reason):
-    """Remember the first doubt."""
-    if found[0] < 0:
-        found[0], found[1], found[2], found[3] = now, i, c, reason
+def doubt_at(do, now, i, c, reason):
+    """Flow i may have another rate than the fluid's; the first of the gravest doubts is remembered."""
+    do.unlike[i] = max(do.unlike[i], reason)
+    if do.found[0] < 0 or reason > do.found[3]:
+        do.found[0], do.found[1], do.found[2], do.found[3] = now, i, c, reason
 
 
 @kernel
@@ -61,8 +66,10 @@ def judge(fl, li, ro, do, now):
     stamp = ro.size.stamp
     for k in range(ro.size.members):
         i = ro.members[k]
-        if li.flows[fl.bottleneck[i]] > 1:
+        if shared_link(li, fl.bottleneck[i]):
             share(fl, do, i, stamp)
+            if full_twice(fl, li, do, i):
+                doubt_at(do, now, i, fl.bottleneck[i], TWICE)
         do.was[i] = fl.bottleneck[i]
         if do.inside[fl.bottleneck[i]]:
             for e in range(fl.first[i], bottleneck_entry(fl, i)):
@@ -70,19 +77,64 @@ def judge(fl, li, ro, do, now):
     for k in range(ro.size.members):
         i = ro.members[k]
         b = fl.bottleneck[i]
-        if do.inside[b] and li.flows[b] > 1:
+        if do.inside[b] and shared_link(li, b):
             do.spread_ps[i] = max(do.spread_ps[i], do.furthest[b] - do.nearest[b])
         for e in range(fl.first[i], fl.first[i + 1]):
             u = fl.channel[e]
             if do.stamp[u] == stamp and fl.rate[i] > do.slowest[u] * (1 + EVEN):
-                doubt_at(do.found, now, i, u, BLOCKED)
-                return
+                doubt_at(do, now, i, u, BLOCKED)
     for k in range(ro.size.members):
         i = ro.members[k]
         if do.inside[fl.bottleneck[i]]:
             for e in range(fl.first[i] + 1, bottleneck_entry(fl, i) + 1):
-                if not even(fl, li, do, fl.channel[e], i, stamp, now):
-                    return
+                look_even(fl, li, do, fl.channel[e], stamp, now)
+
+
+@kernel
+def shared_link(li, c):
+    """Have several flows the link of channel c, on whatever VLs?"""
+    g = li.group[c]
+    if not li.several[g]:
+        return li.flows[c] > 1
+    flows, k = 0, li.link_head[g]
+    while k >= 0:
+        flows += li.flows[k]
+        k = li.link_next[k]
+    return flows > 1
+
+
+@kernel
+def full_twice(fl, li, do, i):
+    """Is another port full that flow i shares, with others than at its bottleneck? Its packets wait
+    at both, and get less than those of flows that wait at one."""
+    b = fl.bottleneck[i]
+    if not do.inside[b]:
+        return False
+    for e in range(fl.first[i], fl.first[i + 1]):
+        c = fl.channel[e]
+        if c != b and do.inside[c] and li.flows[c] > 1 and li.used[c] >= li.gbps[li.group[c]] * (1 - EVEN):
+            if not same_flows(fl, li, b, c):
+                return True
+    return False
+
+
+@kernel
+def same_flows(fl, li, b, c):
+    """Do the flows of channel c pass b, too? As many, and the first few of them do."""
+    if li.flows[b] != li.flows[c]:
+        return False
+    at, looked = li.head[c], 0
+    while at >= 0 and looked < 8:
+        i = fl.owner[at]
+        passes = False
+        for e in range(fl.first[i], fl.first[i + 1]):
+            if fl.channel[e] == b:
+                passes = True
+        if not passes:
+            return False
+        at = fl.next[at]
+        looked += 1
+    return True
 
 
 @kernel
@@ -130,11 +182,11 @@ def waits_beyond(fl, do, entry):
 
 
 @kernel
-def even(fl, li, do, x, i, stamp, now):
-    """Do the inputs of port x that are back-pressured by it bring it equal rates? Each port is
-    looked at once a round."""
+def look_even(fl, li, do, x, stamp, now):
+    """Do the inputs of port x that are back-pressured by it bring it equal rates? If not, its flows
+    are in doubt. Each port is looked at once a round."""
     if not do.inside[x] or do.visited[x] == stamp:
-        return True
+        return
     do.visited[x] = stamp
     at = li.head[x]
     while at >= 0:
@@ -161,9 +213,10 @@ def even(fl, li, do, x, i, stamp, now):
             most = max(most, do.brings[u])
         at = fl.next[at]
     if most > least * (1 + EVEN):
-        doubt_at(do.found, now, i, x, UNEVEN)
-        return False
-    return True
+        at = li.head[x]
+        while at >= 0:
+            doubt_at(do, now, fl.owner[at], x, UNEVEN)
+            at = fl.next[at]
 
 
 @kernel
@@ -193,3 +246,18 @@ def leave(fl, do, i, tail_ps):
         if tail_ps >= do.tail_ps[c]:
             do.tail_ps[c] = tail_ps
             do.tail_of[c] = first
+
+
+@kernel
+def gather_doubts(order, first, needs, before, off, delay):
+    """ps by which each message may be delay: what it may be off, and the latest of those that it
+    waits for. ``order``: by time of begin."""
+    for k in range(len(order)):
+        i = order[k]
+        most = 0.0
+        for e in range(first[i], first[i + 1]):
+            most = max(most, delay[needs[e]])
+        if before[i] >= 0:
+            most = max(most, delay[before[i]])
+        delay[i] = off[i] + most
+    return delay

@@ -191,7 +191,7 @@ class Store:
 
 
 def _revision(row: tuple[Any, ...]) -> Revision:
-    values = [*row[:-1], json.loads(row[-1])]
+    values = (*row[:-1], json.loads(row[-1]))
     return Revision(*values)
 
 

@@ -43,11 +43,13 @@ def workload_in(data: Any, order: Order, place: Callable[[Key], str], name: str,
 
     from softib.workloads.registry import patterns, workload_file
 
+    data, written = _with_underscores(data)
+    path = lambda error: tuple(written.get(key, key) for key in _path(error))
     try:
         spec = workload_file().model_validate(data)
     except ValidationError as invalid:
-        error = min(invalid.errors(), key=lambda e: (order(_path(e)), e["type"] == "missing"))
-        raise InputError(f"{place(_path(error))}: {_message(error, patterns())}") from None
+        error = min(invalid.errors(), key=lambda e: (order(path(e)), e["type"] == "missing"))
+        raise InputError(f"{place(path(error))}: {_message(error, patterns())}") from None
     jobs = []
     for job in spec.jobs:
         if job.first_word == "file":
@@ -64,6 +66,26 @@ def workload_in(data: Any, order: Order, place: Callable[[Key], str], name: str,
         for name, other in spec.fabrics.items()
     }
     return Workload(spec.name or name, tuple(jobs), tuple(spec.faults), spec.management, fabrics)
+
+
+def _with_underscores(data: Any) -> tuple[Any, dict[str | int, str]]:
+    """``data`` with the options of its jobs by the names of fields, and how they are written: a line
+    of the command line and a file both take ``queue-depth``."""
+    written: dict[str | int, str] = {}
+    jobs = data.get("jobs") if isinstance(data, Mapping) else None
+    if not isinstance(jobs, list):
+        return data, written
+
+    def plain(job: Any) -> Any:
+        if not isinstance(job, Mapping):
+            return job
+        names = {key: key.replace("-", "_") if isinstance(key, str) else key for key in job}
+        if len(set(names.values())) < len(names):  # both spellings of one option: say so
+            return job
+        written.update({name: key for key, name in names.items() if name != key})
+        return {names[key]: value for key, value in job.items()}
+
+    return {**data, "jobs": [plain(job) for job in jobs]}, written
 
 
 def workload_schema() -> dict[str, Any]:

@@ -1,13 +1,14 @@
 """How far to trust a predicted time: whether such a case was measured, and the range in which nine of
 ten measurements lie.
 
-``measured.yaml`` has what was measured, and by library and size the range of measured over
-predicted: of the datasets themselves, and of machines that were left out of every fit. ``make
+``measured.yaml`` has what was measured, and by library how far measured and predicted are apart:
+of the datasets themselves, and of machines that were left out of every fit. ``make
 validate`` writes it.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -98,7 +99,7 @@ class Trust:
 
 
 @cache
-def _read() -> tuple[tuple[Dataset, ...], Mapping[str, Mapping[str, list[list[float]]]]]:
+def _read() -> tuple[tuple[Dataset, ...], Mapping[str, Mapping[str, float]]]:
     import yaml
 
     data = yaml.safe_load(resources.files("softib.workloads").joinpath("measured.yaml").read_text(encoding="utf-8"))
@@ -115,10 +116,8 @@ def trust_in(case: Case) -> Trust | None:
     nearest = min(known, key=lambda d: (len(tuple(d.differs(case))), _apart(d, case)))
     differs = tuple(nearest.differs(case))
     verdict = MEASURED if not differs else INTERPOLATED if _between(case, known) else NEVER
-    rows = ranges[case.library]["measured" if verdict == MEASURED else "unseen"]
-    low, high = next((low, high) for most, low, high in rows if case.size <= most)
-    wider = WIDER if verdict == NEVER else 1.0
-    return Trust(verdict, low**wider, high**wider, nearest.name, nearest.error, differs)
+    half = ranges[case.library]["measured" if verdict == MEASURED else "unseen"] * (WIDER if verdict == NEVER else 1.0)
+    return Trust(verdict, math.exp(-half), math.exp(half), nearest.name, nearest.error, differs)
 
 
 def trusted(case: Case, took_us: float) -> dict[str, Any]:

@@ -21,7 +21,7 @@ FLAGS = (
     "-std=gnu11",
     "-D_GNU_SOURCE",
     "-O1",
-    "-g",
+    "-g1",
     "-Wall",
     "-Wextra",
     "-Werror",

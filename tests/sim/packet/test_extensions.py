@@ -109,6 +109,7 @@ def test_a_package_at_fault_costs_one_line_and_the_rest_goes_on(site, text, entr
     assert congestion_control("good").package == "aimd-control"
 
 
+@pytest.mark.slow  # half a minute of compiling
 def test_kernels_that_do_not_compile_end_with_one_line(site, capfd):
     broken = block("python").replace(
         "    return state.cc[stream].packets\n", "    return state.cc[stream].no_such_column\n"

@@ -9,6 +9,7 @@ import pytest
 
 from softib.fabric.power_cycle import power_on
 from softib.iba.smp import PortInfo, SwitchInfo
+from softib.sim.agreement import ALL
 from softib.sim.messages import Transport, messages
 from softib.sim.packet import PacketOptions, run
 from tests.sim.packet.fabrics import chain, no_lifetimes, ring_around, star
@@ -155,7 +156,9 @@ def test_a_credit_loop_deadlocks_and_is_named():
     """Shortest paths around a ring, buffers full, no lifetimes: the cycle of buffers is reported, and nothing hangs."""
     fabric, sent = ring_around()
     out = run(no_lifetimes(fabric), sent, PacketOptions(profile={"vl_blocks": 130}))
-    assert out.valid and not out.done and len(out.deadlock) == 5, "the model holds: that is what hardware would do"
+    assert out.agreement == ALL and not out.done and len(out.deadlock) == 5, (
+        "the model holds: that is what hardware would do"
+    )
     ports = [port for port, _ in out.deadlock]
     for here, there in zip(ports, [*ports[1:], ports[0]], strict=True):
         assert fabric.port_node[fabric.port_peer[here]] == fabric.port_node[there], (
@@ -190,7 +193,7 @@ def test_opensms_lifetimes_discard_where_the_loop_would_stand_still():
     done = []
     for ack_timeout in (14, 20):
         out = run(fabric, sent, PacketOptions(profile={"vl_blocks": 130}, ack_timeout=ack_timeout))
-        assert not out.deadlock and out.valid and out.end_ps > 10**12
+        assert not out.deadlock and out.agreement == ALL and out.end_ps > 10**12
         assert out.counters["port_xmit_discards"].sum() > 100
         assert out.work["packets"] > 16 * (out.completed_ps >= 0).sum() + 100, "packets were sent again"
         assert any("retries were exceeded" in note for note in out.notes)

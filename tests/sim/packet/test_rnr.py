@@ -7,6 +7,7 @@ import pytest
 
 from softib.errors import InputError
 from softib.iba.vendor.ar import ARInfo
+from softib.sim.agreement import ALL
 from softib.sim.messages import Opcode, Transport, joined, messages
 from softib.sim.packet import PacketOptions, constants, run
 from softib.sim.packet.engine import execute
@@ -57,7 +58,7 @@ def test_retries_are_limited(retries):
     _, s, status, _ = execute(star(2), sends(3, 1, 10_000.0), options)
     out = run(star(2), sends(3, 1, 10_000.0), options)
     assert status == constants.DONE and s.rare_count["rnr_naks"].sum() == retries + 1
-    assert (out.completed_ps >= 0).tolist() == [True, False, False] and out.valid
+    assert (out.completed_ps >= 0).tolist() == [True, False, False] and out.agreement == ALL
 
 
 def test_seven_means_no_limit():

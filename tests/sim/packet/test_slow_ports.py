@@ -11,6 +11,7 @@ from softib.fabric.end_ports import end_ports
 from softib.iba.smp import PortInfo
 from softib.scenario.failures import ManagerSettings, run_failures
 from softib.scenario.faults_in_time import TimedFault
+from softib.sim.agreement import ALL
 from softib.sim.messages import Transport, messages
 from softib.sim.packet import PacketOptions, run
 from tests.sim.packet.fabrics import chain, no_lifetimes, star
@@ -40,7 +41,7 @@ def test_a_slow_port_takes_its_rate_and_its_peer_waits(gbps):
     waits_ps = beyond * 8e3 / gbps - beyond * 8e3 / 200
     tick_ps = 10e6 / 53.125 / 1000
     assert int(out.counters["port_xmit_wait"][facing]) * tick_ps == pytest.approx(waits_ps, rel=0.02)
-    assert out.valid and out.done
+    assert out.agreement == ALL and out.done
 
 
 def test_slow_from_the_begin_is_slow_by_a_fault_at_the_begin():

@@ -1,4 +1,4 @@
-"""``Outcome.valid``: does the model hold? Whether everything completed is another question (``Outcome.done``)."""
+"""``Outcome.agreement``: does the model hold? Whether everything completed is another question (``Outcome.done``)."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from softib.fabric.builder import FabricBuilder
 from softib.iba.catalogue import SWITCH_OF
 from softib.iba.constants import NodeType
 from softib.sim import fluid
+from softib.sim.agreement import ALL
 from softib.sim.messages import messages
 from softib.sim.packet import PacketOptions, run
 from softib.sim.paths import Plane
@@ -14,7 +15,7 @@ from tests.sim.packet.fabrics import chain, star, up
 
 def test_a_run_that_its_time_ended_is_valid_and_not_done():
     out = run(star(2), messages([0], [1], 1 << 20), PacketOptions(until_ps=10**6))
-    assert out.valid and not out.why_not and not out.done
+    assert out.agreement == ALL and not out.why_not and not out.done
 
 
 def test_a_receiver_that_grants_too_much_is_outside_the_model():
@@ -22,11 +23,11 @@ def test_a_receiver_that_grants_too_much_is_outside_the_model():
     fabric = star(2)
     fabric.port_drain[3] = -1e6
     out = run(fabric, messages([0], [1], 5000))
-    assert out.done and not out.valid and "overrun" in out.why_not[0]
+    assert out.done and out.agreement != ALL and "overrun" in out.why_not[0]
     fabric.port_drain[3] = 1e6
-    assert run(fabric, messages([0], [1], 5000)).valid
+    assert run(fabric, messages([0], [1], 5000)).agreement == ALL
     out = fluid.run(Plane(fabric), messages([0], [1], 5000))
-    assert not out.valid and "slow-port" in out.why_not[0]
+    assert out.agreement != ALL and "slow-port" in out.why_not[0]
 
 
 def test_adapters_of_two_generations_are_said():
@@ -37,11 +38,13 @@ def test_adapters_of_two_generations_are_said():
         b.links(sw, port, b.nodes(1, NodeType.CA, 1, speed=speed), 1, length_m=2.0)
     fabric = up(b.build())
     both, one = run(fabric, messages([0], [1], 5000)), run(fabric, messages([1], [2], 5000))
-    assert both.done and "EDR, HDR" in both.why_not[0] and not both.valid
-    assert one.valid
+    assert both.done and "EDR, HDR" in both.why_not[0] and both.agreement != ALL
+    assert one.agreement == ALL
     plane = Plane(fabric)
     both, one = fluid.run(plane, messages([0], [1], 5000)), fluid.run(plane, messages([1], [2], 5000))
-    assert "EDR, HDR" in both.why_not[0] and "fluid" in both.why_not[0] and not both.valid and one.valid
+    assert (
+        "EDR, HDR" in both.why_not[0] and "fluid" in both.why_not[0] and both.agreement != ALL and one.agreement == ALL
+    )
 
 
 def test_a_switch_adds_what_the_profile_says():

@@ -54,7 +54,7 @@ def ends_of_fabric(fabric: Fabric, graph: SwitchGraph, hosts: Sequence[str] | No
     """The ports of all hosts with a LID, in natural order of their names; of ``hosts`` alone where
     given.
 
-    Raises :class:`UnknownName` for a host that the fabric has not.
+    Raises :class:`UnknownName` for a host that is not in the fabric.
     """
     all_ends = end_ports(fabric)
     node = fabric.port_node[all_ends]

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 
-from softib.analysis.jobs.why import SHOWN_LOCATIONS, CauseLocation, HopReading, RankedCause, Why
+from softib.analysis.jobs.cause_texts import clock_text, hop_readings, ranked_causes
+from softib.analysis.jobs.why import Why
 from softib.analysis.path_explanation import partitions_apart, pkeys_of
 from softib.diags.job_causes.paths import PathSet, paths_between
-from softib.diags.job_causes.ranking import Facts, Hypothesis, rank
+from softib.diags.job_causes.ranking import Facts, rank
 from softib.diags.job_causes.readings import Readings, Window
 from softib.diags.job_causes.site import Site, is_ethernet
-from softib.job_logs.events import SYMPTOMS, End, Event, JobLog
+from softib.fabric.model import Fabric
+from softib.job_logs.events import End, Event, JobLog
 from softib.plural import counted
 
 __all__ = ["explain_failure", "window_of"]
@@ -27,12 +28,19 @@ WAITED_S = 2000.0
 DEFERRED = ("collective-timeout", "collective-stuck", "rank-behind", "receive-timeout", "time-limit")
 IDLE_BYTES = 2e6
 """Ports of a job that sent less than this in the window carried no data of it."""
+REPORTS = {
+    "link-down": "link-down",
+    "node-left": "link-down",
+    "link-errors": "link-errors",
+    "manager-changed": "",
+    "partition-violation": "",
+}
+"""Symptoms that kernels and managers report, not the job: what each says of the port that it names."""
 SECONDARY = ("process-died", "tcp-used")
 ABORTS = ("6", "SIGABRT", "Aborted", "134", "15", "SIGTERM", "143")
 NETWORK = ("retry-exceeded", "receiver-not-ready", "remote-access", "invalid-request", "connect-failed", "flushed")
 ALIVE = (*NETWORK, "peer-lost", "collective-timeout", "aborted", "receive-timeout")
 """Symptoms that a program prints itself: its host ran then."""
-LEAST = 0.01
 
 
 def window_of(log: JobLog, at_s: float | None = None) -> Window | None:
@@ -63,7 +71,7 @@ def explain_failure(
     """Set the logs beside the fabric (None: there is none). ``hosts``: those of the job, where the logs do not name
     them; ``lids_moved``: what the history says of LIDs."""
     events = _roots(log.events)
-    symptom = events[0].symptom if events else "none"
+    symptom = next((e.symptom for e in events if e.symptom not in REPORTS), events[0].symptom if events else "none")
     notes = list(log.problems)
     found = Why(log.files, log.lines, symptom, log.events, [], _shown(window), [], 0, [], notes, log.job_ids)
     facts = Facts(symptom)
@@ -76,7 +84,7 @@ def explain_failure(
         )
         facts.features["ethernet"] = True
     elif site is not None:
-        readings = Readings(site, window, notes)
+        readings = Readings(site, window, notes, _reported(events, site))
         pairs, ends = _pairs(log, site, hosts, notes)
         paths = paths_between(site, pairs)
         facts = Facts(
@@ -87,7 +95,7 @@ def explain_failure(
             _alive(events, site),
         )
         found.ends, found.cables = [site.name(p) for p in ends], len(paths.weight)
-        found.path = _hops(site, readings, paths)
+        found.path = hop_readings(site, readings, paths)
         if paths.ended:
             notes.append(f"the tables' path ends: {paths.ended}")
         _say_what_lacks(notes, site, ends)
@@ -97,8 +105,10 @@ def explain_failure(
         )
         if not any(e.gid or e.lid for pair in _stated(log) for e in pair):
             notes.append("the log names no GID or LID; run with NCCL_DEBUG=INFO, or give --hosts")
+    if not log.events and not log.pairs:
+        notes.append("no line of the logs is one that a reader knows: is it the output of the job, of all its ranks?")
     found.hypotheses = rank(facts, readings)
-    found.causes = _causes(found.hypotheses, site, readings, facts, events, source)
+    found.causes = ranked_causes(found.hypotheses, site, readings, facts, events, source)
     return found
 
 
@@ -137,7 +147,7 @@ def _pairs(log: JobLog, site: Site, hosts: Sequence[str], notes: list[str]) -> t
     named = [p for h in hosts for p in site.ports_of_host(h)]
     if missing := [h for h in hosts if not site.ports_of_host(h)]:
         notes.append(
-            f"host {missing[0]} is none of this fabric" + (f", nor {len(missing) - 1} more" if len(missing) > 1 else "")
+            f"host {missing[0]} is not in this fabric" + (f", nor {len(missing) - 1} more" if len(missing) > 1 else "")
         )
     for some in (by_event, by_log):
         if whole := list(dict.fromkeys((a, b) for a, b in some if a >= 0 and b >= 0 and a != b)):
@@ -157,6 +167,7 @@ def _features(
     if apart and site.has_pkeys:
         why = [partitions_apart(f, f.node_names(), a, b) for a, b in apart]
         found["pkeys-apart"] = any(why)
+        found["first-pkeys-apart"] = any(_first_pkeys_apart(f, a, b) for a, b in apart)
     if any(a != b for a, b in pairs):
         found["subnets-apart"] = paths.apart and not any(readings.link[p] == 1 for p in ends)
     if ends:
@@ -174,6 +185,23 @@ def _features(
     return found
 
 
+def _first_pkeys_apart(f: Fabric, a: int, b: int) -> bool:
+    """Do the P_Keys at index 0, which programs take unless configured otherwise, keep two ports apart?"""
+    first, second = pkeys_of(f, a)[0], pkeys_of(f, b)[0]
+    return (first & 0x7FFF) != (second & 0x7FFF) or not (first | second) & 0x8000
+
+
+def _reported(events: Sequence[Event], site: Site) -> dict[int, str]:
+    """Ports of which the logs of kernels and managers report something."""
+    found = {}
+    for event in events:
+        what = REPORTS.get(event.symptom)
+        ports = site.ports_of(event.local)[0] if what and event.local else []
+        if what and len(ports) == 1:
+            found[ports[0]] = what
+    return found
+
+
 def _alive(events: Sequence[Event], site: Site) -> frozenset[int]:
     nodes = set()
     for event in events:
@@ -181,31 +209,6 @@ def _alive(events: Sequence[Event], site: Site) -> frozenset[int]:
             ports, _ = site.ports_of(event.local)
             nodes |= {int(site.fabric.port_node[p]) for p in ports}
     return frozenset(nodes)
-
-
-def _hops(site: Site, readings: Readings, paths: PathSet) -> list[HopReading]:
-    sure = paths.by_tables or [c for c, w in paths.weight.items() if w > 0.999][:8]
-    return [_hop(site, readings, port) for port in sure]
-
-
-_STATES = {-1: "not known", 0: "ok", 1: "down", 2: "fell and came back"}
-
-
-def _hop(site: Site, readings: Readings, port: int) -> HopReading:
-    both = [port, *([int(site.peer[port])] if site.peer[port] >= 0 else [])]
-
-    def most(values: list[float]) -> int | None:
-        known = [v for v in values if v == v]
-        return int(max(known)) if known else None
-
-    waits = max(int(readings.waits[p]) for p in both)
-    return HopReading(
-        site.link(port),
-        _STATES[max(int(readings.link[p]) for p in both)],
-        most([float(readings.falls[p]) for p in both]),
-        most([float(readings.errors[p]) for p in both]),
-        None if waits < 0 else bool(waits),
-    )
 
 
 def _say_what_lacks(notes: list[str], site: Site, ends: list[int]) -> None:
@@ -223,133 +226,7 @@ def _say_what_lacks(notes: list[str], site: Site, ends: list[int]) -> None:
         notes.append("no forwarding tables: all shortest paths count alike (--lfts, or a running fabric)")
 
 
-def _causes(
-    hypotheses: list[Hypothesis],
-    site: Site | None,
-    readings: Readings | None,
-    facts: Facts,
-    events: list[Event],
-    source: str,
-) -> list[RankedCause]:
-    by_code: dict[str, list[Hypothesis]] = {}
-    for h in hypotheses:
-        by_code.setdefault(h.cause.code, []).append(h)
-    found = []
-    for several in by_code.values():
-        total = min(1.0, sum(h.probability for h in several))
-        if total < LEAST:
-            continue
-        best = several[0]
-        locations = [
-            CauseLocation(_where(site, h), round(h.probability, 4))
-            for h in several[:SHOWN_LOCATIONS]
-            if h.port >= 0 or h.node >= 0
-        ]
-        evidence = _evidence(best, site, readings, facts, events)
-        found.append(
-            RankedCause(
-                best.cause.code,
-                round(total, 4),
-                best.cause.meaning,
-                locations,
-                evidence,
-                _command(best, site, source, facts),
-                best.cause.reason,
-            )
-        )
-    return sorted(found, key=lambda c: (-c.probability, c.code))
-
-
-def _where(site: Site | None, h: Hypothesis) -> str:
-    if site is None:
-        return ""
-    return site.link(h.port) if h.port >= 0 else site.fabric.node_name(h.node)
-
-
-def _evidence(
-    h: Hypothesis, site: Site | None, readings: Readings | None, facts: Facts, events: list[Event]
-) -> list[str]:
-    out = []
-    if events and (p := h.cause.symptoms.get(facts.symptom)):
-        out.append(f"{SYMPTOMS[facts.symptom]}: expected of it in {p:.0%} of cases")
-    out += [
-        f"{_FEATURES[n][0] if there else _FEATURES[n][1]}"
-        for n, there in facts.features.items()
-        if n in h.cause.features and n in _FEATURES
-    ]
-    if site is None or readings is None:
-        return out
-    ports = (
-        [h.port]
-        if h.port >= 0
-        else [p for p in site.fabric.ports_of(h.node) if site.peer[p] >= 0][:8]
-        if h.node >= 0
-        else []
-    )
-    for port in ports:
-        for end in (port, int(site.peer[port])):
-            if end >= 0 and (line := _reading(site, readings, end)):
-                out.append(line)
-    return out[:8]
-
-
-_FEATURES = {
-    "idle": ("the job's ports sent almost nothing in that time", "the job's ports sent data in that time"),
-    "pkeys-apart": (
-        "the P_Keys of the ports have no partition with a full member in common",
-        "the ports share a partition, one as a full member",
-    ),
-    "subnets-apart": ("no cables join the two ports", "cables join the two ports"),
-    "lids-moved": ("LIDs of the ends changed in that time", "no LID changed in that time"),
-    "refused": ("ports dropped packets for their P_Key", "no port dropped a packet for its P_Key"),
-}
-
-
-def _reading(site: Site, readings: Readings, port: int) -> str:
-    parts = []
-    if readings.falls[port] > 0:
-        when = readings.when(port, "link_downed_counter")
-        parts.append(
-            f"its link fell {_times(readings.falls[port])}" + (f", first before {_clock(when)}" if when else "")
-        )
-    if readings.down[port] == 1:
-        parts.append("no link at the end")
-    if readings.damaged[port] == 1:
-        parts.append(f"{int(readings.errors[port]):,} damaged packets or symbols received")
-    if readings.waits[port] == 1:
-        parts.append("waited for credits, or dropped what waited")
-    if readings.silent[port] == 1:
-        parts.append("stopped answering")
-    if not parts and readings.ever and (total := readings.ever["falls"][port] + readings.ever["errors"][port]) > 0:
-        parts.append(f"{int(total)} falls and errors since the counters were cleared")
-    return f"{site.name(port)}: {', '.join(parts)}" if parts else ""
-
-
-def _times(count: float) -> str:
-    return "once" if count == 1 else f"{int(count)} times"
-
-
-def _command(h: Hypothesis, site: Site | None, source: str, facts: Facts) -> str:
-    text = h.cause.command
-    a = b = node = ""
-    if site is not None:
-        ends = list(facts.hosts[:2])
-        if h.port >= 0:
-            ends = [h.port, int(site.peer[h.port])]
-        elif h.node >= 0 and h.cause.scope == "host":
-            ports = [p for p in site.fabric.ports_of(h.node) if site.peer[p] >= 0][:1]
-            ends = [p for port in ports for p in (port, int(site.peer[port]))]
-        names = [site.name(p) for p in ends] + ["", ""]
-        a, b = names[0], names[1]
-        node = site.fabric.node_name(h.node) if h.node >= 0 else a.partition("[")[0]
-    return text.format(a=a or "A", b=b or "B", node=node or "HOST", fabric=source)
-
-
 def _shown(window: Window | None) -> str:
     if window is None:
         return ""
-    return f"{_clock(window.begin_s)} to {_clock(window.end_s)} ({window.source})"
-
-
-def _clock(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds).strftime("%Y-%m-%d %H:%M:%S")
+    return f"{clock_text(window.begin_s)} to {clock_text(window.end_s)} ({window.source})"

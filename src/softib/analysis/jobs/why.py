@@ -13,6 +13,8 @@ __all__ = ["SHOWN_LOCATIONS", "CauseLocation", "HopReading", "RankedCause", "Why
 
 SHOWN_CAUSES = 5
 SHOWN_LOCATIONS = 4
+LEAST = 0.005
+"""Less probable locations are not shown to people."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +109,7 @@ class Why(Result):
             ]
             out.append(f"  {hop.link}: {', '.join([hop.link_state, *(c for c in counts if c)])}")
         for number, cause in enumerate((c for c in self.causes[:SHOWN_CAUSES]), 1):
-            where = "; ".join(f"{p.where} ({p.probability:.0%})" for p in cause.where[:SHOWN_LOCATIONS])
+            where = "; ".join(f"{p.where} ({p.probability:.0%})" for p in cause.where if p.probability >= LEAST)
             out.append(
                 f"{number}. {cause.probability:.0%} {cause.code}: {cause.meaning}{': ' + where if where else ''}"
             )

@@ -8,7 +8,7 @@ import numpy as np
 
 from softib.analysis.simulation.result import RunResult
 from softib.analysis.simulation.victim_flows import Flow, Victims, flows_through, victims_of
-from softib.plural import counted
+from softib.plural import counted, plural
 from softib.sim.credits import too_long
 
 __all__ = ["BusyPort", "EngineLoad", "busy_ports", "engine_loads"]
@@ -261,6 +261,21 @@ def _hardly_busy(run: RunResult, whose: str) -> tuple[str, str, tuple[str, ...]]
     """:func:`_cause` where no link is busy for half of the run: latencies, messages that wait for
     those before them, or ACK timeouts after losses."""
     repeated = 0 if run.failures is None else int((run.failures.resent > 0).sum())
+    discards = run.outcome.counters["port_xmit_discards"]
+    if run.outcome.dissolved:
+        return (
+            f"{whose}: a deadlock of {counted(len(run.outcome.dissolved), 'port')}, which discards dissolved",
+            "an engine without credit loops, with the SLs that it states",
+            ("engine",),
+        )
+    if not repeated and discards.any():
+        lost = f"{counted(int(discards.sum()), 'packet')} {plural(int(discards.sum()), 'was', 'were')} discarded"
+        return (
+            f"{whose}: no link is busy; {lost} at {counted(int((discards > 0).sum()), 'port')}, and messages waited "
+            "for ACK timeouts",
+            "fewer senders at once, or longer lifetimes of packets (HOQLife)",
+            ("cc",),
+        )
     if not repeated:
         most = float(run.load.max())
         busy = "no link is busy" if most < HARDLY else f"no link is busy for more than {most:.0%} of the run"

@@ -15,7 +15,9 @@ import numpy as np
 from softib.analysis.simulation.result import RunResult, names_of
 from softib.errors import InputError, UnknownName
 from softib.plain_values import whole_number
-from softib.scenario.managed_messages import MAX_SL, managed_messages
+from softib.plural import counted, plural
+from softib.scenario.managed_messages import MAX_SL, managed_messages, other_sls
+from softib.sim.agreement import NONE
 from softib.sim.credits import credit_note
 from softib.sim.packet.profiles import host_figures
 from softib.sim.paths import WHY, Plane, Scale, packets_of, wire_octets
@@ -81,6 +83,8 @@ def _path_sl(found: Routed, plane: Plane, hosts: int) -> np.ndarray | None:
 
 LAYERS = ("static", "fluid", "packet")
 NOT_RUN: Any = None
+MOST_NAMED = 6
+"""Ports of a deadlock that a note names."""
 
 
 @dataclass(frozen=True)
@@ -175,6 +179,7 @@ def run_workload(
     messages = managed_messages(found, plane, messages, layer, (options or {}).get("network", ""))
     if recording.jobs_apart:
         messages = replace(messages, sl=(messages.job % (MAX_SL + 1)).astype(np.int8))
+    forced = other_sls(found, plane, messages)
     frame = RunResult(
         plane,
         ends,
@@ -185,12 +190,23 @@ def run_workload(
         engine,
         seed,
         {**(options or {}), **({"profile": figures} if figures else {})},
-        of_tables=_notes_of_tables(found),
+        of_tables=(*_notes_of_tables(found), *_sl_note(engine, jobs, messages, forced)),
         of_workload=notes_of_workload,
     )
     if workload.faults:
         return _run_with_faults(frame, found, recording, progress)
     return run_messages(frame, messages, layer, recording, progress)
+
+
+def _sl_note(engine: str, jobs: tuple[str, ...], m: Messages, forced: np.ndarray) -> tuple[str, ...]:
+    """A warning where jobs force other SLs than the engine states (``forced``: bool by message)."""
+    if not forced.any():
+        return ()
+    names, n = ", ".join(jobs[k] for k in np.unique(m.job[forced]).tolist()), int(forced.sum())
+    return (
+        f"{names}: {counted(n, 'message')} of {len(m):,} {plural(n, 'has', 'have')} another SL than {engine} states "
+        "for the path; its tables are free of deadlocks with its own SLs alone",
+    )
 
 
 def _notes_of_tables(found: Routed) -> tuple[str, ...]:
@@ -226,7 +242,7 @@ def run_messages(
         if progress is not None:
             progress(len(m), len(m), outcome.end_ps)
     if layer != "packet" and (m.receives > 0).any():
-        outcome.valid = False
+        outcome.agreement = NONE
         outcome.why_not += ("receives are counted by the packet layer alone: here there is always one",)
     return _with_outcome(frame, m, outcome)
 
@@ -274,9 +290,18 @@ def _manager_settings(found: Routed, workload: Workload) -> ManagerSettings:
 
 
 def _with_outcome(frame: RunResult, m: Messages, outcome: Outcome, failures: FailureRun | None = None) -> RunResult:
-    """``frame`` with the outcome of ``m``, and a note on cables that are longer than credits reach."""
+    """``frame`` with the outcome of ``m``, and notes on deadlocks and on cables that are longer than
+    credits reach."""
     if outcome.network == "infiniband":
         outcome.notes = (*outcome.notes, *credit_note(frame.plane, frame.plane.lay(m)))
+    for cycle, end in ((outcome.deadlock, "for ever"), (outcome.dissolved, "until discards dissolved it")):
+        if cycle:
+            shown = [f"{frame.fabric.port_name(p)} VL {vl}" for p, vl in cycle[:MOST_NAMED]]
+            shown += ["…"] * (len(cycle) > MOST_NAMED)
+            note = (
+                f"deadlock: packets at {counted(len(cycle), 'port')} waited for each other {end} ({', '.join(shown)})"
+            )
+            outcome.notes = (note, *outcome.notes)
     return replace(frame, messages=m, outcome=outcome, failures=failures)
 
 

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from softib.sim.fluid_tables import queue_pairs
 from softib.sim.paths import packets_of, wire_octets
 
 if TYPE_CHECKING:
     from softib.analysis.simulation.result import RunResult
 
-__all__ = ["Flow", "Victims", "alone_ps", "flows_through", "victims_of"]
+__all__ = ["Flow", "Victims", "alone_ps", "flows_through", "own_wait_ps", "victims_of"]
 
 SLOWED = 1.2
 """A message that takes this many times as long as alone is a victim."""
@@ -53,7 +54,7 @@ def alone_ps(run: RunResult) -> np.ndarray:
     slowest link, plus the delays of its path."""
     m, laid, plane = run.messages, run.plane.lay(run.messages), run.plane
     timing = plane.timing(m, laid)
-    gbps = plane.gbps[laid.port >> 4][laid.channel]
+    gbps = plane.carried_gbps[laid.port >> 4][laid.channel]
     lengths = np.diff(laid.first)
     slowest = np.full(len(m), np.inf)
     some = lengths > 0
@@ -62,6 +63,16 @@ def alone_ps(run: RunResult) -> np.ndarray:
     slowest = np.minimum(slowest, np.where(m.rate_gbps > 0, m.rate_gbps, np.inf))
     octets = wire_octets(m, packets_of(m, laid.mtu))
     return np.asarray(timing.request_ps + timing.forth_ps + np.where(np.isfinite(slowest), octets * 8e3 / slowest, 0.0))
+
+
+def own_wait_ps(run: RunResult) -> np.ndarray:
+    """Return how long each message waited behind the one before it on its queue pair (int64): that is
+    its program's doing, not harm by others."""
+    m, o = run.messages, run.outcome
+    before = queue_pairs(m)[1]
+    forth = run.plane.timing(m, run.plane.lay(m)).forth_ps
+    left = np.where((before >= 0) & (o.arrived_ps[before] >= 0), o.arrived_ps[before] - forth[before], 0)
+    return np.where(before >= 0, np.maximum(left - o.began_ps, 0), 0)
 
 
 def flows_through(run: RunResult, port: int, n: int = 5) -> tuple[list[Flow], int]:
@@ -108,7 +119,7 @@ def victims_of(run: RunResult, port: int) -> Victims | None:
     shared[laid.channel[before]] = True
     behind = np.zeros(len(m), bool)
     behind[owner[shared[laid.channel]]] = True
-    took, alone = run.took_ps, alone_ps(run)
+    took, alone = run.took_ps - own_wait_ps(run), alone_ps(run)
     slow = np.divide(took, alone, out=np.zeros(len(m)), where=alone > 0)
     rows = np.flatnonzero(behind & ~takes & (took >= 0) & (slow > SLOWED))
     if not len(rows):

@@ -64,7 +64,7 @@ class Jobs(Suggests):
         return self._links.crossing(int(f.node_guid[f.port_node[port]]), int(f.port_num[port]))
 
     def on_port(self, node_guid: int, portnum: int) -> list[str]:
-        """The same by NodeGUID and portnum; empty for a port that the fabric has not."""
+        """The same by NodeGUID and portnum; empty for a port that is not in the fabric."""
         return self._links.crossing(node_guid, portnum)
 
     def ports(self) -> list[JobPorts]:

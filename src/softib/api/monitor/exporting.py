@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from softib.api.arguments import Suggests
 from softib.api.progress import Notice
-from softib.errors import InputError
+from softib.errors import InputError, UnknownName
 from softib.plural import counted
 from softib.result import Result
 from softib.source import warn
@@ -138,6 +138,25 @@ class Exporter(Suggests):
         seen. Raises :class:`InputError` or a related error for a file that cannot be read."""
         self._service.seen.expect(_ports_of_file(os.fspath(file)))
 
+    def leave_out(self, *collectors: str) -> None:
+        """Leave out of rounds and metrics: ``details`` (causes of errors and discards), ``fec``,
+        ``modules``, ``manager`` or ``findings``. Raises :class:`UnknownName` for another one."""
+        from softib.monitor.perfmgr import COLLECTORS
+
+        for name in collectors:
+            if name not in COLLECTORS:
+                raise UnknownName("collector", name, COLLECTORS)
+        self._service.watch.poller.left_out |= set(collectors)
+
+    def follow_jobs(self, jobs: str | os.PathLike[str]) -> None:
+        """Findings name the jobs whose traffic takes the cable: those of a file as :func:`jobs_on`
+        takes it, which is read again when it changes. Raises :class:`UnreadableFile` and
+        :class:`InputError` for a file that has no jobs."""
+        from softib.analysis.jobs.files import read_jobs
+
+        read_jobs(os.fspath(jobs))
+        self._service.follow_jobs(os.fspath(jobs))
+
     @staticmethod
     def forget(source: str, *names: str) -> list[str]:
         """Let the exporter of ``source`` forget what is down: everything, or the devices and ports
@@ -166,7 +185,7 @@ class Exporter(Suggests):
         ``leaf-1[3]``) were repaired ``by`` somebody: what was counted until then stands no longer.
 
         Raises :class:`UnknownName` for a name that the ledger lacks, :class:`InputError` where
-        nobody is named."""
+        no one is named."""
         import time
 
         from softib.monitor.ledger import Repair, ledger_of, repaired
@@ -242,7 +261,7 @@ def _line(f: FaultRecord) -> str:
         return datetime.fromtimestamp(seconds).isoformat(" ", "minutes")
 
     when = f"since {at(f.begun)}" if f.standing else f"until {at(f.last)}"
-    again = f", time {f.times_in_30_days} in 30 days, first seen {at(f.first)}" if f.times_in_30_days > 1 else ""
+    repeated = f", time {f.times_in_30_days} in 30 days, first seen {at(f.first)}" if f.times_in_30_days > 1 else ""
     repair = f.repairs[-1] if f.repairs else None
     by = (
         f"; repaired {at(repair.time)} by {repair.by}" + (f": {repair.note}" if repair.note else "")
@@ -250,7 +269,7 @@ def _line(f: FaultRecord) -> str:
         else ""
     )
     where = " ↔ ".join(f.where) or "the fabric"
-    return f"{where}: {', '.join(f.codes)}, {'stands ' if f.standing else ''}{when}{again}{by}"
+    return f"{where}: {', '.join(f.codes)}, {'stands ' if f.standing else ''}{when}{repeated}{by}"
 
 
 def _record(fault: Fault) -> FaultRecord:

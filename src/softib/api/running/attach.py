@@ -23,6 +23,9 @@ NO_RDMA = 3
 
 __all__ = ["Attachment", "attachment_of", "run_here"]
 
+QUIET = (0, 130, 143)
+"""Exit codes that need no explanation: done, Ctrl-C, SIGTERM."""
+
 
 @dataclass(frozen=True)
 class Attachment:
@@ -154,10 +157,16 @@ def run_here(
             refresh=refresh,
             alive=alive,
             held=[*held, *more] if become and not due else None,
+            network=more[0] if more else None,
         )
         code = run_attached(path, tuple(program), env, how)
     if recording is not None:
         recording.close(notice, code)
+    if watch is not None and code not in QUIET:
+        notice(
+            f"{program[0]} ended with exit code {code}; keep what it printed: softib why LOG --fabric {instance.name} "
+            f"says why"
+        )
     if watch is None or code or not alive():
         return code
     watch.end()

@@ -89,19 +89,22 @@ def _hop(run: RunResult, h: Hop) -> dict[str, Any]:
 
 
 def messages(run: RunResult) -> dict[str, Any]:
-    """One row a message; times in µs, NaN where they did not happen."""
+    """One row a message, without the computations of programs; times in µs, NaN where they did not
+    happen. ``message``: its number, which a trace takes."""
     m, o = run.messages, run.outcome
+    rows = np.flatnonzero(~m.computes)
     return {
-        "job": np.array(run.jobs, object)[m.job].tolist(),
-        "source": run.names[m.src].tolist(),
-        "destination": run.names[m.dst].tolist(),
-        "size": m.size,
-        "start_us": m.start_ps / 1e6,
-        "began_us": _us_of(o.began_ps),
-        "arrived_us": _us_of(o.arrived_ps),
-        "completed_us": _us_of(o.completed_ps),
-        "latency_us": _us_of(run.took_ps),
-        "gbps": o.gbps(m.size),
+        "job": np.array(run.jobs, object)[m.job[rows]].tolist(),
+        "source": run.names[m.src[rows]].tolist(),
+        "destination": run.names[m.dst[rows]].tolist(),
+        "size": m.size[rows],
+        "start_us": m.start_ps[rows] / 1e6,
+        "began_us": _us_of(o.began_ps[rows]),
+        "arrived_us": _us_of(o.arrived_ps[rows]),
+        "completed_us": _us_of(o.completed_ps[rows]),
+        "latency_us": _us_of(run.took_ps[rows]),
+        "gbps": o.gbps(m.size)[rows],
+        "message": rows,
     }
 
 

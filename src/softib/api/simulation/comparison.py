@@ -223,7 +223,7 @@ class Comparison(Suggests, Result):
 
     def rows(self) -> list[dict[str, Any]]:
         """One row a network: ``completion_us`` (None: not all completed) and its ``ratio`` to the
-        fabric as it is, ``p50_us`` and ``p99_us`` of messages, ``cpu_share``, ``valid``, ``why``;
+        fabric as it is, ``p50_us`` and ``p99_us`` of messages, ``cpu_share``, ``end_agrees``, ``why``;
         ``jobs`` with the time and p99 of each."""
         return [row.to_json() for row in self._networks]
 
@@ -281,7 +281,7 @@ class Comparison(Suggests, Result):
             cpu_share=share.get("cpu_share"),
             cpu_share_most=share.get("cpu_share_most"),
             good=run.good,
-            valid=run.valid,
+            end_agrees=run.agreement.end,
             why="; ".join(run.why_not),
             wall_s=run.wall_s,
             per_price=base / run.simulated_us * first.middle / price.middle

@@ -26,6 +26,18 @@ OPTIONAL = key(optional=True)
 
 
 @dataclass
+class Agreed(Result):
+    """What is within 5 % of the packet layer's answer."""
+
+    end: bool
+    """The end of the run."""
+    mean: bool
+    """The mean latency of messages."""
+    messages: bool
+    """The latency of each single message."""
+
+
+@dataclass
 class Figures(Result):
     """A workload on a fabric in virtual time."""
 
@@ -38,7 +50,8 @@ class Figures(Result):
     simulated_us: float
     wall_s: float
     good: bool
-    valid: bool
+    agreement: Agreed
+    """Of this answer, what the packet layer would give too, to 5 %."""
     why_not: list[str]
     notes: list[str]
     messages: int = 0
@@ -53,6 +66,8 @@ class Figures(Result):
     """What the layer had to do, by name."""
     deadlock: list[tuple[str, int]] | None = field(default=None, metadata=OPTIONAL)
     """Ports and virtual lanes that wait for each other."""
+    dissolved: list[tuple[str, int]] | None = field(default=None, metadata=OPTIONAL)
+    """The same of a deadlock that HOQLife or lifetimes dissolved."""
     latency_us: dict[str, float] | None = field(default=None, metadata=OPTIONAL)
     """Percentiles."""
     jobs: list[dict[str, Any]] | None = field(default=None, metadata=OPTIONAL)
@@ -207,7 +222,7 @@ def _figures(run: Run, remedies: list[dict[str, Any]]) -> Figures:
         run.simulated_us,
         run.wall_s,
         run.good,
-        run.valid,
+        Agreed(**vars(run.agreement)),
         list(run.why_not),
         list(run.notes),
     )
@@ -244,6 +259,7 @@ def _with_messages(stated: Figures, run: Run, result: RunResult, remedies: list[
         bytes=int(m.size[~m.computes].sum()),
         work=dict(outcome.work),
         deadlock=[(result.fabric.port_name(p), vl) for p, vl in outcome.deadlock],
+        dissolved=[(result.fabric.port_name(p), vl) for p, vl in outcome.dissolved] or None,
         latency_us=run.percentiles_us,
         jobs=_jobs(run, result),
         slowest=_slowest(result),
@@ -283,7 +299,7 @@ def _variant(text: str, run: Run, base: Run) -> dict[str, Any]:
         "change": text,
         "engine": run.engine,
         "good": run.good,
-        "valid": run.valid,
+        "agreement": vars(run.agreement),
         "simulated_us": run.simulated_us,
         "wall_s": run.wall_s,
         "ratio": run.simulated_us / base.simulated_us if base.simulated_us else None,

@@ -37,8 +37,8 @@ class Network(Result):
     """One network; figures are null where it could not run."""
 
     table_columns = (
-        "network", "gbps", "completion_us", "ratio", "p50_us", "p99_us", "cpu_share", "cpu_share_most", "good", "valid",
-        "why", "wall_s", "price", "per_price",
+        "network", "gbps", "completion_us", "ratio", "p50_us", "p99_us", "cpu_share", "cpu_share_most", "good",
+        "end_agrees", "why", "wall_s", "price", "per_price",
     )  # fmt: skip
 
     network: str
@@ -54,7 +54,8 @@ class Network(Result):
     """Mean of the hosts: time of their processors for messages over the time of the run."""
     cpu_share_most: float | None = None
     good: bool = False
-    valid: bool | None = None
+    end_agrees: bool | None = None
+    """Is its completion within 5 % of the packet layer's?"""
     why: str = ""
     """Why it could not run, or why the layer's answer may be off."""
     wall_s: float | None = None

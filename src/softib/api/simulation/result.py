@@ -18,6 +18,7 @@ from softib.whole_files import write_file, write_text
 if TYPE_CHECKING:
     from softib.analysis.simulation.result import RunResult
     from softib.api.graph import Drawing
+    from softib.sim.agreement import Agreement
 
 __all__ = ["Simulation"]
 
@@ -109,9 +110,10 @@ class Simulation(Suggests):
         return self._plain.good
 
     @property
-    def valid(self) -> bool:
-        """Does the layer's model hold for this traffic? ``why_not`` has the reasons against it."""
-        return self._plain.valid
+    def agreement(self) -> Agreement:
+        """What of it the packet layer would give too, to 5 %: ``.end`` of the run, ``.mean`` latency,
+        all single ``.messages``. ``why_not`` has the reasons against the rest."""
+        return self._plain.agreement
 
     @property
     def why_not(self) -> tuple[str, ...]:
@@ -322,7 +324,7 @@ class Simulation(Suggests):
     def __repr__(self) -> str:
         n = self._phases.flows if self._phases is not None else int((~self._details.messages.computes).sum())
         flaw = "" if self.good else ", not all completed"
-        doubt = "" if self.valid else ", the layer's model does not hold"
+        doubt = f", {' and '.join(self.agreement.missing)} may be off" if self.agreement.missing else ""
         return (
             f"<Simulation of {self.workload!r} on {self.fabric.name!r} ({self.layer}): {counted(n, 'message')} in "
             f"{self.simulated_us:,.3f} us{flaw}{doubt}>"

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from softib.analysis.simulation.causes import BusyPort
     from softib.analysis.simulation.result import RunResult
     from softib.analysis.simulation.run import Recording
+    from softib.sim.agreement import Agreement
     from softib.sim.fluid_phases import Phases
     from softib.sim.paths import Scale
     from softib.workloads.workload import Workload
@@ -95,14 +96,20 @@ class Run:
         return (self.result is None or self.result.ok) and all(other.good for other in self.others.values())
 
     @property
-    def valid(self) -> bool:
-        """Does the layer's model hold for this traffic?"""
-        return self.result is None or self.result.outcome.valid
+    def agreement(self) -> Agreement:
+        """What of it the packet layer would give too."""
+        from softib.sim.agreement import ALL, NONE
+
+        if self.result is not None:
+            return self.result.outcome.agreement
+        return NONE if self.phases is not None and self.phases.most.max(initial=0) > 1 else ALL
 
     @property
     def why_not(self) -> tuple[str, ...]:
         """Why the layer's answer may be off."""
-        return () if self.result is None else self.result.outcome.why_not
+        if self.result is None:
+            return () if self.agreement.end else ("phases in which flows share links are not judged",)
+        return self.result.outcome.why_not
 
     @property
     def notes(self) -> tuple[str, ...]:

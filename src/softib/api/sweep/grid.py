@@ -57,7 +57,7 @@ def run_point(fabric: Fabric, work: Workload, point: Point, layer: str, engine: 
     except SoftibError as error:
         return row | {"good": False, "error": str(error)}
     tails = run.percentiles_us
-    row |= {"good": run.good, "error": None, "valid": run.valid, "simulated_us": run.simulated_us}
+    row |= {"good": run.good, "error": None, "end_agrees": run.agreement.end, "simulated_us": run.simulated_us}
     row |= {f"{name}_us": tails.get(name) for name in LATENCIES}
     if (result := run.result) is not None:
         from softib.analysis.simulation.slowdown import job_percentiles_ps

@@ -56,7 +56,7 @@ class Sweep(Suggests, Result):
     @also()
     def rows(self) -> list[dict[str, Any]]:
         """One mapping a run: parameters, ``seed``, ``good``, ``error`` (why it could not run),
-        ``valid``, ``simulated_us``, latencies, and of each job ``JOB took_us`` and ``JOB p99_us``.
+        ``end_agrees``, ``simulated_us``, latencies, and of each job ``JOB took_us`` and ``JOB p99_us``.
         """
         names = list(dict.fromkeys(name for row in self._rows for name in row))
         return [{name: row.get(name) for name in names} for row in self._rows]

@@ -217,7 +217,15 @@ def _voted(by_leaf: dict[int, dict[int, int]], bases: dict[int, int]) -> dict[in
         for portnum, code in by_leaf[leaf].items():
             votes.setdefault(portnum, Counter())[(code - base) % (1 << 64)] += 1
     best = {portnum: count.most_common(1)[0] for portnum, count in votes.items()}
-    return {p: offset for p, (offset, n) in best.items() if n >= 2 and 2 * n > votes[p].total()}
+    clear = {p: offset for p, (offset, n) in best.items() if n >= 2 and 2 * n > votes[p].total()}
+    steps = Counter((clear[p + 1] - offset) % (1 << 64) for p, offset in clear.items() if p + 1 in clear)
+    step, times = steps.most_common(1)[0] if steps else (0, 0)
+    for p in votes.keys() - clear.keys() if times >= MIN_PORTS else ():
+        # Half of the leaves hold an exchanged host there (a host with an adapter on each): the step from port to port.
+        wanted = {(clear[p + d] - d * step) % (1 << 64) for d in (-1, 1) if p + d in clear}
+        if len(wanted) == 1 and votes[p][offset := wanted.pop()] >= 2:
+            clear[p] = offset
+    return clear
 
 
 def _pairs(

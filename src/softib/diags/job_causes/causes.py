@@ -27,6 +27,7 @@ BACKGROUND: dict[str, float] = {
     "silent": 0.004,
     "idle": 0.08,
     "pkeys-apart": 0.001,
+    "first-pkeys-apart": 0.02,
     "subnets-apart": 0.001,
     "lids-moved": 0.002,
     "alive": 0.9,
@@ -86,7 +87,7 @@ CAUSES: tuple[Cause, ...] = (
         "a cable's link falls and comes back",
         "as above, half of them; traffic between two falls hides it",
         "softib diagnose HISTORY; reseat or replace the cable {a} ↔ {b}",
-        _LOST | {"link-down": 0.08},
+        _LOST | {"link-down": 0.08, "none": 0.02},
         {"link-down": 0.1, "link-back": 0.87, "damaged": 0.2, "waits": 0.2, "fell-ever": 0.97, "idle": 0.05},
     ),
     Cause(
@@ -96,7 +97,7 @@ CAUSES: tuple[Cause, ...] = (
         "a cable damages packets",
         "retries hide a few lost packets; status 12 needs a ratio that counters show",
         "softib diagnose HISTORY; clean or replace the cable {a} ↔ {b}",
-        _LOST | {"link-errors": 0.1, "link-down": 0.01},
+        _LOST | {"link-errors": 0.08, "link-down": 0.01, "none": 0.04},
         {"damaged": 0.97, "link-down": 0.02, "link-back": 0.06, "waits": 0.1, "errors-ever": 0.97, "idle": 0.05},
     ),
     Cause(
@@ -106,7 +107,7 @@ CAUSES: tuple[Cause, ...] = (
         "a port takes packets more slowly than they come, or none",
         "status 12 by congestion alone needs waits of seconds; a stalled host does it",
         "softib top {fabric} --sort waiting; look at the host or switch behind {b}",
-        _LOST,
+        _LOST | {"none": 0.04},
         {"waits": 0.95, "link-down": 0.005, "link-back": 0.005, "damaged": 0.1, "idle": 0.1},
     ),
     Cause(
@@ -162,7 +163,7 @@ CAUSES: tuple[Cause, ...] = (
         "partition",
         "job",
         0.03,
-        "the two ports share no partition of which one is a full member",
+        "the two ports share no partition, or not the one that the program uses, of which one is a full member",
         "sends leave and are dropped (IBA 10.9.3): status 12 at once, for every message",
         "softib path {fabric} {a} {b}; put both ports into one partition, one of them as a full member",
         {
@@ -172,7 +173,7 @@ CAUSES: tuple[Cause, ...] = (
             "time-limit": 0.06,
             "partition-violation": 0.06,
         },
-        {"pkeys-apart": 0.97, "refused": 0.6, "idle": 0.7},
+        {"pkeys-apart": 0.6, "first-pkeys-apart": 0.97, "refused": 0.6, "idle": 0.95},
     ),
     Cause(
         "wrong-rail",
@@ -250,13 +251,14 @@ CAUSES: tuple[Cause, ...] = (
             "local-operation": 0.04,
             "remote-operation": 0.06,
             "collective-mismatch": 0.1,
+            "aborted": 0.04,
         },
         {"idle": 0.3},
     ),
     Cause(
         "process-died",
         "job",
-        0.12,
+        0.13,
         "a process of the job ended, and the others lost it",
         "crashes and kills for memory end more jobs than the network does",
         "the scheduler's and kernel's log of that host (dmesg, sacct)",

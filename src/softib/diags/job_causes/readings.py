@@ -37,6 +37,8 @@ class Readings:
     site: Site
     window: Window | None
     notes: list[str] = field(default_factory=list)
+    reported: dict[int, str] = field(default_factory=dict)
+    """Port → ``link-down`` or ``link-errors``, where a kernel or a manager reports it in the logs."""
 
     @cached_property
     def _intervals(self) -> np.ndarray:
@@ -93,7 +95,9 @@ class Readings:
         """int8[ports]: packets were damaged on the way to the port."""
         physical = self._rose("port_rcv_errors", "local_link_integrity_errors", "port_fec_uncorrectable_block_ctr")
         yes = (physical > 0) | (self._rose("symbol_error_counter") >= SYMBOLS)
-        return _feature(yes, self.errors)
+        feature = _feature(yes, self.errors)
+        feature[[port for port, what in self.reported.items() if what == "link-errors"]] = 1
+        return feature
 
     @cached_property
     def refused(self) -> np.ndarray:
@@ -136,9 +140,24 @@ class Readings:
         fell = self.falls > 0
         up = self.down == 0
         known = ~np.isnan(self.falls)
-        return np.where(self.down == 1, 1, np.where(fell & up, 2, np.where(fell, 1, np.where(known, 0, -1)))).astype(
-            np.int8
-        )
+        found = np.where(self.down == 1, 1, np.where(fell & up, 2, np.where(fell, 1, np.where(known, 0, -1))))
+        found[self._unreachable & (found <= 0)] = 1
+        for port, what in self.reported.items():
+            if what == "link-down" and found[port] <= 0:
+                found[port] = 2 if up[port] else 1
+        return found.astype(np.int8)
+
+    @cached_property
+    def _unreachable(self) -> np.ndarray:
+        """bool[ports]: an adapter's port that stopped answering, or that the history lacks though it has most
+        adapters, where the other end of its cable was not observed."""
+        site = self.site
+        adapter = ~site.is_switch & (site.peer >= 0)
+        if site.observed is None or not adapter.any():
+            return np.zeros(len(site.peer), bool)
+        absent = adapter & (site.row < 0)
+        gone = (absent if absent.sum() < adapter.sum() / 2 else np.zeros(len(adapter), bool)) | (self.silent == 1)
+        return np.asarray(adapter & gone & np.isnan(self.falls[site.peer]))
 
     def _last(self, level: str) -> np.ndarray:
         seen = self.site.observed

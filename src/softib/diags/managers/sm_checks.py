@@ -93,7 +93,7 @@ def subnet_managers(c: Context) -> Iterator[Finding]:
 
 
 def _by_subnet(c: Context, sms: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
-    """The managers of each subnet that has a master; all of them where one has."""
+    """The managers of each subnet with a master; all of them in one list if only one subnet has a master."""
     f = c.view.fabric
     subnet = subnet_of(f)
 

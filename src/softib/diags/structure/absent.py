@@ -4,29 +4,27 @@ A dead switch or host is in no dump, and neither are its cables. What it leaves 
 no one carries between two that are carried, and free ports between the ports that those two are
 plugged into. Both together are reported; a gap in the numbers alone (sites leave numbers out) or a
 free port alone (spare ports) is not.
-
-Switches without numbered names leave a port number that is free on every one of their peers,
-between used ones.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from softib.diags.labels import Labels, NodeClass, make_class
+from softib.diags.structure.row_links import RowLinks
 from softib.diags.view import FabricView, adapter_of
 
-__all__ = ["Absent", "free_rows", "missing_names"]
+__all__ = ["ALL_FREE", "Absent", "missing_names"]
 
 MAX_GAP = 4
 """Missing numbers in a row: longer gaps are how a site numbers its racks."""
-DENSE = 0.7
-"""Share of a row's numbers that must be carried."""
+DENSE, SPARSE = 0.7, 0.5
+"""Share of a row's numbers that must be carried; and where every port at the gap's place is free,
+:data:`MIN_PORTS_OF_SHORT_ROW` at least."""
 MIN_ROW = 4
 """Members of a row of numbers."""
 SHORT_ROW, MIN_PORTS_OF_SHORT_ROW = 3, 6
@@ -36,14 +34,8 @@ ALL_FREE = 0.8
 """Share of a missing node's peer ports that must be free."""
 MIN_SWITCH_PORTS = 2
 """Free ports at the place of a switch: one alone may be any cable."""
-MIN_PEERS = 4
-"""Switches of a kind, and …"""
-MAX_MISSING, MIN_WITNESSES = 0.25, 6
-"""Share of the port numbers in use up to which several missing peers are believed (more are how the
-site is built); switches of a kind that are needed for two."""
-MIN_USED = 6
-"""… port numbers in use on all of them, from which a number that all leave free is a gap."""
-
+MOSTLY = 0.5
+"""Share of the leaves that have a host at a port number."""
 _NUMBER = re.compile(r"\d+")
 
 
@@ -68,6 +60,21 @@ class Absent:
         return both[0] if both else self.name
 
 
+@dataclass(frozen=True)
+class Gap:
+    """A number that nothing carries: the ``nth`` of ``step`` steps from the node ``before`` to the
+    node ``after``, ``number`` in the column ``along`` of their class. ``dense``: most numbers of
+    the row are carried."""
+
+    before: int
+    after: int
+    nth: int
+    step: int
+    along: int
+    number: int
+    dense: bool
+
+
 def missing_names(view: FabricView, labels: Labels, rank: np.ndarray) -> list[Absent]:
     """Nodes that names and free ports imply, in the order of their classes. ``rank``: tier of
     each node."""
@@ -76,28 +83,44 @@ def missing_names(view: FabricView, labels: Labels, rank: np.ndarray) -> list[Ab
     for made in [*labels.classes, *_host_classes(view)]:
         if len(made.nodes) < SHORT_ROW or view.is_sharp[made.nodes[0]]:
             continue
-        for before, after, step, gap in _gaps(made):
-            name = _name_between(view.names[before], view.names[after], step, gap)
+        rows: dict[int, RowLinks] = {}
+        for gap in _gaps(made):
+            name = _name_between(view.names[gap.before], view.names[gap.after], gap.nth, gap.step)
             if name is None or name in names:
                 continue
+            direct: list[int] = []
+            if view.is_switch[gap.before]:
+                if gap.along not in rows:
+                    rows[gap.along] = RowLinks(view, made, gap.along)
+                direct = rows[gap.along].places(gap.before, gap.number)
             known = found.get(name)
-            if known and (before in known.neighbours or view.names[before] not in view.host_descriptions):
+            shared = view.names[gap.before] in view.host_descriptions
+            if known and not direct and (gap.before in known.neighbours or not shared):
                 continue
-            absent = Absent(name, before, after)
-            _free_between(view, rank, absent, step, gap)
-            least = MIN_SWITCH_PORTS if view.is_switch[before] else 1
-            if len(made.nodes) < MIN_ROW:
-                least = MIN_PORTS_OF_SHORT_ROW
-            if len(absent.ports) < max(least, ALL_FREE * absent.port_count):
+            absent = Absent(name, gap.before, gap.after)
+            if direct:
+                _note(view, absent, direct)
+            else:
+                _free_between(view, rank, absent, gap.nth, gap.step)
+            if not _believed(view, absent, made, gap):
                 continue
-            if known:  # another adapter of a host whose adapters share its name
-                known.ports += absent.ports
+            if known:  # another adapter of a host whose adapters share its name, or another row of a grid
+                known.ports += [p for p in absent.ports if p not in known.ports]
                 known.port_count += absent.port_count
-                known.neighbours.add(before)
+                known.neighbours.add(gap.before)
             else:
                 found[name] = absent
-                absent.neighbours.add(before)
+                absent.neighbours.add(gap.before)
     return list(found.values())
+
+
+def _believed(view: FabricView, absent: Absent, made: NodeClass, gap: Gap) -> bool:
+    """True where enough of the ports at the place of ``absent`` are free."""
+    least = MIN_SWITCH_PORTS if view.is_switch[gap.before] else 1
+    if len(made.nodes) < MIN_ROW or not gap.dense:
+        least = MIN_PORTS_OF_SHORT_ROW
+    share = ALL_FREE if gap.dense else 1.0
+    return len(absent.ports) >= max(least, share * absent.port_count)
 
 
 def _host_classes(view: FabricView) -> Iterator[NodeClass]:
@@ -126,9 +149,8 @@ def _leaf_of(view: FabricView, adapter: int) -> tuple[int, int]:
     return (int(f.port_node[peers[0]]), int(f.port_num[peers[0]])) if peers else (-1, 0)
 
 
-def _gaps(made: NodeClass) -> Iterator[tuple[int, int, int, int]]:
-    """(node before, node after, position in the gap, length of the step) of every number that is
-    left out of a row.
+def _gaps(made: NodeClass) -> Iterator[Gap]:
+    """Every number that is left out of a row.
 
     A row are the members that differ in one number only; or, where one number alone distinguishes
     all members, all.
@@ -143,13 +165,19 @@ def _gaps(made: NodeClass) -> Iterator[tuple[int, int, int, int]]:
         low, high = np.full(len(size), np.iinfo(np.int64).max), np.zeros(len(size), np.int64)
         np.minimum.at(low, line, x)
         np.maximum.at(high, line, x)
-        good = (size >= SHORT_ROW) & (size >= DENSE * (high - low + 1))
+        share = size / (high - low + 1)
         before, after = order[:-1], order[1:]
         step = x[after] - x[before]
-        gap = (line[before] == line[after]) & (step > 1) & (step <= MAX_GAP + 1) & good[line[before]]
+        same = line[before] == line[after]
+        alike = np.ones(len(size), np.bool_)  # rows numbered 1, 3, 5 … leave nothing out
+        alike[line[before][same & (step == 1)]] = False
+        good = (size >= SHORT_ROW) & ((share >= DENSE) | (share >= SPARSE) & ~alike)
+        gap = same & (step > 1) & (step <= MAX_GAP + 1) & good[line[before]]
         for i in np.flatnonzero(gap).tolist():
+            a, b = int(before[i]), int(after[i])
             for k in range(1, int(step[i])):
-                yield int(made.nodes[before[i]]), int(made.nodes[after[i]]), k, int(step[i])
+                dense = bool(share[line[a]] >= DENSE)
+                yield Gap(int(made.nodes[a]), int(made.nodes[b]), k, int(step[i]), s, int(x[a]) + k, dense)
 
 
 def _name_between(before: str, after: str, k: int, gap: int) -> str | None:
@@ -200,9 +228,10 @@ def _free_between(view: FabricView, rank: np.ndarray, absent: Absent, k: int, ga
         for p in f.port_peer[list(f.ports_of(node))].tolist():
             if p >= 0 and _counts(view, node, p) and (not below or rank[f.port_node[p]] < rank[node]):
                 place = p + steps * _cables(view, node, int(f.port_node[p]))
-                # Where the row of names does not go from one end of a leaf to the next, only a port
-                # that leaves use for hosts is a place.
-                if row_continues or (0 <= place < f.sizes.ports and view.host_numbers[f.port_num[place]] >= 0.5):
+                # A host's place is a port that leaves use for hosts: most of them, where the row of names
+                # does not go from one end of a leaf to the next.
+                used = view.host_numbers[f.port_num[place]] if 0 <= place < f.sizes.ports else 0
+                if not view.is_host[node] or (used > 0 and (row_continues or used >= MOSTLY)):
                     edge.append(place)
     if between or (view.is_host[before] and _host(view, before) == _host(view, after)):
         _note(view, absent, between)
@@ -262,107 +291,3 @@ def _is_free(view: FabricView, port: int) -> bool:
 def _note(view: FabricView, absent: Absent, ports: list[int]) -> None:
     absent.port_count = len(ports)
     absent.ports = [p for p in ports if _is_free(view, p)]
-
-
-def free_rows(view: FabricView, rank: np.ndarray, explained: set[int]) -> list[list[int]]:
-    """Port numbers that are free on all switches of a kind, between used ones: the place of a
-    switch that has no name.
-
-    A kind are switches of one tier that reach the same switches, each by the same number of cables.
-    Each entry are the free port rows of one missing peer; those with a row in ``explained`` are
-    left out.
-    """
-    f = view.fabric
-    links = view.between_switches
-    a, b = view.port_a[links], view.port_b[links]
-    ports, peers = np.concatenate([a, b]), np.concatenate([b, a])
-    out: list[list[int]] = []
-    for sign in (1, -1):
-        rows = ports[
-            sign * rank[f.port_node[peers]].astype(np.int64) > sign * rank[f.port_node[ports]].astype(np.int64)
-        ]
-        if len(rows):
-            out += _free_numbers(view, rank, rows, explained)
-    return out
-
-
-def _free_numbers(view: FabricView, rank: np.ndarray, rows: np.ndarray, explained: set[int]) -> list[list[int]]:
-    """Of the ports ``rows`` (towards one direction): numbers that all switches of a kind leave out."""
-    f = view.fabric
-    node = f.port_node[rows]
-    width = int(f.node_nports.max()) + 1
-    kinds = _kinds_by_peers(view, rank, node, f.port_node[f.port_peer[rows]])
-    by_numbers: dict[tuple[int, ...], list[list[int]]] = {}
-    for kind in np.unique(kinds[node]).tolist():
-        members = np.flatnonzero(kinds == kind)
-        if len(members) < MIN_PEERS:
-            continue
-        of_kind = rows[kinds[node] == kind]
-        pairs = np.unique(f.port_node[of_kind].astype(np.int64) * len(view.names) + f.port_node[f.port_peer[of_kind]])
-        a_pair = round(len(of_kind) / len(pairs))
-        used = np.bincount(f.port_num[of_kind], minlength=width)
-        numbers = np.flatnonzero(used)
-        if len(numbers) < MIN_USED or (used[numbers] == len(members)).mean() < ALL_FREE:
-            continue  # not one row of ports that all of them fill
-        # The first port counts as a gap, spare ports are at the end.
-        gaps = np.setdiff1d(np.arange(1 if numbers[0] == 2 else numbers[0], numbers[-1] + 1), numbers)
-        has = gaps < f.node_nports[members].min() + 1
-        free = [[int(f.node_base[m]) + n for m in members.tolist()] for n in gaps[has].tolist()]
-        free = [ports for ports in free if (f.port_cable[ports] < 0).all()]
-        numbers_free = [int(f.port_num[ports[0]]) for ports in free]
-        missing = len(free) / a_pair
-        several = 2 if len(members) >= MIN_WITNESSES else 1
-        if missing != int(missing) or not 1 <= missing <= max(several, MAX_MISSING * len(numbers) / a_pair):
-            continue
-        groups = _peers_of(numbers_free, _offsets(view, of_kind), a_pair)
-        rows_of = dict(zip(numbers_free, free, strict=True))
-        if len(groups) > 1 and tuple(numbers_free) in by_numbers:
-            by_numbers[tuple(numbers_free)] = []  # several kinds leave out the same ones: that is how the site is built
-            continue
-        by_numbers.setdefault(tuple(numbers_free), []).extend(
-            [p for n in sorted(group) for p in rows_of[n]] for group in groups
-        )
-    return [flat for found in by_numbers.values() for flat in found if not explained & set(flat)]
-
-
-def _offsets(view: FabricView, rows: np.ndarray) -> tuple[int, ...]:
-    """How the ports to one peer are numbered, from the first of them on: (0, 1), (0, 18) …, as on
-    most pairs of nodes."""
-    f = view.fabric
-    pairs: dict[tuple[int, int], list[int]] = {}
-    for port in rows.tolist():
-        pairs.setdefault((int(f.port_node[port]), int(f.port_node[f.port_peer[port]])), []).append(
-            int(f.port_num[port])
-        )
-    seen = Counter(tuple(n - min(numbers) for n in sorted(numbers)) for numbers in pairs.values())
-    return seen.most_common(1)[0][0]
-
-
-def _peers_of(numbers: list[int], offsets: tuple[int, ...], a_pair: int) -> list[set[int]]:
-    """``numbers`` in groups of ``a_pair``: one for each missing peer; all in one group where they
-    do not fit ``offsets``."""
-    left, groups = sorted(numbers), []
-    while left:
-        group = {left[0] + o for o in offsets}
-        if not group <= set(left) or len(group) != a_pair:
-            return [set(numbers)]
-        groups.append(group)
-        left = [n for n in left if n not in group]
-    return groups
-
-
-def _kinds_by_peers(view: FabricView, rank: np.ndarray, node: np.ndarray, peer: np.ndarray) -> np.ndarray:
-    """int64[nodes]: a number for switches of one tier with the same set of peers (-1 without any).
-
-    A set is identified by the sum of a fixed random number for each member: two sets share it with
-    probability 2**-64.
-    """
-    word = np.random.default_rng(0x1B).integers(1 << 62, size=len(view.names), dtype=np.uint64)
-    pair = np.unique(node.astype(np.int64) * len(view.names) + peer)
-    total = np.zeros(len(view.names), np.uint64)
-    np.add.at(total, pair // len(view.names), word[pair % len(view.names)])
-    member = np.unique(node)
-    out = np.full(len(view.names), -1, np.int64)
-    key = np.stack([rank[member].astype(np.uint64), total[member]])
-    out[member] = np.unique(key, axis=1, return_inverse=True)[1].reshape(-1)
-    return out

@@ -13,8 +13,9 @@ from softib.diags.context import Context
 from softib.diags.finding import Each, Finding, Severity, code, each_or_one, few, finding
 from softib.diags.hosts.host_units import vacancies
 from softib.diags.rules import mode
-from softib.diags.structure.absent import Absent, free_rows, missing_names
+from softib.diags.structure.absent import Absent, missing_names
 from softib.diags.structure.director_slots import with_slots
+from softib.diags.structure.free_rows import free_rows
 from softib.diags.structure.rails import system_of
 from softib.diags.view import MIN_HOSTS, SAME, adapter_of
 from softib.plural import counted, plural
@@ -46,8 +47,8 @@ _LETTER = re.compile(r"[A-Za-z0-9]")
 
 
 def absent_nodes(c: Context) -> Iterator[Finding]:
-    """Switches and hosts that names, patterns of ports and the numbers of adapters imply, but the
-    source has not."""
+    """Switches and hosts that names, patterns of ports and the numbers of adapters imply, but
+    the source does not have."""
     view = c.view
     if view.fabric.source.format == "topo":  # a description of what shall be there, not a scan
         return
@@ -107,6 +108,7 @@ def _between(c: Context, a: Absent) -> str:
 
 
 def _switch(c: Context, a: Absent) -> Finding:
+    with_hosts = c.view.fabric.port_node[c.view.to_hosts[2]]
     free = f"{len(a.ports)} of {counted(a.port_count, 'port')} between theirs have no link"
     return finding(
         ABSENT_SWITCH,
@@ -118,6 +120,7 @@ def _switch(c: Context, a: Absent) -> Finding:
             "after": c.view.display_names[a.after],
             "free": len(a.ports),
             "places": a.port_count,
+            "hosts_beside": max(int(np.count_nonzero(with_hosts == n)) for n in (a.before, a.after)),
         },
     )
 
@@ -172,7 +175,7 @@ def _by_place(c: Context, explained: set[int]) -> Iterator[Finding]:
 
 
 def _in_a_row(c: Context, neighbours: tuple[int, ...]) -> bool:
-    """The names on both sides are numbered near each other: then a missing host leaves a gap in
+    """The names on both sides have close numbers: then a missing host leaves a gap in
     their numbers."""
     numbers = [[int(x) for x in _NUMBER.findall(c.view.names[n])] for n in neighbours]
     return (
@@ -253,6 +256,8 @@ def _kinds(c: Context, leader: np.ndarray) -> np.ndarray:
     labels, described = c.pattern.labels, c.view.host_descriptions
     kind = labels.class_of[leader].astype(np.int64)
     forms: dict[str, int] = {}
+    hosts = np.bincount(kind[(leader >= 0) & (kind >= 0)], minlength=len(labels.classes) + 1)
+    kind[(kind >= 0) & (hosts[kind] < MIN_HOSTS)] = -1  # the adapters of one host are a class of names too
     for h in np.flatnonzero(leader >= 0).tolist():
         name = c.view.names[int(leader[h])]
         shared = described.get(name)

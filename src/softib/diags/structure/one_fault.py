@@ -64,7 +64,7 @@ def one_each(findings: list[Finding], plan: PlanComparison | None) -> list[Findi
         rest = [f for f in findings if id(f) in kept] + rest
     routes = [f for f in rest if f.code == ROUTES and f.severity == Severity.INFO]
     rest = [f for f in rest if f.code != ROUTES or f.severity > Severity.INFO]
-    every = _of_dead_switches(rest + led)
+    every = _of_absent_leaves(_of_dead_switches(rest + led))
     every += _consequences(every, routes)
     every = _of_two_owners(every)
     return sorted(every, key=lambda f: -int(f.severity))
@@ -136,6 +136,26 @@ def _of_dead_switches(findings: list[Finding]) -> list[Finding]:
     for lead, several in followers.items():
         findings[lead] = _with_followers(findings[lead], several)
     return [f for i, f in enumerate(findings) if i not in folded]
+
+
+def _of_absent_leaves(findings: list[Finding]) -> list[Finding]:
+    """Adapters without a link, no more than absent leaves have places for, are evidence of the
+    finding about the first of these leaves. ``hosts_beside`` is how many a leaf beside it has."""
+    leaves = [i for i, f in enumerate(findings) if f.code == "absent-switch" and f.evidence.get("hosts_beside")]
+    alone = [f for f in findings if f.code == "unlinked-hca-port" and not f.evidence.get("expected")]
+    adapters = sum(len(f.where) for f in alone)
+    if not alone or adapters > sum(findings[i].evidence["hosts_beside"] for i in leaves):
+        return findings
+    first, *others = (findings[i] for i in leaves)
+    on = f"to it or {counted(len(others), 'other absent leaf')}" if others else "to it"
+    lead = replace(
+        first,
+        where=tuple(dict.fromkeys(p for f in (first, *alone) for p in f.where)),
+        message=f"{first.message}; {counted(adapters, 'adapter')} without any link may belong {on}",
+    )
+    for f in alone:
+        lead = _with(lead, f)
+    return [lead if f is first else f for f in findings if not any(f is x for x in alone)]
 
 
 def _whole_node_of_plan(f: Finding) -> bool:

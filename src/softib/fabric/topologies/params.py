@@ -167,7 +167,7 @@ class Kind(Result):
     def checked(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Every parameter by name, checked and with defaults filled in.
 
-        Raises :class:`UnknownName` for a parameter that the kind has not, :class:`TopologyError`
+        Raises :class:`UnknownName` for a parameter that the kind does not have, :class:`TopologyError`
         for a bad value.
         """
         known = [p.name for p in self.all_parameters]

@@ -179,6 +179,7 @@ class HostCosts(Part):
         None, description="ns between two requests of a port: the inverse of the adapter's message rate"
     )
     copy_gbytes: Positive | None = Field(None, description="GB/s at which ranks of one host copy from one to another")
+    switch_ns: Positive | None = Field(None, description="ns that the switches between hosts add, from port to port")
 
 
 class FabricFile(Part):

@@ -41,7 +41,7 @@ BLOCK_SIZE = 220
 PPCNT, PDDR, PPHCR = 0x5008, 0x5031, 0x503E
 """Counters of a port, its diagnostics, its histogram's ranges."""
 UNKNOWN_REGISTER, BAD_PARAMETER = 0x14, 0x1C
-"""MAD status of a register that the device has not, and of an index that it has not."""
+"""MAD status of a register, and of an index, that the device does not have."""
 MODULE_PAGE = 3
 HISTOGRAM_GROUP = 0x23
 KP4, LOW_LATENCY, KR4 = 1, 2, 3

@@ -76,7 +76,8 @@ class LaunchOptions:
     (None: never). ``alive`` tells whether the fabric is up: programs under the stock library wait
     for ever when it is not (under ours they read an error). ``held``: nothing is due when the
     program has ended but closing these descriptors, so this process may become ``softib-wait``,
-    which needs a thirtieth of its memory."""
+    which needs a thirtieth of its memory. ``network``: the one of them whose end that process
+    reports."""
 
     stock: bool = False
     namespace: bool = False
@@ -85,6 +86,7 @@ class LaunchOptions:
     refresh: Callable[[], None] = lambda: None
     alive: Callable[[], bool] = lambda: True
     held: Sequence[int] | None = None
+    network: int | None = None
 
 
 PLAIN = LaunchOptions()
@@ -130,7 +132,7 @@ def run_attached(program: str, command: Sequence[str], env: dict[str, str], opti
         around = {**os.environ, "PATH": search_path(), **env, **preload, **_without_verbs(Path(program), options)}
         child = _start(program, command, around, options)
         if options.held is not None:
-            _become_waiter(child.pid, command, options.held)
+            _become_waiter(child.pid, command, options.held, options.network)
         terminated = signal.signal(signal.SIGTERM, lambda *_: child.terminate())
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         try:
@@ -218,9 +220,9 @@ def _start(
         os.close(error_in)
 
 
-def _become_waiter(child: int, command: Sequence[str], held: Sequence[int]) -> None:
-    """Go on as ``softib-wait``, where it is built. It has no environment: what is preloaded is for
-    the program."""
+def _become_waiter(child: int, command: Sequence[str], held: Sequence[int], network: int | None) -> None:
+    """Go on as ``softib-wait``, where it is built. It has no environment but its own: what is preloaded is
+    for the program."""
     if not os.access(WAIT, os.X_OK):
         return
     sys.stdout.flush()
@@ -228,7 +230,8 @@ def _become_waiter(child: int, command: Sequence[str], held: Sequence[int]) -> N
     for fd in held:
         os.set_inheritable(fd, True)
     with contextlib.suppress(OSError):
-        os.execve(WAIT, ["softib run", str(child), *command], {})
+        variables = {} if network is None else {"SOFTIB_NETWORK": str(network)}
+        os.execve(WAIT, ["softib run", str(child), *command], variables)
 
 
 def _wait(child: subprocess.Popen[bytes], options: LaunchOptions, stale: StaleDirs | None) -> int:

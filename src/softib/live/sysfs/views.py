@@ -158,7 +158,7 @@ class View:
         return entries
 
     def refresh_all(self) -> int:
-        """Make every file say what is true now; returns how many had not."""
+        """Make every file say what is true now; returns how many changed."""
         return sum(self._write(path) for path in self._lines)
 
     def _octets(self, path: str) -> bytes:

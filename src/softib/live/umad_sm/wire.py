@@ -54,8 +54,8 @@ class Pacing:
             self.transactor.resize(min(MOST, 2 * window))
 
     def exchange(self, wire: MadWire, now_ps: int) -> MadBatch | None:
-        """Send what the transactor has due by ``now_ps``, or wait at most 0.25 s for answers; what
-        came, None for nothing."""
+        """Send the transactor's MADs that are due by ``now_ps``, or wait at most 0.25 s for answers.
+        Return the answers, or None."""
         outbox, deadline_ps = self.transactor.send(now_ps)
         self.transactor.postpone(clock_ps() - now_ps)
         if len(outbox):

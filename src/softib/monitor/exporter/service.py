@@ -20,7 +20,7 @@ from softib.monitor.exporter.standing_findings import StandingFindings
 from softib.monitor.exporter.text import PortText
 from softib.monitor.history import History
 from softib.monitor.intervals import Interval, same_cables
-from softib.monitor.latest_tables import LatestTables
+from softib.monitor.latest_tables import JobsCrossing, LatestTables
 from softib.monitor.opening import Opened
 from softib.monitor.perfmgr import Pace
 from softib.monitor.reading import Reading
@@ -70,7 +70,8 @@ class ExporterService:
         self.watch.poller.keeps_down = True
         self.seen = SeenPorts(opened.memory, keep_s, notice)
         self._standing = b""
-        self.findings = StandingFindings(opened.memory, keep_s, notice, LatestTables(opened.wire, opened.name))
+        self._tables = LatestTables(opened.wire, opened.name)
+        self.findings = StandingFindings(opened.memory, keep_s, notice, self._tables)
         self.sinks: list[RoundSink] = []
         """Where every round goes beside the metrics."""
         if history is not None:
@@ -154,6 +155,12 @@ class ExporterService:
     def step(self) -> None:
         """One round, and its text."""
         one = self.watch.step()
+        others = len(one.targets.device_guid) - 1
+        if others > 0 and len(one.silent) >= others:
+            self.watch.poller.rediscover_soon()
+            raise MadTimeout(
+                f"{self.watch.opened.name}: no device but the own one answers; its link is down, or all are"
+            )
         interval = self.watch.interval
         with self._lock:
             ports = one.targets.ports
@@ -173,7 +180,8 @@ class ExporterService:
                 self._standing = standing_text(self.seen)
                 self.watch.poller.hurried = bool(self.seen.down())
             text = self._ports.text(one.reading, interval, self._ratios, self.seen) + self._standing
-        findings = self.findings.step(one.reading, ports, self.seen)
+        judges = "findings" not in self.watch.poller.left_out
+        findings = self.findings.step(one.reading, ports, self.seen) if judges else b""
         with self._lock:
             self._text, self._last_s = text + findings, time.monotonic()
         for sink in self.sinks:
@@ -191,13 +199,18 @@ class ExporterService:
         else:
             sink.failing = False
 
+    def follow_jobs(self, file: str) -> None:
+        """Name the jobs of ``file`` that cross what a finding is about."""
+        self.findings.jobs = JobsCrossing(file, self._tables, self.notice)
+
     def history_sink(self, history: History) -> RoundSink:
         """The place of ``history`` among :attr:`sinks`: it keeps intervals, and rounds of the manager."""
 
         def take(ports: ObservedPorts, reading: Reading, interval: Interval | None) -> None:
             if interval is not None:
                 history.append(ports, interval)
-                history.append_manager(self.watch.manager.rounds[-1])
+                if self.watch.manager.rounds:
+                    history.append_manager(self.watch.manager.rounds[-1])
 
         return RoundSink(take, history.release, "these rounds are not kept")
 

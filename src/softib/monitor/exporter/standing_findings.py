@@ -7,12 +7,13 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from softib.diags.cable_rules.judge import JobsOn, judge
+from softib.diags.cable_rules.judge import judge
 from softib.diags.finding import Finding, Severity
 from softib.diags.observations import ForwardingTables, Observations, ObservedPorts
 from softib.monitor.exporter.labels import escaped, hca_name
 from softib.monitor.exporter.names import FINDINGS, Metric
 from softib.monitor.judged_window import JUDGED_S, JudgedWindow
+from softib.monitor.latest_tables import JobsCrossing
 from softib.monitor.ledger import Ledger, ledger_of
 from softib.monitor.reading import Reading
 from softib.monitor.seen_ports import SeenPort, SeenPorts
@@ -40,13 +41,14 @@ class StandingFindings:
         keep_s: float,
         notice: Callable[[str], None],
         tables: Tables = lambda ports: None,
-        jobs_on: JobsOn | None = None,
     ):
         self.ledger = Ledger(None if memory is None else ledger_of(memory), keep_s, notice)
         self.judged_s = 0.0
         """When the rules were asked last, in seconds since 1970; 0: not yet."""
         self._window = JudgedWindow()
-        self._tables, self.jobs_on = tables, jobs_on
+        self._tables = tables
+        self.jobs: JobsCrossing | None = None
+        """Whose traffic takes which cable, where a file of jobs was given."""
         self._began_s = time.time()
         self._due_s = float("-inf")
 
@@ -69,7 +71,9 @@ class StandingFindings:
         seen = self._window.observations
         if seen is None:
             return []
-        return judge(seen, self._tables(seen.ports) if _waits(seen) else None, None, self.jobs_on)
+        if self.jobs is not None:
+            self.jobs.follow(seen.ports)
+        return judge(seen, self._tables(seen.ports) if _waits(seen) else None, None, self.jobs)
 
     def _over(self, f: Finding, seen: SeenPorts, now_s: float) -> bool:
         """Has it no place, or is every place of it down, or was it repaired since?"""
@@ -110,8 +114,8 @@ class StandingFindings:
         return "".join((*finding, *first, *episodes)).encode()
 
     def _explained(self, key: str, seen: SeenPorts, now_s: float) -> bool:
-        places = list(_places(key))
-        return bool(places) and all(_down(seen, guid, portnum, now_s) for guid, portnum in places)
+        locations = list(_locations(key))
+        return bool(locations) and all(_down(seen, guid, portnum, now_s) for guid, portnum in locations)
 
 
 def _waits(seen: Observations) -> bool:
@@ -121,14 +125,14 @@ def _waits(seen: Observations) -> bool:
 def _key(f: Finding) -> str:
     """The cable, in either order of its ends, or the device; of many places the code and the first
     one."""
-    places = sorted({(p.guid, -1 if p.portnum is None else p.portnum) for p in f.where})
-    if not 1 <= len(places) <= 2:
-        places = places[:1]
-    text = " ".join(f"{guid:#x}:{portnum}" for guid, portnum in places)
+    locations = sorted({(p.guid, -1 if p.portnum is None else p.portnum) for p in f.where})
+    if not 1 <= len(locations) <= 2:
+        locations = locations[:1]
+    text = " ".join(f"{guid:#x}:{portnum}" for guid, portnum in locations)
     return text if 1 <= len(f.where) <= 2 else f"{f.code} {text}"
 
 
-def _places(key: str) -> Iterator[tuple[int, int | None]]:
+def _locations(key: str) -> Iterator[tuple[int, int | None]]:
     """The places of a key that is of one cable or device."""
     for word in key.split(" "):
         guid, mark, portnum = word.partition(":")

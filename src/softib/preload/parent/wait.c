@@ -5,11 +5,18 @@
  *
  * Signals and exit codes are those of softib.live.launch.preload.run_attached: Ctrl-C is the program's, SIGTERM is passed on, and the
  * exit code is the program's, or 128 + the signal that ended it.
+ *
+ * SOFTIB_NETWORK is the descriptor of the connection to the node's network, where the program uses it (softib run --net): a line says so
+ * when the network ends before the program.
  */
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 static pid_t child;
 
@@ -19,6 +26,25 @@ static void pass_on(int number)
 
     kill(child, number);
     errno = before;
+}
+
+/* Returns when the child ends, or, with a line, when the network does. */
+static void watch_network(int network)
+{
+    int program = (int)syscall(SYS_pidfd_open, child, 0);
+    struct pollfd fds[2] = { { program, POLLIN, 0 }, { network, POLLIN, 0 } };
+
+    while (program >= 0 && !fds[0].revents) {
+        if (poll(fds, 2, -1) < 0 && errno != EINTR)
+            break;
+        if (fds[1].revents) {
+            if (!fds[0].revents)
+                fputs("softib: the fabric is gone, and the network of the node with it\n", stderr);
+            break;
+        }
+    }
+    if (program >= 0)
+        close(program);
 }
 
 int main(int argc, char **argv)
@@ -35,6 +61,8 @@ int main(int argc, char **argv)
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);
     sigprocmask(SIG_UNBLOCK, &set, NULL); /* blocked by the interpreter before the program began */
+    if (getenv("SOFTIB_NETWORK"))
+        watch_network(atoi(getenv("SOFTIB_NETWORK")));
     while (waitpid(child, &status, 0) < 0)
         if (errno != EINTR)
             return 2;

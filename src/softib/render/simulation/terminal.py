@@ -59,7 +59,7 @@ def print_simulation(s: dict[str, Any], console: Console) -> None:
     line(f"{s['layer']} layer, tables: {s['engine']}, seed {s['seed']}")
     _ethernet(s, console)
     for why in s["why_not"]:
-        console.print(text(f"The {s['layer']} layer's model does not hold: {why}", "yellow"))
+        console.print(text(f"{_missing(s)} may be off by more than 5 %: {why}", "yellow"))
     for note in s["notes"]:
         line(f"Note: {note}")
     if s.get("latency_us"):
@@ -80,6 +80,14 @@ def print_simulation(s: dict[str, Any], console: Console) -> None:
     _ports(s, console)
     _other(s, console)
     _fabrics(s, console)
+
+
+def _missing(s: dict[str, Any]) -> str:
+    """What of a run the packet layer may say otherwise."""
+    from softib.sim.agreement import Agreement
+
+    found = ", ".join(Agreement(**s["agreement"]).missing)
+    return found[:1].upper() + found[1:]
 
 
 def _ethernet(s: dict[str, Any], console: Console) -> None:
@@ -310,7 +318,7 @@ def _fabrics(s: dict[str, Any], console: Console) -> None:
             )
         )
         for why in other["why_not"]:
-            console.print(text(f"The {other['layer']} layer's model does not hold there: {why}", "yellow"))
+            console.print(text(f"{_missing(other)} may be off there by more than 5 %: {why}", "yellow"))
     shared = {j["job"]: j["took_us"] for v in s.get("variants", ()) if v["change"] == "fabrics=one" for j in v["jobs"]}
     for name, run in (("SOURCE", s), *((other["name"], other) for other in s["fabrics"])):
         for j in run["jobs"]:

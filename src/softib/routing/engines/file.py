@@ -7,8 +7,8 @@ The dump is what dump_lfts, ``opensm-lfts.dump`` or ``softib route --dump`` writ
     0x0003 012 : (Channel Adapter portguid 0x0000000000100001: 'host HCA-1')
 
 A destination whose PortGUID stands there may have another LID now: the entry is then for its LID of
-today, as in OpenSM. Switches that the fabric has not are skipped, and ``notes`` count what the dump
-lacks. Nothing is computed, so the tables may leave pairs without a route, and may loop:
+today, as in OpenSM. Switches that are not in the fabric are skipped, and ``notes`` count those
+that the dump lacks. Nothing is computed, so the tables may leave pairs without a route, and may loop:
 :mod:`softib.routing.proof.verify` says so.
 """
 

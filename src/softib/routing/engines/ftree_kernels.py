@@ -13,7 +13,7 @@ from softib.jit import kernel
 
 @kernel(
     steps=lambda first, peer, reverse, rank, place, leaf, keep, load, chain: (
-        len(leaf) * (len(peer) // len(rank)) ** 2 // 4
+        len(leaf) * (len(peer) // len(rank)) * chain.shape[1]
     )
 )
 def climb(first, peer, reverse, rank, place, leaf, keep, load, chain):

@@ -101,7 +101,7 @@ class _Layers:
         is_open[rest[:, 0], rest[:, 1]] = is_open[rest[:, 1], rest[:, 0]] = True
         port0, first = _port0_and_first(graph)
         source, ends = np.unique(rest), np.setdiff1d(np.arange(len(graph.end_lid)), port0)
-        ends = ends[is_open.any(axis=0)[graph.end_switch[ends]]]
+        ends = ends[np.asarray(is_open.any(axis=0))[graph.end_switch[ends]]]
         target = graph.end_switch[ends]
         paths = SinglePaths(self._paths.lft, self._paths.at, source, graph.end_lid[ends].astype(np.int32), target)
         waiting = NO_LAYER - 1

@@ -10,6 +10,7 @@ tables that a subnet manager wrote. The fabric is not changed.
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from softib.fabric.counters import COUNTERS, SL_COUNTERS, VL_COUNTERS
 from softib.fabric.end_ports import end_ports
 from softib.jit.specialise import specialised
 from softib.plural import counted, plural
+from softib.sim.agreement import ALL, NONE
 from softib.sim.messages import PATH_SL, Messages
 from softib.sim.outcome import Outcome, Sampler
 from softib.sim.packet import constants
@@ -27,7 +29,7 @@ from softib.sim.packet.congestion_control import CongestionControl, congestion_c
 from softib.sim.packet.ethernet import port_figures, totals
 from softib.sim.packet.log import PacketLog, watch_tables
 from softib.sim.packet.manager_tables import aggregation_columns, group_tables, reached_ps
-from softib.sim.packet.network import build_net, know_peers
+from softib.sim.packet.network import FOREVER, build_net, know_peers
 from softib.sim.packet.options import PacketOptions, Progress
 from softib.sim.packet.pools import grow
 from softib.sim.packet.state import build_state
@@ -123,13 +125,33 @@ def run(
     net, state, status, notes = execute(fabric, messages, options, path_sl, progress, sampler)
     outcome = outcome_of(net, state, messages, status, notes)
     outcome.why_not = why_not(fabric, end_ports(fabric), messages)
-    outcome.valid = not outcome.why_not
+    outcome.agreement = NONE if outcome.why_not else ALL
+    if options.network == "infiniband" and _discarded(state):
+        outcome.dissolved = _dissolved(fabric, messages, options, path_sl)
     if sampler is not None:
         vls = int(net.opt.vls)
         outcome.samples = sampler.finish(outcome.end_ps, state.port["xmit_octets"], state.vl["queued"], vls)
     if len(net.watch_port):
         outcome.log = PacketLog.of(net, state)
     return outcome if options.network == "infiniband" else _with_ethernet(outcome, net, state, options.network)
+
+
+def _discarded(s: Any) -> int:
+    """Packets that HOQLife and lifetimes took."""
+    return int(s.port["hoq_discards"].sum() + s.port["life_discards"].sum())
+
+
+def _dissolved(
+    fabric: Fabric, messages: Messages, options: PacketOptions, path_sl: np.ndarray | None
+) -> tuple[tuple[int, int], ...]:
+    """(port, VL) of the cycle of buffers that discards dissolved, empty where packets were discarded
+    in mere congestion: without lifetimes the same run goes on to the same place, and stands still
+    where there is a cycle."""
+    plain = replace(options, sample_ps=0, watch_ports=(), watch_messages=())
+    from softib.sim.packet.standstill import waiting_cycle
+
+    net, state, status, _ = execute(fabric, messages, plain, path_sl, lifetimes=False)
+    return waiting_cycle(net, state) if status == constants.STUCK and state.reg["in_network"] > 0 else ()
 
 
 def execute(
@@ -139,14 +161,17 @@ def execute(
     path_sl: np.ndarray | None = None,
     progress: Progress | None = None,
     sampler: Sampler | None = None,
+    lifetimes: bool = True,
 ) -> tuple[Any, Any, int, tuple[str, ...]]:
     """:func:`run` up to the tables: :data:`~softib.sim.packet.tables.Net`, the last
     :data:`~softib.sim.packet.tables.State` of each part, what the loop said at the end
-    (:data:`~softib.sim.packet.tables.DONE`, …), and notes."""
+    (:data:`~softib.sim.packet.tables.DONE`, …), and notes. Without ``lifetimes`` no packet is too old."""
     ends = end_ports(fabric)
     messages.check(len(ends))
     sl, notes = service_levels(messages, path_sl)
     net, profile = build_net(fabric, options, sl if len(sl) else np.zeros(1, np.int64))
+    if not lifetimes:
+        net.port["hoq"], net.port["life"] = FOREVER, FOREVER
     aggregation_columns(fabric, net, messages, profile)
     net = net._replace(**group_tables(fabric, ends, messages, options, net.opt))
     net = net._replace(**watch_tables(fabric, messages, options))
@@ -204,15 +229,16 @@ def outcome_of(net: Any, s: Any, m: Messages, status: int, notes: tuple[str, ...
     n, reg = len(m), s.reg
     arrived = reached_ps(net, s, n)
     unheard = int(s.unreliable["out_of_buffer"][s.qp["service"] > 0].sum()) if net.opt.rnr else 0
-    notes = (*notes, *_more_notes(arrived, status, unheard))
+    completed = s.message["completed"][:n]
+    notes = (*notes, *_more_notes(arrived, completed, status, unheard))
     deadlock = waiting_cycle(net, s) if status == constants.STUCK and reg["in_network"] > 0 else ()
     if status == constants.STUCK and not deadlock:
-        notes = (*notes, *standstill_notes(net, s, s.message["began"][:n], arrived))
+        notes = (*notes, *standstill_notes(net, s, s.message["began"][:n], arrived, completed))
     return Outcome(
         layer="packet",
         began_ps=s.message["began"][:n].copy(),
         arrived_ps=arrived,
-        completed_ps=s.message["completed"][:n].copy(),
+        completed_ps=completed.copy(),
         end_ps=int(max(reg["last"], reg["now"] if status != constants.DONE else 0)),
         counters=counters_of(s.port, s.rare_count),
         deadlock=deadlock,
@@ -234,7 +260,7 @@ def _with_ethernet(o: Outcome, net: Any, s: Any, network: str) -> Outcome:
     return o
 
 
-def _more_notes(arrived: np.ndarray, status: int, unheard: int) -> tuple[str, ...]:
+def _more_notes(arrived: np.ndarray, completed: np.ndarray, status: int, unheard: int) -> tuple[str, ...]:
     lost = int((arrived < 0).sum())
     found = []
     if status == constants.TIME_OVER:
@@ -245,6 +271,12 @@ def _more_notes(arrived: np.ndarray, status: int, unheard: int) -> tuple[str, ..
         found.append(f"{counted(unheard, 'message')} of UC and UD found no receive and were dropped (out_of_buffer)")
     if lost > unheard and status != constants.TIME_OVER and status != constants.STUCK:
         found.append(f"{lost - unheard:,} messages never arrived: their retries were exceeded, or no one repeats them")
+    silent = int(((arrived >= 0) & (completed < 0)).sum())
+    if silent and status not in (constants.TIME_OVER, constants.STUCK):
+        found.append(
+            f"{counted(silent, 'message')} arrived and {plural(silent, 'was', 'were')} never acknowledged: "
+            "the sender's retries were exceeded"
+        )
     return tuple(found)
 
 

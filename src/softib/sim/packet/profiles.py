@@ -101,9 +101,9 @@ def _profile(name: str) -> DeviceProfile:
     return DeviceProfile(name, **figures)  # type: ignore[arg-type]
 
 
-OF_HOSTS = ("pcie", "program_ns", "post_ns", "fetch_ns", "message_gap_ns", "copy_gbytes")
-"""What a fabric file and ``hosts=`` say of hosts: figures of a profile, and ``pcie`` for
-``pcie_gbps``."""
+OF_HOSTS = ("pcie", "program_ns", "post_ns", "fetch_ns", "message_gap_ns", "copy_gbytes", "switch_ns")
+"""What a fabric file and ``hosts=`` say of hosts, and of the switches between them: figures of a
+profile, and ``pcie`` for ``pcie_gbps``."""
 _PCIE = re.compile(r"gen([1-6])x(1|2|4|8|16|32)", re.IGNORECASE)
 
 
@@ -131,7 +131,7 @@ def host_figures(given: Mapping[str, Any]) -> dict[str, float]:
 
 
 MOST_OF_HOSTS = 1e9
-EXAMPLES = {"program_ns": 200, "post_ns": 170, "fetch_ns": 400, "message_gap_ns": 5, "copy_gbytes": 7}
+EXAMPLES = {"program_ns": 200, "post_ns": 170, "fetch_ns": 400, "message_gap_ns": 5, "copy_gbytes": 7, "switch_ns": 200}
 
 
 def no_adaptive_routing(fabric: Fabric) -> str:

@@ -69,10 +69,12 @@ ENTRIES = 64
 priority in 2 and 3 (IBA 14.2.5.9)."""
 
 
-def standstill_notes(net: Any, s: Any, began: np.ndarray, arrived: np.ndarray) -> tuple[str, ...]:
+def standstill_notes(
+    net: Any, s: Any, began: np.ndarray, arrived: np.ndarray, completed: np.ndarray
+) -> tuple[str, ...]:
     """Lines for people: VLs that no arbitration table of a port serves although packets wait there,
-    and messages that wait for others that never arrive. ``began``, ``arrived`` int64[messages] ps,
-    -1: not."""
+    and messages that wait for others that never arrive, or whose acknowledgements do not. ``began``,
+    ``arrived``, ``completed`` int64[messages] ps, -1: not."""
     found = []
     unserved, ports = _unserved(net, s)
     if unserved:
@@ -84,10 +86,10 @@ def standstill_notes(net: Any, s: Any, began: np.ndarray, arrived: np.ndarray) -
     never = int((began < 0).sum())
     lost = int(((began >= 0) & (arrived < 0)).sum())
     if never:
-        found.append(
-            f"{counted(never, 'message')} never began: they wait for others, of which {lost:,} were "
-            "sent and never arrived"
-        )
+        silent = int(((arrived >= 0) & (completed < 0)).sum())
+        reasons = [f"{lost:,} were sent and never arrived"] if lost or not silent else []
+        reasons += [f"{silent:,} arrived and were never acknowledged"] if silent else []
+        found.append(f"{counted(never, 'message')} never began: they wait for others, of which {' and '.join(reasons)}")
     elif lost and not found:
         found.append(f"{counted(lost, 'message')} never arrived: no one repeats them, or their retries were exceeded")
     return tuple(found)

@@ -223,7 +223,7 @@ def _check_messages(fabric: Fabric, ends: np.ndarray, m: Messages, q: np.ndarray
         raise InputError(f"message {int(np.argmax(asks))} is a READ or atomic; a socket has none")
     if int(max(q["out_vl"].max(), q["back_vl"].max())) >= int(net.opt.vls):
         raise InputError(
-            "an adapter maps an SL in use to VL 15 or to one that its link has not; program SL2VL, or use another SL"
+            "an adapter maps an SL in use to VL 15 or to one that its link lacks; program SL2VL, or use another SL"
         )
 
 

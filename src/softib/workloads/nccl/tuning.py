@@ -120,7 +120,7 @@ def _impossible(a: Algorithm, m: Machine, nodes: int, collective: Collective) ->
 
 
 def expected_us(c: Collective, by: Choice, size: int, m: Machine, nodes: int, nccl: str = "2.30") -> float:
-    """µs as the model of NCCL ``nccl`` expects them; infinite for what the release has not."""
+    """µs as the model of NCCL ``nccl`` expects them; infinite for algorithms that the release lacks."""
     r = release_of(nccl, m.gpu.index)
     a, p = by.algorithm, by.protocol
     if a not in r.base:

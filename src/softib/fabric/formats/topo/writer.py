@@ -15,7 +15,7 @@ understands them.
 
 A node called ``SYSTEM/part`` is chip ``part`` of system SYSTEM where the fabric says so
 (``node_system``); any other is a system of its own whose chip is ``U1``. Names lose characters that
-ibdm's grammar has not, and equal names get the GUID appended; each is noted.
+ibdm's grammar lacks, and equal names get the GUID appended; each is noted.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ static void start(struct ibv_qp_ex *ex)
     b->error = 0;
 }
 
-/* A request more; the one before it gets no more parts. NULL: there is no room. */
+/* Begin another request; the one before it is complete. NULL: there is no room. */
 static struct ve_wr *add(struct ibv_qp_ex *ex, uint32_t opcode)
 {
     struct ve_qp *q = qp_of(ex);

@@ -63,7 +63,7 @@ int cm_ask(struct softib_cm_ask *question, struct softib_cm_reply *answer);
 int cm_ask_more(struct softib_cm_ask *question, size_t octets, struct softib_cm_reply *answer);
 /* A connection that gets the events of a channel; -errno. */
 int cm_connect_channel(struct cm_channel *channel);
-/* Counts up when this process got another connection (after a fork): what was made before is void. */
+/* Counts up when this process got another connection (after a fork): objects made before are void. */
 uint32_t cm_generation(void);
 
 /* ids.c */

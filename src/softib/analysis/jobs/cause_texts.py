@@ -1,0 +1,179 @@
+"""What a failed job's ranked causes rest on, as people read it: hops, evidence, the next command."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from softib.analysis.jobs.why import SHOWN_LOCATIONS, CauseLocation, HopReading, RankedCause
+from softib.diags.job_causes.paths import PathSet
+from softib.diags.job_causes.ranking import Facts, Hypothesis
+from softib.diags.job_causes.readings import Readings
+from softib.diags.job_causes.site import Site
+from softib.job_logs.events import SYMPTOMS, Event
+
+__all__ = ["clock_text", "hop_readings", "ranked_causes"]
+
+LEAST = 0.01
+"""Less probable causes are left out."""
+
+
+def hop_readings(site: Site, readings: Readings, paths: PathSet) -> list[HopReading]:
+    """The cables of the first pair's path by the tables, else those that all shortest paths share."""
+    sure = paths.by_tables or [c for c, w in paths.weight.items() if w > 0.999][:8]
+    return [_hop(site, readings, port) for port in sure]
+
+
+_STATES = {-1: "not known", 0: "ok", 1: "down", 2: "fell and came back"}
+
+
+def _hop(site: Site, readings: Readings, port: int) -> HopReading:
+    both = [port, *([int(site.peer[port])] if site.peer[port] >= 0 else [])]
+
+    def most(values: list[float]) -> int | None:
+        known = [v for v in values if v == v]
+        return int(max(known)) if known else None
+
+    waits = max(int(readings.waits[p]) for p in both)
+    return HopReading(
+        site.link(port),
+        _STATES[max(int(readings.link[p]) for p in both)],
+        most([float(readings.falls[p]) for p in both]),
+        most([float(readings.errors[p]) for p in both]),
+        None if waits < 0 else bool(waits),
+    )
+
+
+def ranked_causes(
+    hypotheses: list[Hypothesis],
+    site: Site | None,
+    readings: Readings | None,
+    facts: Facts,
+    events: list[Event],
+    source: str,
+) -> list[RankedCause]:
+    """Causes by code, the most probable first, each with its locations, evidence and command."""
+    by_code: dict[str, list[Hypothesis]] = {}
+    for h in hypotheses:
+        by_code.setdefault(h.cause.code, []).append(h)
+    found = []
+    for several in by_code.values():
+        total = min(1.0, sum(h.probability for h in several))
+        if total < LEAST:
+            continue
+        best = several[0]
+        locations = [
+            CauseLocation(_where(site, h), round(h.probability, 4))
+            for h in several[:SHOWN_LOCATIONS]
+            if h.port >= 0 or h.node >= 0
+        ]
+        evidence = _evidence(best, site, readings, facts, events)
+        found.append(
+            RankedCause(
+                best.cause.code,
+                round(total, 4),
+                best.cause.meaning,
+                locations,
+                evidence,
+                _command(best, site, source, facts),
+                best.cause.reason,
+            )
+        )
+    return sorted(found, key=lambda c: (-c.probability, c.code))
+
+
+def _where(site: Site | None, h: Hypothesis) -> str:
+    if site is None:
+        return ""
+    return site.link(h.port) if h.port >= 0 else site.fabric.node_name(h.node)
+
+
+def _evidence(
+    h: Hypothesis, site: Site | None, readings: Readings | None, facts: Facts, events: list[Event]
+) -> list[str]:
+    out = []
+    if events and (p := h.cause.symptoms.get(facts.symptom)):
+        out.append(f"{SYMPTOMS[facts.symptom]}: expected of it in {p:.0%} of cases")
+    out += [
+        f"{_FEATURES[n][0] if there else _FEATURES[n][1]}"
+        for n, there in facts.features.items()
+        if n in h.cause.features and n in _FEATURES
+    ]
+    if site is None or readings is None:
+        return out
+    ports = (
+        [h.port]
+        if h.port >= 0
+        else [p for p in site.fabric.ports_of(h.node) if site.peer[p] >= 0][:8]
+        if h.node >= 0
+        else []
+    )
+    for port in ports:
+        for end in (port, int(site.peer[port])):
+            if end >= 0 and (line := _reading(site, readings, end)):
+                out.append(line)
+    return out[:8]
+
+
+_FEATURES = {
+    "idle": ("the job's ports sent almost nothing in that time", "the job's ports sent data in that time"),
+    "pkeys-apart": (
+        "the P_Keys of the ports have no partition with a full member in common",
+        "the ports share a partition, one as a full member",
+    ),
+    "first-pkeys-apart": (
+        "the P_Keys at index 0, which programs take by default, keep the ports apart",
+        "the P_Keys at index 0 let the ports talk",
+    ),
+    "subnets-apart": ("no cables join the two ports", "cables join the two ports"),
+    "lids-moved": ("LIDs of the ends changed in that time", "no LID changed in that time"),
+    "refused": ("ports dropped packets for their P_Key", "no port dropped a packet for its P_Key"),
+}
+
+
+def _reading(site: Site, readings: Readings, port: int) -> str:
+    parts = []
+    if what := readings.reported.get(port):
+        parts.append(f"a log reports {'that its link went down' if what == 'link-down' else 'errors'}")
+    if readings.falls[port] > 0:
+        when = readings.when(port, "link_downed_counter")
+        parts.append(
+            f"its link fell {_times(readings.falls[port])}" + (f", first before {clock_text(when)}" if when else "")
+        )
+    if readings.down[port] == 1:
+        parts.append("no link at the end")
+    if readings.damaged[port] == 1:
+        parts.append(f"{int(readings.errors[port]):,} damaged packets or symbols received")
+    if readings.waits[port] == 1:
+        parts.append("waited for credits, or dropped what waited")
+    if readings.silent[port] == 1:
+        parts.append("stopped answering")
+    if not parts and readings.ever and (total := readings.ever["falls"][port] + readings.ever["errors"][port]) > 0:
+        parts.append(f"{int(total)} falls and errors since the counters were cleared")
+    return f"{site.name(port)}: {', '.join(parts)}" if parts else ""
+
+
+def _times(count: float) -> str:
+    return "once" if count == 1 else f"{int(count)} times"
+
+
+def _command(h: Hypothesis, site: Site | None, source: str, facts: Facts) -> str:
+    text = h.cause.command
+    if h.cause.scope != "job" and h.port < 0 and h.node < 0:
+        return "give --fabric and --history: they tell which one"
+    a = b = node = ""
+    if site is not None:
+        ends = list(facts.hosts[:2])
+        if h.port >= 0:
+            ends = [h.port, int(site.peer[h.port])]
+        elif h.node >= 0 and h.cause.scope == "host":
+            ports = [p for p in site.fabric.ports_of(h.node) if site.peer[p] >= 0][:1]
+            ends = [p for port in ports for p in (port, int(site.peer[port]))]
+        names = [site.name(p) for p in ends] + ["", ""]
+        a, b = names[0], names[1]
+        node = site.fabric.node_name(h.node) if h.node >= 0 else a.partition("[")[0]
+    return text.format(a=a or "A", b=b or "B", node=node or "HOST", fabric=source)
+
+
+def clock_text(seconds: float) -> str:
+    """Clock time of this machine's zone."""
+    return datetime.fromtimestamp(seconds).strftime("%Y-%m-%d %H:%M:%S")

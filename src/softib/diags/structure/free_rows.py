@@ -1,0 +1,125 @@
+"""Switches without numbered names that are not there: a port number that is free on all switches of
+a kind, between used ones."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+
+from softib.diags.structure.absent import ALL_FREE
+from softib.diags.view import FabricView
+
+__all__ = ["free_rows"]
+
+MIN_PEERS = 4
+"""Switches of a kind, and …"""
+MAX_MISSING, MIN_WITNESSES = 0.25, 6
+"""Share of the port numbers in use up to which several missing peers are believed (more are how the
+site is built); switches of a kind that are needed for two."""
+MIN_USED = 6
+"""… port numbers in use on all of them, from which a number that all leave free is a gap."""
+
+
+def free_rows(view: FabricView, rank: np.ndarray, explained: set[int]) -> list[list[int]]:
+    """Port numbers that are free on all switches of a kind, between used ones: the place of a
+    switch that has no name.
+
+    A kind are switches of one tier that reach the same switches, each by the same number of cables.
+    Each entry are the free port rows of one missing peer; those with a row in ``explained`` are
+    left out.
+    """
+    f = view.fabric
+    links = view.between_switches
+    a, b = view.port_a[links], view.port_b[links]
+    ports, peers = np.concatenate([a, b]), np.concatenate([b, a])
+    out: list[list[int]] = []
+    for sign in (1, -1):
+        rows = ports[
+            sign * rank[f.port_node[peers]].astype(np.int64) > sign * rank[f.port_node[ports]].astype(np.int64)
+        ]
+        if len(rows):
+            out += _free_numbers(view, rank, rows, explained)
+    return out
+
+
+def _free_numbers(view: FabricView, rank: np.ndarray, rows: np.ndarray, explained: set[int]) -> list[list[int]]:
+    """Of the ports ``rows`` (towards one direction): numbers that all switches of a kind leave out."""
+    f = view.fabric
+    node = f.port_node[rows]
+    width = int(f.node_nports.max()) + 1
+    kinds = _kinds_by_peers(view, rank, node, f.port_node[f.port_peer[rows]])
+    by_numbers: dict[tuple[int, ...], list[list[int]]] = {}
+    for kind in np.unique(kinds[node]).tolist():
+        members = np.flatnonzero(kinds == kind)
+        if len(members) < MIN_PEERS:
+            continue
+        of_kind = rows[kinds[node] == kind]
+        pairs = np.unique(f.port_node[of_kind].astype(np.int64) * len(view.names) + f.port_node[f.port_peer[of_kind]])
+        a_pair = round(len(of_kind) / len(pairs))
+        used = np.bincount(f.port_num[of_kind], minlength=width)
+        numbers = np.flatnonzero(used)
+        if len(numbers) < MIN_USED or (used[numbers] == len(members)).mean() < ALL_FREE:
+            continue  # not one row of ports that all of them fill
+        # The first port counts as a gap, spare ports are at the end.
+        gaps = np.setdiff1d(np.arange(1 if numbers[0] == 2 else numbers[0], numbers[-1] + 1), numbers)
+        has = gaps < f.node_nports[members].min() + 1
+        free = [[int(f.node_base[m]) + n for m in members.tolist()] for n in gaps[has].tolist()]
+        free = [ports for ports in free if (f.port_cable[ports] < 0).all()]
+        numbers_free = [int(f.port_num[ports[0]]) for ports in free]
+        missing = len(free) / a_pair
+        several = 2 if len(members) >= MIN_WITNESSES else 1
+        if missing != int(missing) or not 1 <= missing <= max(several, MAX_MISSING * len(numbers) / a_pair):
+            continue
+        groups = _peers_of(numbers_free, _offsets(view, of_kind), a_pair)
+        rows_of = dict(zip(numbers_free, free, strict=True))
+        if len(groups) > 1 and tuple(numbers_free) in by_numbers:
+            by_numbers[tuple(numbers_free)] = []  # several kinds leave out the same ones: that is how the site is built
+            continue
+        by_numbers.setdefault(tuple(numbers_free), []).extend(
+            [p for n in sorted(group) for p in rows_of[n]] for group in groups
+        )
+    return [flat for found in by_numbers.values() for flat in found if not explained & set(flat)]
+
+
+def _offsets(view: FabricView, rows: np.ndarray) -> tuple[int, ...]:
+    """How the ports to one peer are numbered, from the first of them on: (0, 1), (0, 18) …, as on
+    most pairs of nodes."""
+    f = view.fabric
+    pairs: dict[tuple[int, int], list[int]] = {}
+    for port in rows.tolist():
+        pairs.setdefault((int(f.port_node[port]), int(f.port_node[f.port_peer[port]])), []).append(
+            int(f.port_num[port])
+        )
+    seen = Counter(tuple(n - min(numbers) for n in sorted(numbers)) for numbers in pairs.values())
+    return seen.most_common(1)[0][0]
+
+
+def _peers_of(numbers: list[int], offsets: tuple[int, ...], a_pair: int) -> list[set[int]]:
+    """``numbers`` in groups of ``a_pair``: one for each missing peer; all in one group where they
+    do not fit ``offsets``."""
+    left, groups = sorted(numbers), []
+    while left:
+        group = {left[0] + o for o in offsets}
+        if not group <= set(left) or len(group) != a_pair:
+            return [set(numbers)]
+        groups.append(group)
+        left = [n for n in left if n not in group]
+    return groups
+
+
+def _kinds_by_peers(view: FabricView, rank: np.ndarray, node: np.ndarray, peer: np.ndarray) -> np.ndarray:
+    """int64[nodes]: a number for switches of one tier with the same set of peers (-1 without any).
+
+    A set is identified by the sum of a fixed random number for each member: two sets share it with
+    probability 2**-64.
+    """
+    word = np.random.default_rng(0x1B).integers(1 << 62, size=len(view.names), dtype=np.uint64)
+    pair = np.unique(node.astype(np.int64) * len(view.names) + peer)
+    total = np.zeros(len(view.names), np.uint64)
+    np.add.at(total, pair // len(view.names), word[pair % len(view.names)])
+    member = np.unique(node)
+    out = np.full(len(view.names), -1, np.int64)
+    key = np.stack([rank[member].astype(np.uint64), total[member]])
+    out[member] = np.unique(key, axis=1, return_inverse=True)[1].reshape(-1)
+    return out

@@ -1,0 +1,72 @@
+"""Cables between switches of one row of names: tori, meshes, the groups of a dragonfly.
+
+Which port of a switch leads to which other one of its row is a rule of the site: port 3 to the next
+(by step), or port 12 to number 2 of the group (by goal). The rule, learned from all rows, gives the
+ports at which a switch that is not there belongs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cached_property
+
+import numpy as np
+
+from softib.diags.labels import NodeClass
+from softib.diags.view import FabricView
+
+__all__ = ["RowLinks"]
+
+AGREE = 0.8
+"""Share of the pairs of switches with a rule that must follow it, and …"""
+MIN_PAIRS = 3
+"""… how many of them at least."""
+
+
+class RowLinks:
+    """The rules of the rows of ``made`` along its number ``along``."""
+
+    def __init__(self, view: FabricView, made: NodeClass, along: int):
+        self.fabric, self.made, self.along = view.fabric, made, along
+        links = view.between_switches
+        a, b = view.port_a[links], view.port_b[links]
+        self.ports, self.peers = np.concatenate([a, b]), np.concatenate([b, a])
+        self.row = made.numbers @ made.stride - made.numbers[:, along] * made.stride[along]
+
+    @cached_property
+    def rules(self) -> dict[tuple[str, int], list[int]]:
+        """Port numbers by ``("step", by)`` or ``("goal", number)``."""
+        member = np.full(self.fabric.sizes.nodes, -1)
+        member[self.made.nodes] = np.arange(len(self.made.nodes))
+        here, there = (member[self.fabric.port_node[p]] for p in (self.ports, self.peers))
+        kept = (here >= 0) & (there >= 0) & (here != there) & (self.row[here] == self.row[there])
+        here, there = here[kept], there[kept]
+        x, number = self.made.numbers[:, self.along], self.fabric.port_num[self.ports[kept]].tolist()
+        out: dict[tuple[str, int], list[int]] = {}
+        for kind, values in (("step", x[there] - x[here]), ("goal", x[there])):
+            seen = Counter(zip(values.tolist(), number, strict=True))
+            pairs: dict[int, int] = {}
+            for (value, port_number), times in seen.items():
+                if value not in pairs:
+                    pairs[value] = self._pairs(kind, value)
+                if pairs[value] >= MIN_PAIRS and times >= AGREE * pairs[value]:
+                    out.setdefault((kind, value), []).append(port_number)
+        return out
+
+    def _pairs(self, kind: str, value: int) -> int:
+        """Members that have another one of their row there."""
+        wanted = self.made.numbers.copy()
+        wanted[:, self.along] = value if kind == "goal" else wanted[:, self.along] + value
+        mates = self.made.find(wanted)
+        return int(np.count_nonzero((mates >= 0) & (mates != np.arange(len(mates)))))
+
+    def places(self, node: int, number: int) -> list[int]:
+        """The ports of the row of ``node`` that lead to its member ``number``, were it there."""
+        member = int(np.flatnonzero(self.made.nodes == node)[0])
+        out = []
+        for mate in np.flatnonzero(self.row == self.row[member]).tolist():
+            step = number - int(self.made.numbers[mate, self.along])
+            ports = self.rules.get(("step", step)) or self.rules.get(("goal", number), [])
+            mate_node = int(self.made.nodes[mate])
+            out += [int(self.fabric.port(mate_node, p)) for p in ports if p <= self.fabric.node_nports[mate_node]]
+        return out

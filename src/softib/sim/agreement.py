@@ -1,0 +1,93 @@
+"""What of a layer's answer the packet layer would give too, to 5 %: the end of the run, the mean
+latency, single messages. The same rules grade every layer (docs/simulate.md)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+__all__ = ["ALL", "NONE", "Agreement", "Doubts", "compared", "graded"]
+
+LIMIT = 0.05
+"""Of the latency of a single message; a larger doubt is one too many."""
+OF_SUMS = 0.1
+"""Of the mean latency and of the end of the run: doubts are bounds, and what they bound is seldom as
+large, nor all of it to one side."""
+UNLIKE = np.array([0.0, 0.3, 0.5, 1.0])
+"""By reason (:data:`~softib.sim.validity_kernels.TWICE`, UNEVEN, BLOCKED): share of its latency by
+which a message whose rate is in doubt may be off."""
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Whether the ``end`` of the run, the ``mean`` latency and all single ``messages`` are within
+    5 % of the packet layer's."""
+
+    end: bool = True
+    mean: bool = True
+    messages: bool = True
+
+    def __and__(self, other: Agreement) -> Agreement:
+        return Agreement(self.end and other.end, self.mean and other.mean, self.messages and other.messages)
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """What may be off, in words."""
+        named = (("the end of the run", self.end), ("the mean latency", self.mean), ("single messages", self.messages))
+        return tuple(name for name, agrees in named if not agrees)
+
+
+ALL, NONE = Agreement(), Agreement(False, False, False)
+
+
+@dataclass(frozen=True)
+class Doubts:
+    """By message: ``off_ps``, by how much each latency may be off; ``delay_ps``, by how much it may
+    arrive later; ``first``, ``needs`` and ``before``: what it waits for (the latter on its queue
+    pair, -1: nothing)."""
+
+    off_ps: np.ndarray
+    delay_ps: np.ndarray
+    first: np.ndarray
+    needs: np.ndarray
+    before: np.ndarray
+
+
+def graded(began: np.ndarray, arrived: np.ndarray, doubts: Doubts) -> Agreement:
+    """The agreement of a run with these times. A message that waits for others has their doubts
+    beside its own."""
+    from softib.sim.validity_kernels import gather_doubts
+
+    took = (arrived - began).astype(np.float64)
+    counts = (began >= 0) & (took > 0)
+    if not counts.any():
+        return ALL
+    off = np.where(counts, doubts.off_ps, 0.0)
+    order = np.argsort(began, kind="stable")
+    delay = np.where(counts, doubts.delay_ps, 0.0)
+    delay = gather_doubts(order, doubts.first, doubts.needs, doubts.before, delay, np.zeros(len(off)))
+    end = float(arrived.max())
+    return Agreement(
+        bool((arrived + delay)[counts].max() <= (1 + OF_SUMS) * end),
+        bool(off.sum() <= OF_SUMS * took[counts].sum()),
+        bool((off[counts] <= LIMIT * took[counts]).all()),
+    )
+
+
+def compared(agreement: Agreement, judged: Any, other: Any) -> Agreement:
+    """``agreement`` of the outcome ``judged``, as far as ``other`` (of another layer, on the same
+    messages) says the same."""
+    took = [(o.arrived_ps - o.began_ps).astype(np.float64) for o in (judged, other)]
+    counts = (took[0] > 0) & (took[1] > 0)
+    if not counts.any():
+        return agreement
+    a, b = (t[counts] for t in took)
+    share = LIMIT / 2  # the other half is what the judged layer may be off by
+    same = Agreement(
+        bool(abs(other.arrived_ps.max() / judged.arrived_ps.max() - 1) <= share),
+        bool(abs(b.mean() / a.mean() - 1) <= share),
+        bool((np.abs(b / a - 1) <= share).all()),
+    )
+    return replace(agreement) & same

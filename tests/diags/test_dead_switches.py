@@ -1,0 +1,90 @@
+"""Dead switches of direct networks and of sparse rows of names, on sites made of lists of cables (``sites.py``).
+
+The oracle is what was cut: a dead switch is not in a scan, so the ports that held its cables are what a finding names, and
+everything else about the site is as it was.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from softib.diags.check import check
+from tests.diags.sites import Site, tree
+
+
+def torus(width: int, height: int) -> Site:
+    s = Site()
+    for x in range(width):
+        for y in range(height):
+            s.nodes[f"sw-{x}-{y}"] = (True, 8, f"sw-{x}-{y}")
+            host = f"node{x * height + y:03d}"
+            s.nodes[host] = (False, 1, f"{host} mlx5_0")
+            s.cables.append(((f"sw-{x}-{y}", 1), (host, 1)))
+            s.cables.append(((f"sw-{x}-{y}", 2), (f"sw-{(x + 1) % width}-{y}", 3)))
+            s.cables.append(((f"sw-{x}-{y}", 4), (f"sw-{x}-{(y + 1) % height}", 5)))
+    return s
+
+
+def dragonfly(groups: int, routers: int) -> Site:
+    """Routers of a group all to each other at port 10 + the other's number, a cable between each two groups."""
+    s = Site()
+    for g in range(groups):
+        for r in range(routers):
+            s.nodes[f"g{g}-r{r}"] = (True, 32, f"g{g}-r{r}")
+            host = f"node{g * routers + r:03d}"
+            s.nodes[host] = (False, 1, f"{host} mlx5_0")
+            s.cables.append(((f"g{g}-r{r}", 1), (host, 1)))
+            s.cables += [((f"g{g}-r{r}", 10 + other), (f"g{g}-r{other}", 10 + r)) for other in range(r + 1, routers)]
+        for other in range(g + 1, groups):
+            s.cables.append(((f"g{g}-r{other % routers}", 20 + other), (f"g{other}-r{g % routers}", 20 + g)))
+    return s
+
+
+def die(s: Site, switch: str, listed: bool) -> set[str]:
+    """Cut the switch (and its hosts, unless the scan still lists them); return the ports that held its cables in its rows of names."""
+    hosts = {peer[0] for _, peer in s.hosts_of(switch)}
+    row = [k for k in s.nodes if s.nodes[k][0] and sum(a != b for a, b in zip(k, switch, strict=False)) == 1]
+    ports = {f"{peer[0]}[{peer[1]}]" for _, peer in s.at(switch) if peer[0] in row}
+    s.without({switch} | (set() if listed else hosts))
+    return ports
+
+
+@pytest.mark.parametrize("listed", [False, True])
+@pytest.mark.parametrize(
+    ("site", "switch"), [(torus(5, 5), "sw-2-2"), (torus(4, 6), "sw-1-3"), (dragonfly(5, 4), "g2-r1")]
+)
+def test_a_dead_switch_of_a_direct_network_is_one_finding_with_its_ports(site: Site, switch: str, listed: bool) -> None:
+    assert not check(site.fabric())
+    dead = site.copy()
+    ports = die(dead, switch, listed)
+    (found,) = check(dead.fabric())
+    assert found.code == "absent-switch" and found.evidence["name"] == switch
+    assert ports <= {str(p) for p in found.where} and len(ports) >= 3
+    assert ("1 adapter without any link" in found.message) is listed
+
+
+def test_two_dead_spines_of_six_are_named_and_numbers_that_a_site_leaves_out_are_not() -> None:
+    site = tree(leaves=10, spines=6)
+    spines = site.switches("spine")
+    dead = site.copy()
+    dead.without({spines[1], spines[4]})
+    found = [f for f in check(dead.fabric()) if f.code == "absent-switch"]
+    assert {f.evidence["name"] for f in found} == {site.nodes[spines[i]][2] for i in (1, 4)}
+    odd = tree(leaves=10, spines=6, parallel=1)  # built of spines 1, 3, 5, in every second port
+    odd.without(set(spines[1::2]))
+    assert not check(odd.fabric())
+
+
+def test_a_dead_leaf_explains_the_adapters_that_are_listed_without_a_link() -> None:
+    site = tree()
+    leaves = site.switches("leaf")
+    dead = site.copy()
+    hosts = {peer[0] for leaf in (leaves[2], leaves[5]) for _, peer in site.hosts_of(leaf)}
+    dead.without({leaves[2], leaves[5]})
+    found = check(dead.fabric())
+    assert {f.code for f in found} == {"absent-switch"} and len(found) == 2
+    named = {str(p) for p in found[0].where if p.portnum is None}
+    assert named == {site.nodes[h][2] for h in hosts}
+    extra = site.copy()  # without a dead leaf, a dark adapter is a finding of its own
+    extra.cables.remove(next(c for c in extra.cables if {c[0][0], c[1][0]} & hosts))
+    assert "unlinked-hca-port" in {f.code for f in check(extra.fabric())}
