@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from tests.preload.verbs.applications import FABRIC, Applications, stop
+from tests.preload.verbs.applications import FABRIC, Applications, stop, wait_for_listener
 from tests.tenants.serving import Served, table
 
 pytest.importorskip("alembic", reason="alembic is not installed (the extra tenants)")
@@ -77,8 +77,30 @@ def test_members_meet_and_others_are_refused(fabric, served, guids):
     assert code == 0 and "65536" in output, output
     code, output = writes(fabric, A, X, (1, 1))
     assert code != 0, output
-    # The switch port towards A refuses what X sent, and says so by trap 259.
-    served.until("/api/v1/events?kind=trap", lambda page: any("wrong P_Key" in e["text"] for e in page["rows"]))
+    # The switch port towards A refuses what X sent, and says so by trap 259: it names X, and A, and X's P_Key.
+    is_named = lambda findings: [f for f in findings if f["kind"] == "intruder" and f["where"] == guids[X]]
+    found = is_named(served.until("/tenants/v1/findings", is_named))
+    assert f"{X}[1] sent to {A}[1] with P_Key 0x8006" in found[0]["text"] and "trap 259" in found[0]["text"]
+
+
+@pytest.mark.slow
+def test_traffic_of_others_goes_on_while_partitions_change(fabric, served, guids):
+    port, others = str(next(fabric.ports)), [guids[h] for h in (X, Y)]
+    common = ["-D", "6", "-p", port, "-F", "--pkey_index=1"]
+    one = fabric.begin(A, "ib_write_bw", *common)
+    try:
+        wait_for_listener(int(port), one)
+        two = fabric.begin(B, "ib_write_bw", *common, "127.0.0.1")
+        changes = 0
+        while two.poll() is None:
+            body = {"pkey": f"{0x100 + changes % 8:#x}", "guids": others}
+            assert served.ask("POST", "/ufmRest/resources/pkeys", body)[0] == 200
+            assert served.ask("DELETE", f"/ufmRest/resources/pkeys/{body['pkey']}")[0] == 200
+            assert served.programmed()["state"] == "programmed"
+            changes += 1
+        assert two.returncode == 0 and changes > 3, (two.communicate()[0], changes)
+    finally:
+        stop(one)
 
 
 @pytest.mark.slow

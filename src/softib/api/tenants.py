@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from softib.source import warn
 from softib.whole_files import write_text
 
 if TYPE_CHECKING:
+    from softib.live.umad_sm.wire import MadWire
     from softib.tenants.managers import Manager
     from softib.tenants.service import TenantService
 
@@ -86,12 +88,19 @@ def serve_tenants(
 def _service(source: str, tenants: TenantOptions, notice: Notice) -> TenantService:
     from softib.monitor.opening import is_live, open_source
     from softib.tenants.accounts import Account
+    from softib.tenants.intruders import IntruderWatch
     from softib.tenants.service import TenantService
 
     if not is_live(source):
         raise InputError(f"{source}: tenants need a running fabric, or umad:DEVICE; 'softib up' runs one")
     path = Path(tenants.folder)
-    service = TenantService(path, lambda: open_source(source), _manager(source, path, tenants))
+    manager = _manager(source, path, tenants)
+    intruders = IntruderWatch(lambda: _listening(source), time.time)
+    try:
+        service = TenantService(path, lambda: open_source(source), manager, intruders=intruders)
+    except BaseException:
+        intruders.close()
+        raise
     if not service.accounts.all():
         password = secrets.token_urlsafe(18)
         write_text(path / PASSWORD_FILE, password + "\n")  # the folder is its owner's alone
@@ -99,6 +108,21 @@ def _service(source: str, tenants: TenantOptions, notice: Notice) -> TenantServi
         service.accounts.put(Account(ADMIN, "admin"), password)
         notice(f"the password of {ADMIN} is in {path / PASSWORD_FILE}")
     return service
+
+
+def _listening(source: str) -> tuple[MadWire, Callable[[], None]]:
+    from softib.live.instances import find
+    from softib.live.umad_client.devices import find_device
+    from softib.live.umad_client.fabric_port import FabricPort
+    from softib.live.umad_client.port import UmadPort
+    from softib.monitor.opening import PREFIX
+    from softib.tenants.intruders import LISTENS
+
+    if source.startswith(PREFIX):
+        port: UmadPort = UmadPort(find_device(source.removeprefix(PREFIX) or None), LISTENS)
+    else:
+        port = FabricPort(find(source), None, LISTENS)
+    return port, port.close
 
 
 def _manager(source: str, folder: Path, tenants: TenantOptions) -> Manager:

@@ -82,7 +82,8 @@ class Programmer:
         self.ready = threading.Event()
         """Set after the first reconciliation."""
         self._waiting: dict[int, Done] = {}
-        self._pending: dict[int, Done] = {}
+        self._pending: dict[int, tuple[Done, frozenset[int]]] = {}
+        """Revision → the change, and the GUIDs whose tables it waits for."""
         self._searched, self._took = 0.0, 0.0
         """When the subnet was discovered last, and how long that took."""
         self._tasks: list[Callable[[], None]] = []
@@ -241,14 +242,15 @@ class Programmer:
             if refused:
                 self._refused(one.revision, refused[0], wrong[refused[0]])
                 continue
-            silent = sorted(g for g in one.guids if g not in self.view.tables)
-            if silent:
-                self._pending[one.revision] = one
-                shown = ", ".join(guid_text(g) for g in silent[:4]) + (", …" if len(silent) > 4 else "")
-                self.hooks.mark([one.revision], "pending", f"waits for {len(silent)} ports: {shown}")
-            else:
-                self._pending.pop(one.revision, None)
+            silent = frozenset(g for g in one.guids if g not in self.view.tables)
+            before = self._pending.pop(one.revision, (one, None))[1]
+            if not silent:
                 programmed.append(one.revision)
+                continue
+            self._pending[one.revision] = one, silent
+            if silent != before:
+                shown = ", ".join(guid_text(g) for g in sorted(silent)[:4]) + (", …" if len(silent) > 4 else "")
+                self.hooks.mark([one.revision], "pending", f"waits for {len(silent)} ports: {shown}")
         if programmed:
             self.hooks.mark(programmed, "programmed", "")
 
@@ -273,18 +275,16 @@ class Programmer:
         """Have pending members appeared?"""
         if time.monotonic() < self._searched + self._search_s():
             return
-        known = set(self.view.tables)
         self._discover()
-        batch = list(self._pending.values())
-        missing = self._guids(batch) - known
-        appeared = missing & self.view.ports.keys()
+        found = [(one, silent & self.view.ports.keys()) for one, silent in self._pending.values()]
+        appeared = set().union(*(guids for _, guids in found))
         if not appeared:
             return
         wrong = self._verify(appeared)
         if wrong:  # the manager has not seen them yet, or read its file before
             self.manager.program(self.hooks.snapshot())
             wrong = self._verify(appeared)
-        self._judge([one for one in batch if one.guids & appeared], wrong)
+        self._judge([one for one, guids in found if guids], wrong)
 
     # -- reconciliation --
 

@@ -13,6 +13,7 @@ from softib.monitor.opening import Opened
 from softib.tenants import changes
 from softib.tenants.accounts import Accounts
 from softib.tenants.changes import Change, NotThere, Options, Refused
+from softib.tenants.intruders import IntruderWatch
 from softib.tenants.managers import Manager
 from softib.tenants.model import DEFAULT_BASE, Member, Partition, guid_text, pkey_text
 from softib.tenants.programmer import Hooks, Programmer
@@ -26,7 +27,7 @@ __all__ = ["Finding", "TenantService"]
 
 @dataclass(frozen=True)
 class Finding:
-    """What an operator should know. ``kind``: ``drift``, ``index0``, ``qos``, ``manager``."""
+    """What an operator should know. ``kind``: ``drift``, ``intruder``, ``index0``, ``qos``, ``manager``."""
 
     kind: str
     where: str
@@ -35,7 +36,8 @@ class Finding:
 
 class TenantService:
     """The service of one subnet, its database in ``folder``. ``open_wire`` opens the way by which
-    tables are read, ``manager`` programs them (None: nothing is programmed, only kept)."""
+    tables are read, ``manager`` programs them (None: nothing is programmed, only kept).
+    ``intruders`` watches refused packets."""
 
     def __init__(
         self,
@@ -43,8 +45,9 @@ class TenantService:
         open_wire: Callable[[], Opened],
         manager: Manager | None,
         clock: Callable[[], float] = time.time,
+        intruders: IntruderWatch | None = None,
     ):
-        self.folder, self.clock = folder, clock
+        self.folder, self.clock, self.intruders = folder, clock, intruders
         self._next_key = 1
         self.store = Store(folder)
         self.state = self.store.state()
@@ -58,6 +61,8 @@ class TenantService:
 
     def close(self) -> None:
         """End the threads and close the database."""
+        if self.intruders is not None:
+            self.intruders.close()
         if self.programmer is not None:
             self.programmer.close()
         self.writer.close()
@@ -146,7 +151,15 @@ class TenantService:
             if self.programmer.problem:
                 out.append(Finding("manager", "", self.programmer.problem))
             out += [Finding("drift", guid_text(d.guid), str(d)) for d in self.programmer.drifts]
-        return out + self._index0() + self._qos()
+        return out + self._intrusions() + self._index0() + self._qos()
+
+    def _intrusions(self) -> list[Finding]:
+        if self.intruders is None:
+            return []
+        by_lid = {p.lid: p for p in self.view.ports.values()}
+        name_of = lambda lid: by_lid[lid].name if lid in by_lid else f"LID {lid}"
+        where = lambda lid: guid_text(by_lid[lid].guid) if lid in by_lid else ""
+        return [Finding("intruder", where(i.lid), i.named(name_of)) for i in reversed(list(self.intruders.seen))]
 
     def _index0(self) -> list[Finding]:
         first: dict[int, list[int]] = {}

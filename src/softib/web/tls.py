@@ -100,7 +100,7 @@ def _naming(base: Any) -> type:
     request: ASGI has no place for it."""
     from softib.web.ufm.gate import CERTIFICATE
 
-    class Protocol(base):  # type: ignore[misc]
+    class Protocol(base):
         app_state: dict[str, Any]
 
         def connection_made(self, transport: Any) -> None:

@@ -162,7 +162,7 @@ class InternalManager:
         managers' records."""
         klass, method, attr = int(mad[CLASS_AT]), int(mad[METHOD_AT]), int(MadHeader.attr_id.get(mad))
         if klass in (MgmtClass.SUBN_ADM, MgmtClass.SM_REPLICA):
-            return True
+            return method != Method.REPORT  # those are a subscriber's on the same port
         if klass not in (MgmtClass.SUBN_LID, MgmtClass.SUBN_DR):
             return False
         if attr == SmpAttr.SM_INFO:

@@ -1,0 +1,150 @@
+"""Senders that were refused for a wrong P_Key or Q_Key: the subnet administrator reports traps 257, 258
+and 259 of any port (IBA 13.4.11), whichever manager runs."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from softib.errors import SoftibError
+from softib.iba import sa
+from softib.iba.constants import MgmtClass, SmpAttr
+from softib.iba.notice import Notice, TrapBadKey, TrapBadSwitchPKey
+from softib.iba.sa import SA_DATA, SaHeader, SaMethod
+from softib.iba.smp import PortInfo
+from softib.live.clock import clock_ps
+from softib.live.umad_client.abi import ASKS
+from softib.live.umad_sm.wire import MadWire, smp_get, transact
+from softib.mad.batch import MadBatch
+from softib.mad.transactor import Transactor
+
+__all__ = ["LISTENS", "Intruder", "IntruderWatch"]
+
+LOG = logging.getLogger("softib.tenants")
+LISTENS = {**ASKS, int(MgmtClass.SUBN_ADM): 1 << SaMethod.REPORT}
+"""Classes of the wire, and the methods that come unasked."""
+BAD_PKEY, BAD_QKEY, BAD_SWITCH_PKEY = 257, 258, 259
+SECURITY, EVERY, EVERY_TYPE = 2, 0xFFFF, 0xFFFFFF
+RESUBSCRIBE_S = 60.0
+KEPT = 1000
+
+
+@dataclass(frozen=True)
+class Intruder:
+    """``lid`` sent a packet to ``target`` (LIDs) with ``key``; ``reporter``: LID of the port that refused
+    it, and said so by ``trap``."""
+
+    at_s: float
+    trap: int
+    lid: int
+    target: int
+    key: int
+    reporter: int
+
+    def named(self, name_of: Callable[[int], str]) -> str:
+        """One line; ``name_of`` gives the port of a LID."""
+        kind = "Q_Key" if self.trap == BAD_QKEY else "P_Key"
+        where = f"a switch port (LID {self.reporter})" if self.trap == BAD_SWITCH_PKEY else name_of(self.reporter)
+        sent = f"{name_of(self.lid)} sent to {name_of(self.target)} with {kind} {self.key:#x}"
+        return f"{sent}; {where} refused it (trap {self.trap})"
+
+
+class IntruderWatch:
+    """``open_wire`` opens a wire of :data:`LISTENS` and gives what closes it. ``seen``: the newest last;
+    for any thread."""
+
+    def __init__(self, open_wire: Callable[[], tuple[MadWire, Callable[[], None]]], clock: Callable[[], float]):
+        self._open, self.clock = open_wire, clock
+        self.seen: deque[Intruder] = deque(maxlen=KEPT)
+        self.subscribed = threading.Event()
+        self._ends = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="softib-tenants-intruders", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the thread."""
+        self._ends.set()
+        self._thread.join(5.0)
+
+    def _run(self) -> None:
+        while not self._ends.is_set():
+            try:
+                wire, close = self._open()
+            except SoftibError as error:
+                LOG.info("refused packets are not watched: %s", error)
+                self._ends.wait(RESUBSCRIBE_S)
+                continue
+            try:
+                while not self._ends.is_set():
+                    self._subscribe(wire)
+                    self._listen(wire, clock_ps() + int(RESUBSCRIBE_S * 1e12))
+            except SoftibError as error:
+                LOG.info("refused packets are not watched: %s", error)
+                self._ends.wait(1.0)
+            finally:
+                close()
+
+    def _subscribe(self, wire: MadWire) -> None:
+        """A subscription ends with its administrator, so it is made again now and then."""
+        info = transact(wire, smp_get(SmpAttr.PORT_INFO))
+        if info is None:
+            return
+        wanted = {"lid_range_begin": EVERY, "is_generic": 1, "subscribe": 1, "type": SECURITY, "trap_number": EVERY}
+        record = sa.InformInfo.pack(**wanted, producer_type=EVERY_TYPE)
+        head = SaHeader.pack(
+            base_version=1,
+            mgmt_class=int(MgmtClass.SUBN_ADM),
+            class_version=2,
+            method=int(SaMethod.SET),
+            attr_id=sa.InformInfo.attr,
+        )
+        request = _request(head.tobytes() + record.tobytes(), int(PortInfo.master_sm_lid.get(info)))
+        t, inbox = Transactor(1, 500 * 10**9, 3), None
+        t.submit(request, np.zeros(1, np.int64))
+        while t.busy and not self._ends.is_set():
+            outbox, _ = t.step(clock_ps(), inbox)
+            for done in t.completed():
+                if not done.timed_out:
+                    self.subscribed.set()
+            inbox = self._take(wire, wire.exchange(outbox))
+
+    def _listen(self, wire: MadWire, until_ps: int) -> None:
+        while clock_ps() < until_ps and not self._ends.is_set():
+            if wire.wait(0.25):
+                self._take(wire, wire.exchange())
+
+    def _take(self, wire: MadWire, inbox: MadBatch | None) -> MadBatch | None:
+        """Keep and acknowledge the reports; the rest of ``inbox``."""
+        if inbox is None:
+            return None
+        reports = SaHeader.method.get(inbox.mad) == SaMethod.REPORT
+        for i in np.flatnonzero(reports).tolist():
+            self._keep(inbox.mad[i, SA_DATA : SA_DATA + Notice.size])
+        if reports.any():
+            answers = inbox[reports].copy()
+            SaHeader.method.set(answers.mad, int(SaMethod.REPORT_RESP))
+            answers.dlid[:], answers.dqp[:], answers.sqp[:] = answers.slid.copy(), 1, 1
+            wire.exchange(answers)
+        return inbox[~reports]
+
+    def _keep(self, notice: np.ndarray) -> None:
+        trap = int(Notice.trap_number.get(notice))
+        if trap not in (BAD_PKEY, BAD_QKEY, BAD_SWITCH_PKEY) or not Notice.is_generic.get(notice):
+            return
+        details = np.ascontiguousarray(notice[Notice.data_details.byte : Notice.data_details.byte + 54])
+        kind = TrapBadSwitchPKey if trap == BAD_SWITCH_PKEY else TrapBadKey
+        key = TrapBadSwitchPKey.pkey.get(details) if trap == BAD_SWITCH_PKEY else TrapBadKey.key.get(details)
+        lids = int(kind.lid1.get(details)), int(kind.lid2.get(details))
+        self.seen.append(Intruder(self.clock(), trap, *lids, int(key), int(Notice.issuer_lid.get(notice))))
+
+
+def _request(message: bytes, dlid: int) -> MadBatch:
+    batch = MadBatch.zeros(1)
+    batch.mad[0, : len(message)] = np.frombuffer(message, np.uint8)
+    batch.dlid[:], batch.dqp[:], batch.sqp[:] = dlid, 1, 1
+    return batch
