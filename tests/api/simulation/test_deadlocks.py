@@ -35,7 +35,7 @@ def test_discards_of_congestion_are_no_deadlock():
     from softib.sim.packet import run
 
     fabric = softib.bring_up(
-        softib.generate("fat-tree", m=(10,), w=(1,), p=(1,), generation="EDR")
+        softib.generate("fat-tree", m=(20,), w=(1,), p=(1,), generation="EDR")
     ).fabric.arrays.copy()
     PortInfo.hoq_life.set(fabric.port_info, 0)
     out = run(fabric, messages(list(range(1, 20)), 0, 200_000, qp=list(range(19))))
