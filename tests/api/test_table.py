@@ -95,6 +95,23 @@ def test_what_polars_refuses_is_an_error_of_ours():
         assert "\n" not in str(caught.value)
 
 
+def test_what_polars_refuses_late_or_as_another_error_is_an_error_of_ours_too(tree, tmp_path):
+    """``group_by`` looks for its columns when it is used; polars raises TypeError, IndexError and OSError, too. Its own results stay."""
+    polars = pytest.importorskip("polars")
+    links, theirs = tree.links, tree.links.to_polars()
+    for refused in (
+        lambda: links.group_by("nix").agg(), lambda: links.group_by("nix").len(), lambda: list(links.group_by("nix")),
+        lambda: links.group_by("speed").agg("nix"), lambda: links.group_by_dynamic("nix", every="1d").agg(),
+        lambda: links[10**6], lambda: links[object()], lambda: links.filter("nix"), lambda: links.join(3, on="speed"),
+        lambda: links.slice("nix"), lambda: links.item(), lambda: links.write_csv(tmp_path / "none" / "x.csv"),
+    ):  # fmt: skip
+        with pytest.raises(softib.SoftibError, match=r"^Table\."):
+            refused()
+    longest = polars.col("gbps").max()
+    assert links.group_by("speed").agg(longest).equals(theirs.group_by("speed").agg(longest))
+    assert dict(links.group_by("speed")).keys() == dict(theirs.group_by("speed")).keys()
+
+
 def test_a_drawing_is_saved_as_what_it_is(tmp_path):
     plot = softib.generate("fat-tree", radix=4, levels=2).plot()
     with pytest.raises(softib.InputError, match=r"x\.svg"):

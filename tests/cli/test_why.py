@@ -49,7 +49,7 @@ def test_a_gid_of_another_fabric_and_a_host_that_is_none_are_said(tmp_path):
     log.write_text(ROCE.replace("::ffff:29.87.88.182", "fe80::dead:1").replace("::ffff:29.87.4.221", "fe80::dead:2"))
     ran = command("why", log, *POD, "--hosts", "nowhere-[1-2]")
     assert ran.code == 0 and "GID fe80::dead:1 is no member of this fabric" in ran.out
-    assert "host nowhere-1 is none of this fabric, nor 1 more" in ran.out
+    assert "host nowhere-1 is not in this fabric, nor 1 more" in ran.out
 
 
 @pytest.mark.parametrize(
@@ -74,6 +74,22 @@ def test_a_history_without_that_time_says_so(tmp_path):
     log = tmp_path / "job.log"
     log.write_text(ROCE)
     assert "no history in it" in one_line(command("why", log, "--history", empty))
+
+
+def test_limited_members_are_named_from_a_design_and_a_log_alone(tmp_path):
+    """Oracle: IBA 10.9.3, and ``softib path``, which says so of the same pair."""
+    conf, source, log = tmp_path / "p.conf", tmp_path / "f.yaml", tmp_path / "job.log"
+    conf.write_text("Default=0x7fff: ALL=limited, SELF=full;\n")
+    source.write_text("topology: {kind: fat-tree, radix: 4, levels: 2}\nsm: {partitions: p.conf}\n")
+    path = command("path", source, "host-0002", "host-0008", "--json").json()
+    log.write_text(
+        f"  local address:  LID 0x{path['slid']:04x}, QPN 0x1, PSN 0x1, GID ::\n"
+        f"  remote address: LID 0x{path['dlid']:04x}, QPN 0x2, PSN 0x1, GID ::\n"
+        f"Failed status transport retry counter exceeded (12) for wr_id 2\n"
+    )
+    document = command("why", log, "--fabric", source, "--json").json()
+    assert document["ends"] == ["host-0002[1]", "host-0008[1]"]
+    assert document["causes"][0]["code"] == "partition" and document["causes"][0]["probability"] > 0.9
 
 
 @pytest.mark.slow

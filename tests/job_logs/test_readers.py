@@ -148,3 +148,14 @@ def test_a_long_log_is_streamed(tmp_path):
     log = read_logs([path])
     assert (log.lines, log.events[0].line) == (n + 1, n + 1)
     assert time.process_time() - began < 1.0 + 2.0 * n / 1e6
+
+
+@pytest.mark.parametrize(
+    ("code", "symptom"), [(2, "aborted"), (1, "aborted"), (137, "process-died"), (139, "process-died")]
+)
+def test_exit_codes_above_128_are_signals(tmp_path, code, symptom):
+    """POSIX: a shell's exit status of a command that a signal ended is 128 and its number."""
+    assert [
+        e.symptom
+        for e in read_logs([write(tmp_path, f"  Process name: [[2966,1],2]\n  Exit code:    {code}\n")]).events
+    ] == [symptom]

@@ -153,6 +153,7 @@ o.Operations._fault = fault
     assert str(log) in done.stderr and "RuntimeError: planted" in log.read_text()
     softib("fault", "link-down", "leaf-1[3]")
     assert wait_for(lambda: softib.status()[0]["sm"]["state"] == "FAILED")
+    assert wait_for(lambda: softib.status()[0]["bugs"] >= 2)
     assert softib.status()[0]["bugs"] == 2 and "met 2 bugs" in softib("status")
     softib("down")
     assert up.wait(120) == 0

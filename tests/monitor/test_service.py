@@ -150,7 +150,8 @@ def test_collectors_that_are_left_out_cost_neither_requests_nor_series():
 
     wire = Wire(fabric_up())
     opened, pace = Opened(wire, "lab", None, lambda: None), Pace(timeout_ps=5 * 10**9)
-    service = ExporterService(opened, port=0, every_s=0.5, pace=pace, left_out=frozenset(COLLECTORS))
+    service = ExporterService(opened, port=0, every_s=0.5, pace=pace)
+    service.watch.poller.left_out = frozenset(COLLECTORS)
     wire.asked.clear()
     service.step()
     service.step()

@@ -14,8 +14,8 @@ from softib.monitor.intervals import between, carried
 from softib.monitor.ledger import Ledger, Repair, ledger_of, repaired
 from softib.monitor.reading import Reading
 from tests.diags.cable_rules.observed import observed
+from tests.monitor.exporting import exporter, take_out
 from tests.monitor.lab import Wire, fabric_up, port_of
-from tests.monitor.test_seen_ports import exporter, take_out
 
 pytest.importorskip("prometheus_client", reason="prometheus-client is not installed")
 FALLS = "link_downed_counter"
@@ -133,6 +133,33 @@ def test_a_link_that_falls_again_and_again_is_not_down_when_a_round_meets_it_dow
         assert not [p for p in service.seen.down() if "leaf-2" in p.node]
         wire.plane.set_link(port, True, 0)
         fabric.port_info[:] = fabric_up().port_info  # trained and configured, as the manager does
+    service.close()
+
+
+def test_an_exporter_that_is_cut_off_calls_nothing_down(lab):
+    """The link of its own port fails, in the middle of a round and then for good: it is blind, and what it said last is that all is up."""
+    from softib.errors import MadTimeout
+
+    fabric, wire, memory = lab
+    service = exporter(wire, memory)
+    service.step()
+    own = int(fabric.port_node[wire.port])
+    lids = {
+        int(fabric.lid[fabric.node_base[n]]) or int(fabric.lid[fabric.node_base[n] + 1])
+        for n in range(fabric.sizes.nodes)
+        if n != own
+    }
+    wire.mute |= set(sorted(lids)[: len(lids) // 2])  # in the middle of a round half of them are past
+    service.step()
+    assert {
+        line[-1] for line in b"".join(service.metrics()).decode().splitlines() if line.startswith("softib_device_up{")
+    } == {"1"}
+    wire.mute |= lids
+    for _ in range(3):
+        with pytest.raises(MadTimeout, match="no device but the own one answers"):
+            service.step()
+    text = b"".join(service.metrics()).decode()
+    assert {line[-1] for line in text.splitlines() if line.startswith("softib_device_up{")} == {"1"}
     service.close()
 
 

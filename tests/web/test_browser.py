@@ -397,6 +397,20 @@ def test_a_file_opens_on_its_findings_without_a_slider(twins: Browser) -> None:
     assert twins.run("[...document.querySelectorAll('#views button:not([hidden])')].map(b => b.dataset.view).join()") == "map,errors,modules"  # fmt: skip
 
 
+def test_a_tiny_fabric_is_drawn_whole(twins: Browser) -> None:
+    """Each circle is inside the picture, with room for its name: nodes grow with the steps of a small map."""
+    circles = twins.run("""(() => {
+      const { renderer, graph } = softib.map, { width, height } = renderer.getDimensions();
+      return graph.nodes().map((n) => {
+        const shown = renderer.getNodeDisplayData(n), at = renderer.framedGraphToViewport(shown);
+        const radius = renderer.scaleSize(shown.size);
+        return [at.x - radius, at.y - radius, width - at.x - radius, height - at.y - radius, radius];
+      });
+    })()""")
+    assert len(circles) == 5
+    assert min(min(c[:4]) for c in circles) >= 0 and max(c[4] for c in circles) < 60, circles
+
+
 def test_two_nodes_of_one_name_are_shown_apart_and_a_path_joins_them(twins: Browser) -> None:
     page = twins
     names = page.run("softib.map.doc.name")

@@ -92,10 +92,10 @@ def audit(
     """Audit the running fabric, or the subnet behind ``umad:DEVICE``, ``source``, with Gets alone;
     and the manager's files ``options`` (opensm.conf) and ``partitions`` (partitions.conf).
 
-    Without ``mkey`` it asks as a host without the M_Key would; with it as the manager, and once more
+    Without ``mkey`` it asks as a host without the M_Key would; with it as the manager, and again
     without, to see what is protected. ``managers``: a file of the PortGUIDs that may run a subnet
     manager. Raises :class:`InputError` where there is nothing to audit, :class:`PeerError` where
-    nobody answers.
+    no one answers.
     """
     from softib.diags.hardening.evidence import Evidence
     from softib.diags.hardening.rules import judge
@@ -114,7 +114,7 @@ def audit(
     findings += _of_files(options, partitions)
     unjudged = list(evidence.unread)
     if source and managers is None:
-        unjudged += ["which subnet managers are allowed: nobody said (--managers FILE)"] * (len(evidence.managers) > 1)
+        unjudged += ["which subnet managers are allowed: no one said (--managers FILE)"] * (len(evidence.managers) > 1)
     seen = [f"{m.where}: {m.state}, priority {m.priority}" for m in evidence.managers]
     return Audit(AuditResult(source, len(evidence.ports), seen, sorted(findings, key=lambda f: -f.severity), unjudged))
 

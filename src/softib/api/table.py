@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, overload
@@ -147,6 +148,8 @@ class Table:
         except MissingLibrary as error:
             known = ", ".join(n for n in dir(type(self)) if not n.startswith("_"))
             raise AttributeError(f"Table has {known}; for {name!r}: {error}", name=name, obj=self) from None
+        except AttributeError:
+            raise AttributeError(f"Table has no {name!r}", name=name, obj=self) from None
         return _of_frames(found) if callable(found) else found
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
@@ -244,17 +247,44 @@ def library(name: str, extra: str) -> Any:
 
 def _of_frames(method: Any) -> Any:
     """A method of polars that takes tables for its frames (``join``, ``vstack``, ``equals``). Its
-    errors are :class:`InputError`."""
+    errors are :class:`InputError`, also those of a ``group_by`` that comes up when it is used."""
     frame = lambda value: value.to_polars() if isinstance(value, Table) else value
 
     @functools.wraps(method)
     def called(*args: Any, **named: Any) -> Any:
-        try:
-            return method(*map(frame, args), **{key: frame(value) for key, value in named.items()})
-        except library("polars", "tables").exceptions.PolarsError as error:
-            raise InputError(f"Table.{method.__name__}: {shown(str(error), WIDEST_ERROR)}") from None
+        with _own_errors(method.__name__):
+            result = method(*map(frame, args), **{key: frame(value) for key, value in named.items()})
+        return _Groups(result) if type(result).__name__.endswith("GroupBy") else result
 
     return called
+
+
+@contextmanager
+def _own_errors(method: str) -> Iterator[None]:
+    """Errors of polars as :class:`InputError`."""
+    polars_error = library("polars", "tables").exceptions.PolarsError
+    try:
+        yield
+    except (polars_error, TypeError, ValueError, IndexError, OverflowError, OSError) as error:
+        raise InputError(f"Table.{method}: {shown(str(error), WIDEST_ERROR)}") from None
+
+
+class _Groups:
+    """What ``group_by`` of polars gives, which looks for its columns only when it is used."""
+
+    def __init__(self, groups: Any):
+        self._groups = groups
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        found = getattr(self._groups, name)
+        return _of_frames(found) if callable(found) else found
+
+    def __iter__(self) -> Iterator[Any]:
+        with _own_errors("group_by"):
+            groups = list(self._groups)
+        yield from groups
 
 
 def _plain(values: Any) -> list[Any]:

@@ -119,15 +119,15 @@ def command(source: str, rounds: int, as_json: bool, **options: Any) -> int:
     import softib
 
     steps = Steps()
-    found = softib.accept(source, rounds=rounds or None, steps=steps, progress=_Progress(), **options)
+    result = softib.accept(source, rounds=rounds or None, steps=steps, progress=_Progress(), **options)
     if as_json:
-        print_json(found.to_json())
+        print_json(result.to_json())
     else:
-        print_problems(found.findings.problems)
-        for line in found.lines():
+        print_problems(result.findings.problems)
+        for line in result.lines():
             click.echo(shown(line))
-        found.findings.print()
-    return 0 if found.good else 1
+        result.findings.print()
+    return 0 if result.good else 1
 
 
 class _Progress:

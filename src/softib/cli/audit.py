@@ -36,9 +36,9 @@ def command(
         key = int(mkey, 0)
     except ValueError:
         raise click.UsageError(f"--mkey {mkey}: give a number, for example 0x1122334455667788") from None
-    found = softib.audit(source, mkey=key, managers=managers, options=options, partitions=partitions, steps=Steps())
+    result = softib.audit(source, mkey=key, managers=managers, options=options, partitions=partitions, steps=Steps())
     if as_json:
-        print_json(found.to_json())
+        print_json(result.to_json())
     else:
-        found.print()
-    return 0 if found.good else 1
+        result.print()
+    return 0 if result.good else 1

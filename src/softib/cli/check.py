@@ -87,7 +87,7 @@ def command(
     fabric = load(source, steps)
     _print_unjudged(source, fabric)
     jobs = None if jobs_file is None else softib.jobs_on(fabric, jobs_file, steps=steps)
-    found = softib.check(
+    findings = softib.check(
         fabric,
         plan=plans,
         engine=engine,
@@ -100,15 +100,15 @@ def command(
         steps=steps,
     )
     if write_baseline is not None:
-        found.save_baseline(write_baseline)
-        n = len(found)
+        findings.save_baseline(write_baseline)
+        n = len(findings)
         print_notice(f"{counted(n, 'finding')} written to {write_baseline} as known")
         return 0
-    _print(found, "json" if as_json else form, every)
+    _print(findings, "json" if as_json else form, every)
     if jobs is not None and form == "text" and not as_json:
         for line in jobs.lines():
             click.echo(line)
-    return 0 if found.good else 1
+    return 0 if findings.good else 1
 
 
 def _print_unjudged(source: str, fabric: Fabric) -> None:
@@ -117,15 +117,15 @@ def _print_unjudged(source: str, fabric: Fabric) -> None:
         print_notice(f"{source}: read, but judged by no check: {', '.join(what)}")
 
 
-def _print(found: Findings, form: str, every: bool) -> None:
+def _print(findings: Findings, form: str, every: bool) -> None:
     if form == "json":
-        print_json(found.to_json())
+        print_json(findings.to_json())
         return
-    print_problems(p for p in found.problems if not p.code)  # the others are findings
+    print_problems(p for p in findings.problems if not p.code)  # the others are findings
     if form == "text":
-        found.print(every)
+        findings.print(every)
         return
-    for note in found.notes:
+    for note in findings.notes:
         print_notice(note)
-    writers = {"csv": found.to_csv, "sarif": found.to_sarif, "junit": found.to_junit}
+    writers = {"csv": findings.to_csv, "sarif": findings.to_sarif, "junit": findings.to_junit}
     click.echo(writers[form](), nl=False)

@@ -74,7 +74,7 @@ def command(
         check_writable(html)
     fabric = load(source, Steps())
     more = {"networks": networks} if networks else {}
-    found = softib.compare(
+    comparison = softib.compare(
         fabric,
         workload,
         layer=layer,
@@ -85,11 +85,11 @@ def command(
         **more,
     )
     if html:
-        found.to_html(html)
+        comparison.to_html(html)
         print_notice(f"page written to {html}")
     if as_json:
-        print_json(found.to_json())
+        print_json(comparison.to_json())
     else:
         print_problems(fabric.problems)
-        found.print()
-    return 0 if found.good else 1
+        comparison.print()
+    return 0 if comparison.good else 1

@@ -91,7 +91,7 @@ def command(
     place = fabric or (
         sources[0] if len(sources) == 1 and not sources[0].startswith("http") and not _is_history(sources[0]) else None
     )
-    found = softib.diagnose(
+    diagnosis = softib.diagnose(
         seen,
         place,
         jobs=jobs_file,
@@ -101,11 +101,11 @@ def command(
         steps=steps,
     )
     if options["as_json"]:
-        print_json(found.to_json())
+        print_json(diagnosis.to_json())
     else:
-        print_problems(found.problems)
-        found.print(options["every_finding"])
-    return 0 if found.good else 1
+        print_problems(diagnosis.problems)
+        diagnosis.print(options["every_finding"])
+    return 0 if diagnosis.good else 1
 
 
 def _is_history(source: str) -> bool:

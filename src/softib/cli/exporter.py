@@ -161,10 +161,10 @@ def command(
         history=history,
         keep_days=keep_days,
         in_flight=in_flight,
-        no_collectors=no_collectors,
         notice=print_notice,
     )
     with exporter:
+        exporter.leave_out(*no_collectors)
         exporter.export_to(*to)
         if jobs is not None:
             exporter.follow_jobs(jobs)

@@ -26,15 +26,15 @@ def doctor(as_json: bool) -> int:
     """
     import softib
 
-    found = softib.doctor()
+    checks = softib.doctor()
     if as_json:
-        print_json(document("doctor", checks=found))
+        print_json(document("doctor", checks=checks))
     else:
-        width = max(len(one.name) for one in found)
-        for one in found:
+        width = max(len(one.name) for one in checks)
+        for one in checks:
             fix = f"; {one.mend}" if one.mend else ""
             click.echo(shown(f"{MARKS[one.state]}  {one.name:{width}}  {one.what}{fix}"))
-    return int(any(one.state == "missing" for one in found))
+    return int(any(one.state == "missing" for one in checks))
 
 
 @dataclass
@@ -86,8 +86,8 @@ def completion(shell: str) -> int:
 
     from softib.cli.main import COMPLETE, cli
 
-    found = get_completion_class(shell)
-    assert found is not None
-    made = found(cli, {}, "softib", COMPLETE)
+    completion = get_completion_class(shell)
+    assert completion is not None
+    made = completion(cli, {}, "softib", COMPLETE)
     click.echo(made.source_template % made.source_vars())
     return 0

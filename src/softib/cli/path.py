@@ -39,10 +39,10 @@ def command(
     steps = Steps()
     fabric = load(source, steps)
     routing = routing_of(fabric, engine, lfts, guid_files, steps)
-    found = routing.path(a, b)
+    path = routing.path(a, b)
     if as_json:
-        print_json(document("path", found))
+        print_json(document("path", path))
     else:
         print_problems(routing.problems)
-        print_lines(found.lines())
-    return 1 if found.ended else 0
+        print_lines(path.lines())
+    return 1 if path.ended else 0

@@ -106,14 +106,14 @@ def design(
         demand = softib.Demand.of_gpus(gpus, gpus_per_host, adapters, **links)
     else:
         demand = softib.Demand(hosts or 0, adapters or 1, **links)
-    found = softib.plan_design(demand, steps=Steps(), **options)
+    result = softib.plan_design(demand, steps=Steps(), **options)
     if save is not None:
-        for path in found.save(save):
+        for path in result.save(save):
             print_notice(f"written: {path}")
     if as_json:
-        print_json(found.to_json())
+        print_json(result.to_json())
     else:
-        found.print()
+        result.print()
     return 0
 
 
@@ -191,12 +191,12 @@ def cost(
     except ValueError:
         raise click.UsageError(f"--scale {scale}: give numbers of GPUs with commas, for example 64,256") from None
     fabric = load(source, Steps())
-    found = softib.plan_cost(fabric, gpus=gpus, workload=workload, scale=counts, **options)
+    result = softib.plan_cost(fabric, gpus=gpus, workload=workload, scale=counts, **options)
     if as_json:
-        print_json(found.to_json())
+        print_json(result.to_json())
     else:
         print_problems(fabric.problems)
-        found.print()
+        result.print()
     return 0
 
 
@@ -212,12 +212,12 @@ def check_quote(source: str, quote: str, as_json: bool, load: Load, **options: A
     Exit 1 where pieces are missing or not needed.
     """
     plan = _plan(source, load, options)
-    found = plan.check_quote(quote)
+    result = plan.check_quote(quote)
     if as_json:
-        print_json(found.to_json())
+        print_json(result.to_json())
     else:
-        found.print()
-    return 1 if found.differences else 0
+        result.print()
+    return 1 if result.differences else 0
 
 
 def _plan(source: str, load: Load, options: dict[str, Any]) -> CablePlan:
@@ -292,11 +292,11 @@ def advise(
     nodes = hosts if hosts is not None else -(-int(gpus or 0) // gpus_per_host)
     named: Any = kind or (softib.kind_of(workload) if workload is not None else "mpi")
     stated = {key: value for key, value in facts.items() if value is not None}
-    found = softib.advise(
+    result = softib.advise(
         softib.Facts(nodes, gpus or 0, named, **stated), workload, gpus_per_host=gpus_per_host, prices=prices
     )
     if as_json:
-        print_json(found.to_json())
+        print_json(result.to_json())
     else:
-        found.print()
+        result.print()
     return 0

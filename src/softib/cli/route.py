@@ -46,30 +46,30 @@ def command(
 
     steps = Steps()
     fabric = load(source, steps)
-    found = routing_of(fabric, engine, lfts, guid_files, steps)
+    routing = routing_of(fabric, engine, lfts, guid_files, steps)
     if write_to:
-        found = _with_remedy(found, fabric, write_to, steps)
+        routing = _with_remedy(routing, fabric, write_to, steps)
     if dump:
-        found.save(dump)
+        routing.save(dump)
     if as_json:
-        print_json(found.to_json())
+        print_json(routing.to_json())
     else:
-        print_problems(found.problems)
-        found.print()
+        print_problems(routing.problems)
+        routing.print()
         if dump:
             print_notice(f"tables written to {dump}")
-    return 0 if found.good else 1
+    return 0 if routing.good else 1
 
 
-def _with_remedy(found: Routing, fabric: Fabric, folder: str, steps: Steps) -> Routing:
+def _with_remedy(routing: Routing, fabric: Fabric, folder: str, steps: Steps) -> Routing:
     """Write the files with which ftree takes the fabric, and route with them."""
     import softib
 
     with steps("looking for roots"):
-        remedy = found.save_guid_files(folder)
+        remedy = routing.save_guid_files(folder)
     if remedy is None:
         print_notice("no GUID files written: ftree fits without, or no choice of roots makes it fit")
-        return found
+        return routing
     arguments = " ".join(f"--{option} {path}" for option, path in remedy.files.items())
     print_notice(f"ftree does not fit ({remedy.reason}); it does with {arguments}")
     return softib.route(fabric, "ftree", guid_files=remedy.files, steps=steps)

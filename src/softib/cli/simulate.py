@@ -192,7 +192,7 @@ def command(source: str, workload: str, load: Load, **given: Any) -> int:
         queue_pairs={key: given[key] for key in OF_QUEUE_PAIRS if given[key] is not None},
         hosts=_costs(given["hosts"]),
     )
-    found = softib.simulate(
+    result = softib.simulate(
         fabric,
         workload,
         layer=given["layer"],
@@ -205,17 +205,17 @@ def command(source: str, workload: str, load: Load, **given: Any) -> int:
         faults={"faults": given["faults"], "management": {"sm": given["sm"]} if given["sm"] else {}},
     )
     if given["alone"]:
-        found.run_jobs_alone()
-    _write(found, given)
+        result.run_jobs_alone()
+    _write(result, given)
     if given["as_json"]:
-        counters = {place: found.counters(place) for place in given["counters"]}
-        print_json({**found.to_json(), **({"counters": counters} if counters else {})})
+        counters = {place: result.counters(place) for place in given["counters"]}
+        print_json({**result.to_json(), **({"counters": counters} if counters else {})})
     else:
         print_problems(fabric.problems)
-        found.print()
+        result.print()
         for place in given["counters"]:
-            click.echo(f"\n# Port counters: {place}\n{found.perfquery(place)}")
-    return 0 if found.good else 1
+            click.echo(f"\n# Port counters: {place}\n{result.perfquery(place)}")
+    return 0 if result.good else 1
 
 
 def _costs(text: str | None) -> dict[str, str]:
@@ -242,18 +242,21 @@ def _replay(fabric: softib.Fabric, workload: str, given: dict[str, Any]) -> int:
             raise click.UsageError(
                 f"--layer loggops takes --engine, --lfts and --json; leave --{key.replace('_', '-')} out"
             )
-    found = softib.replay(fabric, workload, engine=given["engine"], lfts=given["lfts"])
+    result = softib.replay(fabric, workload, engine=given["engine"], lfts=given["lfts"])
     if given["as_json"]:
-        print_json(found.to_json())
+        print_json(result.to_json())
     else:
-        found.print()
+        result.print()
     return 0
 
 
-def _write(found: softib.Simulation, given: dict[str, Any]) -> None:
+def _write(result: softib.Simulation, given: dict[str, Any]) -> None:
     if given["pcap"]:
-        print_notice(f"{found.to_pcap(given['pcap']):,} frames written to {given['pcap']}")
-    for what, path, write in (("messages", given["parquet"], found.to_parquet), ("page", given["html"], found.to_html)):
+        print_notice(f"{result.to_pcap(given['pcap']):,} frames written to {given['pcap']}")
+    for what, path, write in (
+        ("messages", given["parquet"], result.to_parquet),
+        ("page", given["html"], result.to_html),
+    ):
         if path:
             write(path)
             print_notice(f"{what} written to {path}")
@@ -290,7 +293,7 @@ def swept(source: str, workload: str, load: Load, given: dict[str, Any]) -> int:
                 f"--{name.replace('_', '-')} is of one run, not of a sweep; what changes stands in {given['sweep']}"
             )
     fabric = load(source, Steps())
-    found = softib.sweep(
+    result = softib.sweep(
         fabric,
         workload,
         given["sweep"],
@@ -302,13 +305,13 @@ def swept(source: str, workload: str, load: Load, given: dict[str, Any]) -> int:
         progress=Rows(),
     )
     if given["parquet"]:
-        print_notice(f"{counted(len(found.rows()), 'run')} written to {given['parquet']}")
+        print_notice(f"{counted(len(result.rows()), 'run')} written to {given['parquet']}")
     if given["as_json"]:
-        print_json(found.to_json())
+        print_json(result.to_json())
     else:
         print_problems(fabric.problems)
-        found.print()
-    return 0 if found.good else 1
+        result.print()
+    return 0 if result.good else 1
 
 
 class Rows:

@@ -56,22 +56,22 @@ def check_config(file: str, as_json: bool) -> int:
     """
     import softib
 
-    found = softib.check_config(file)
+    report = softib.check_config(file)
     if as_json:
-        print_json(found.to_json())
-        return int(not found.good)
+        print_json(report.to_json())
+        return int(not report.good)
     verdict = (
         "OpenSM 3.3.23 takes it as it is written"
-        if found.good
+        if report.good
         else "OpenSM 3.3.23 does not take all of it as it is written"
     )
-    click.echo(shown(f"{found.path}: {found.kind}; {verdict}"))
-    for title, lines in (("OpenSM", found.opensm), ("softib", found.softib)):
+    click.echo(shown(f"{report.path}: {report.kind}; {verdict}"))
+    for title, lines in (("OpenSM", report.opensm), ("softib", report.softib)):
         if lines:
             click.echo(title)
         for line in lines:
-            click.echo(shown(f"  {line.removeprefix(f'{found.path}:').strip()}"))
-    return int(not found.good)
+            click.echo(shown(f"  {line.removeprefix(f'{report.path}:').strip()}"))
+    return int(not report.good)
 
 
 @command.command("job", short_help="an aggregation tree for the hosts of a job")
@@ -108,12 +108,12 @@ def explain(a: str, b: str, fabric: str | None, as_json: bool) -> int:
     """
     import softib
 
-    found = softib.RunningFabric(fabric).explain(a, b)
+    explanation = softib.RunningFabric(fabric).explain(a, b)
     if as_json:
-        print_json(document("sm-explain", found))
+        print_json(document("sm-explain", explanation))
     else:
-        print_lines(found.lines())
-    return 1 if found.ended else 0
+        print_lines(explanation.lines())
+    return 1 if explanation.ended else 0
 
 
 @command.command()

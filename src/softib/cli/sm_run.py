@@ -247,14 +247,14 @@ def _show_tables(manager: UmadManager) -> None:
 def _summary(manager: UmadManager) -> None:
     if manager.state == "NOTACTIVE":
         return  # one of several that never began; its reason is printed
-    found = manager.to_json()
+    document = manager.to_json()
     for problem in manager.problems:
         print_notice(problem)
     _show_tables(manager)
     print_notice(
-        f"{found['port']}: {counted(found['switches'], 'switch')}, {counted(found['cas'], 'CA')}, "
-        f"{counted(found['links'], 'cable')}; {counted(found['sent'], 'MAD')} ({found['sets']} Sets) in "
-        f"{sum(found['phase_s'].values()):.2f} s; {manager.state}"
+        f"{document['port']}: {counted(document['switches'], 'switch')}, {counted(document['cas'], 'CA')}, "
+        f"{counted(document['links'], 'cable')}; {counted(document['sent'], 'MAD')} ({document['sets']} Sets) in "
+        f"{sum(document['phase_s'].values()):.2f} s; {manager.state}"
     )
 
 

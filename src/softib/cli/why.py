@@ -60,7 +60,7 @@ def command(
     """
     import softib
 
-    found = softib.why(
+    result = softib.why(
         *logs,
         fabric=fabric,
         lfts=lfts,
@@ -70,7 +70,7 @@ def command(
         steps=Steps(),
     )
     if as_json:
-        print_json(found.to_json())
+        print_json(result.to_json())
     else:
-        print_lines(found.text_lines())
+        print_lines(result.text_lines())
     return 0

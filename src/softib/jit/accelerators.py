@@ -134,18 +134,18 @@ def _kept() -> Accelerators | None:
 def _tried() -> Accelerators:
     """The best that works, by a trial of each; it is kept, and said once where something is
     missing."""
-    found, reason = Accelerators(False, False), ""
+    verdict, reason = Accelerators(False, False), ""
     for tables, units in ((True, True), (True, False), (False, True)):
         failure = _trial(Accelerators(tables, units))
         if not failure:
-            found = Accelerators(tables, units)
+            verdict = Accelerators(tables, units)
             break
         reason = reason or failure
-    found = replace(found, reason=reason)
-    STORE.write(_kept_name(), f"{found.name} {reason}".encode())
+    verdict = replace(verdict, reason=reason)
+    STORE.write(_kept_name(), f"{verdict.name} {reason}".encode())
     if reason:
-        _report(found)
-    return found
+        _report(verdict)
+    return verdict
 
 
 def _trial(use: Accelerators) -> str:
@@ -194,11 +194,11 @@ def _text(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-def _report(found: Accelerators) -> None:
+def _report(verdict: Accelerators) -> None:
     import numba
 
     print(
-        f"softib: Numba {numba.__version__}: kernels compile without {found.missing}: slower, with the same results "
-        f"({found.reason})",
+        f"softib: Numba {numba.__version__}: kernels compile without {verdict.missing}: slower, with the same results "
+        f"({verdict.reason})",
         file=sys.stderr,
     )

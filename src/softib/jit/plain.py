@@ -103,25 +103,25 @@ def _compile(dispatcher, k, folder, signature):
     with _alone, STORE.alone(title(k)), interrupts.held(), progress.compiling(title(k), names, quiet=True) as announce:
         misses = sum(dispatcher.stats.cache_misses.values())
         try:
-            found = load_or_compile()
+            code = load_or_compile()
         except numba.core.errors.NumbaError:
             raise
         except OSError as error:  # it could not be kept; compiled it is
             STORE.give_up(error)
-            found = load_or_compile()
+            code = load_or_compile()
         except Exception:
             if folder is None or not any(os.scandir(folder)):
                 raise
             for path in os.scandir(folder):  # a damaged file of Numba's cache
                 shutil.rmtree(path.path, ignore_errors=True)
-            found = load_or_compile()
+            code = load_or_compile()
         if folder is None or sum(dispatcher.stats.cache_misses.values()) > misses:
             announce()
-        return found
+        return code
 
 
 def _step(dispatcher, name, signature):
     interrupts.check()
-    found = type(dispatcher).compile(dispatcher, signature)
+    code = type(dispatcher).compile(dispatcher, signature)
     progress.step(name)
-    return found
+    return code

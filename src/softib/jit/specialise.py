@@ -65,11 +65,11 @@ def specialised(
         made[k] = _with(k, name, changed) if changed else k
         return made[k]
 
-    found = visit(top)
+    copy = visit(top)
     if unused:
         raise ValueError(f"{title(top)} does not use {', '.join(sorted(unused))}; {name} would replace it")
-    assert not set(replaced) & set(reached(found))
-    return found
+    assert not set(replaced) & set(reached(copy))
+    return copy
 
 
 def _with(k: Kernel, name: str, changed: Mapping[str, Any]) -> Kernel:

@@ -62,23 +62,23 @@ class Table:
         # Making a type takes 100 us, and tables are made again for many calls: tables of the same layout share one.
         arrays = [self._columns[field] for field in self._fields]
         layout = tuple((a.dtype, a.ndim, a.flags.num) for a in arrays)
-        found = self._types.get(layout)
-        if found is None:
+        kind = self._types.get(layout)
+        if kind is None:
             from softib.jit.table_types import type_of
 
-            found = self._types[layout] = type_of(self)
-        vars(self)["_numba_type_"] = found
-        return found
+            kind = self._types[layout] = type_of(self)
+        vars(self)["_numba_type_"] = kind
+        return kind
 
     def __reduce__(self) -> Any:
         return type(self), tuple(self._columns[name] for name in self._fields)
 
     def as_named_tuple(self) -> Any:
         """The same arrays as a named tuple."""
-        found = vars(self).get("_named_tuple")
-        if found is None:
-            found = vars(self)["_named_tuple"] = self.NamedTuple(*(getattr(self, name) for name in self._fields))
-        return found
+        values = vars(self).get("_named_tuple")
+        if values is None:
+            values = vars(self)["_named_tuple"] = self.NamedTuple(*(getattr(self, name) for name in self._fields))
+        return values
 
     def _replace(self, **named: Any) -> Any:
         """A table with some other arrays."""

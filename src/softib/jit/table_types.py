@@ -55,8 +55,8 @@ class TableColumns(AttributeTemplate):
     key = TableType
 
     def generic_resolve(self, table, name):
-        found = table.offsets.get(name)
-        return found[0] if found else None
+        offset = table.offsets.get(name)
+        return offset[0] if offset else None
 
 
 @unbox(TableType)

@@ -129,17 +129,17 @@ class Part(codegen.JITCodeLibrary):
         self._raise_if_finalized()
         self._finalized = True
 
-    def below(self, found):
-        """Add this library and all that it needs to ``found``."""
-        if self not in found:
-            found[self] = None
+    def below(self, libraries):
+        """Add this library and all that it needs to ``libraries``."""
+        if self not in libraries:
+            libraries[self] = None
             for library in self._linking_libraries:
                 self._reload_init.update(library._reload_init)
                 if isinstance(library, Part) and not library._made:
-                    library.below(found)
+                    library.below(libraries)
                 else:
-                    found[library] = None
-        return found
+                    libraries[library] = None
+        return libraries
 
     def _make(self):
         if not self._made:
@@ -211,14 +211,14 @@ class Unit(codegen.JITCodeLibrary):
     def finalize(self):
         self._raise_if_finalized()
         defined = {f.name for f in self._final_module.functions if not f.is_declaration}
-        found = {}
+        libraries = {}
         for library in self._linking_libraries:
             if isinstance(library, Part) and not library._made:
-                library.below(found)
+                library.below(libraries)
             else:
-                found[library] = None
-        shared = [library for library in found if isinstance(library, Unit)]
-        for library in found:
+                libraries[library] = None
+        shared = [library for library in libraries if isinstance(library, Unit)]
+        for library in libraries:
             self._reload_init.update(library._reload_init)
             if library not in shared:
                 self._final_module.link_in(_linkable(library), preserve=True)

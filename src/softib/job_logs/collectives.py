@@ -64,6 +64,7 @@ PYTORCH = Reader(
         pattern("Connection closed by peer", r"Connection closed by peer \[(?P<detail>[^\]]*)\]", "peer-lost"),
         pattern("Signal ", r"Signal \d+ \((?P<detail>SIG[A-Z]+)\) received by PID", "process-died"),
         pattern("exitcode", r"exitcode *: -(?P<detail>\d+)", "process-died"),
+        pattern("Traceback (most recent call last)", r"Traceback \(most recent call last\)", "aborted"),
         pattern("CUDA error", r"CUDA error: (?P<detail>[^\n]{1,80})", "gpu-fault"),
     ),
 )

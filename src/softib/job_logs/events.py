@@ -37,7 +37,7 @@ SYMPTOMS: dict[str, str] = {
     "time-limit": "the job reached its time limit",
     "peer-lost": "the other process closed its connection",
     "tcp-used": "traffic went over TCP",
-    "aborted": "a library aborted the job for an error that it does not name",
+    "aborted": "the job ended with an error that names no cause",
     "flushed": "work request flushed (5)",
     "partition-violation": "a port received or sent a wrong P_Key",
     "manager-changed": "a subnet manager became master, ended or reassigned LIDs",

@@ -43,6 +43,11 @@ SLURM = Reader(
         pattern("DUE TO TIME LIMIT", r"ON (?P<host>[\w.-]+) CANCELLED AT .* DUE TO TIME LIMIT", "time-limit"),
         pattern("DUE TO NODE FAILURE", r"ON (?P<host>[\w.-]+) CANCELLED AT .* DUE TO NODE FAILURE", "node-failed"),
         pattern("Node failure on", r"Node failure on (?P<host>[\w.-]+)", "node-failed"),
+        pattern(
+            "Exited with exit code",
+            r"srun: error: (?P<host>[\w.-]+): .*Exited with exit code (?P<detail>\d+)",
+            "aborted",
+        ),
         pattern("oom_kill event", r"Detected \d+ oom[_-]kill events?", "out-of-memory"),
         pattern(
             "srun: error:",

@@ -16,7 +16,7 @@ PERFTEST = Reader(
         pattern("Couldn't read remote address", r"Couldn't read remote address", "peer-lost"),
         pattern("Couldn't allocate MR", r"Couldn't allocate MR", "registration-failed"),
         pattern("Port number", r"Port number \d+ state is (?P<detail>Down|Init|Armed)", "port-not-active"),
-        pattern("mtu is higher than", r"[Rr]equested mtu is higher than active mtu", "mtu-refused"),
+        pattern("mtu is higher than", r"mtu is higher than active mtu", "mtu-refused"),
         pattern("Failed to modify", r"Failed to modify QP to RTR|Failed to modify QP \d+ to RTR", "connect-failed"),
         pattern(
             "IB device", r"^ ?(?:Unable to find the IB|IB device \S+ not found|Did not detect devices)", "no-device"
@@ -104,6 +104,7 @@ MPI = Reader(
             "process-died",
         ),
         pattern("Exit code:", r"Exit code: +(?P<detail>1(?:3[0-9]|4[0-3]))$", "process-died"),
+        pattern("Exit code:", r"Exit code: +(?P<detail>[1-9]\d*)$", "aborted"),
         pattern("time limit for job execution", r"time limit for job execution has been reached", "time-limit"),
         pattern("RETRY EXCEEDED", r"RETRY EXCEEDED ERROR.*status number (?P<status>\d+)"),
         pattern("retry count between two MPI", r"InfiniBand retry count between two", "retry-exceeded"),
@@ -117,7 +118,9 @@ MPI = Reader(
             "aborted",
         ),
         pattern(
-            "memory registration", r"limit.*memory (?:is )?regist(?:er|ration)|RLIMIT_MEMLOCK", "registration-failed"
+            "memory registration",
+            r"limit.*memory (?:is )?(?:register|registration)|RLIMIT_MEMLOCK",
+            "registration-failed",
         ),
         pattern("error initializing an OpenFabrics", r"error initializing an OpenFabrics device", "no-device"),
         pattern("btl:tcp", r"\bbtl:tcp: .*(?:connected|path)", "tcp-used"),

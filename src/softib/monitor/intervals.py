@@ -115,27 +115,27 @@ def carried(before: Reading | None, now: Reading) -> Reading:
     if before is None:
         return now
     keys, old = port_keys(now.guid, now.portnum), port_keys(before.guid, before.portnum)
-    gone = ~np.isin(old, keys)
+    removed = ~np.isin(old, keys)
     rows, there = same_ports(now.guid, now.portnum, before.guid, before.portnum)
     silent = there & ~now.answered
     silent[silent] = before.answered[rows[silent]]
-    if not gone.any() and not silent.any():
+    if not removed.any() and not silent.any():
         return now
-    order = np.argsort(np.concatenate([keys, old[gone]]), kind="stable")
+    order = np.argsort(np.concatenate([keys, old[removed]]), kind="stable")
 
     def column(new: np.ndarray | None, then: np.ndarray | None, like: np.ndarray) -> np.ndarray:
         first = np.zeros(len(now), like.dtype) if new is None else new.copy()
         last = np.zeros(len(before), like.dtype) if then is None else then
         first[silent] = last[rows[silent]]
-        return np.concatenate([first, last[gone]])[order]
+        return np.concatenate([first, last[removed]])[order]
 
     def columns(new: dict[str, np.ndarray], then: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         return {n: column(new.get(n), then.get(n), {**then, **new}[n]) for n in dict.fromkeys((*new, *then))}
 
-    unknown = np.full(int(gone.sum()), np.nan)
+    unknown = np.full(int(removed.sum()), np.nan)
     return Reading(
-        np.concatenate([now.guid, before.guid[gone]])[order],
-        np.concatenate([now.portnum, before.portnum[gone]])[order],
+        np.concatenate([now.guid, before.guid[removed]])[order],
+        np.concatenate([now.portnum, before.portnum[removed]])[order],
         column(now.time_ns, before.time_ns, now.time_ns),
         column(now.answered, before.answered, now.answered),
         columns(now.value, before.value),

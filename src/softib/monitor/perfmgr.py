@@ -115,15 +115,8 @@ class Round:
 class Poller:
     """Reads the counters of the subnet behind ``wire``, round by round (:meth:`round`)."""
 
-    def __init__(
-        self,
-        wire: MadWire,
-        pace: Pace | None = None,
-        *,
-        now_ns: Callable[[], int] | None = None,
-        left_out: frozenset[str] = frozenset(),
-    ):
-        self.left_out = left_out
+    def __init__(self, wire: MadWire, pace: Pace | None = None, *, now_ns: Callable[[], int] | None = None):
+        self.left_out: frozenset[str] = frozenset()
         """Of :data:`COLLECTORS`."""
         self.wire, self.pace, self.now_ns = wire, pace or Pace(), now_ns or SteadyClock()
         self.gets = PacedGets(wire, self.pace.most, self.pace.timeout_ps, self.pace.retries)

@@ -65,7 +65,9 @@ class SeenPorts:
         self.path, self.keep_s, self.notice = path, keep_s, notice
         self.ports: dict[Key, SeenPort] = {}
         self.up: set[int] = set()
-        """NodeGUIDs of the devices that answered in the last round."""
+        """NodeGUIDs of the devices that answered in one of the last two rounds: one that is cut off in
+        the middle of a round says nothing of the rest."""
+        self._silent = np.zeros(0, np.uint64)
         self._expected: dict[Key, SeenPort] = {}
         self._shape: tuple[object, bytes, bytes] | None = None
         self._stamp: tuple[int, int] | None = None
@@ -82,7 +84,8 @@ class SeenPorts:
         """Take in one round: True where anything changed. ``silent``: NodeGUIDs of devices that did
         not answer; ``fell``: ports that counted LinkDowned since the round before (bool[n]). A link
         that fell meanwhile was up meanwhile: it is down from the next round on."""
-        quiet = np.isin(ports.node_guid, silent)
+        quiet = np.isin(ports.node_guid, silent[np.isin(silent, self._silent)])
+        self._silent = silent
         state = reading.level.get("state", np.full(len(reading), np.nan))
         unread = np.where(quiet, 0.0, DOWN + 1.0)
         says = np.where(reading.answered & ~np.isnan(state), state, unread)

@@ -23,11 +23,9 @@ class Watch:
     """Reads ``opened`` round by round. ``round`` is the last one, ``interval`` what rose in it
     (None: the first), ``manager`` what is known of the subnet manager."""
 
-    def __init__(
-        self, opened: Opened, pace: Pace | None = None, keep: int = KEPT, left_out: frozenset[str] = frozenset()
-    ):
+    def __init__(self, opened: Opened, pace: Pace | None = None, keep: int = KEPT):
         self.opened = opened
-        self.poller = Poller(opened.wire, pace, left_out=left_out)
+        self.poller = Poller(opened.wire, pace)
         self.manager = ManagerWatch(opened, self.poller)
         self.round: Round | None = None
         self.interval: Interval | None = None

@@ -43,7 +43,7 @@ def adaptive_ports(graph: SwitchGraph, ranks: np.ndarray, among: np.ndarray | No
     targets = np.unique(graph.end_switch)
     position = _positions(graph, ranks)
     down, whole = _distances(graph, position, targets)
-    found = []
+    routes = []
     for s in range(n) if among is None else among.tolist():
         edges = slice(int(graph.first[s]), int(graph.first[s + 1]))
         peer, port = graph.peer[edges], graph.out_port[edges].astype(np.int64)
@@ -54,8 +54,8 @@ def adaptive_ports(graph: SwitchGraph, ranks: np.ndarray, among: np.ndarray | No
             below[:, None] & (down[peer] == down[s] - 1),
             ~below[:, None] & (whole[peer] == whole[s] - 1) & (whole[s] < UNREACHED),
         )
-        found.append(_of_switch(port, good, targets, n))
-    return found
+        routes.append(_of_switch(port, good, targets, n))
+    return routes
 
 
 def _of_switch(port: np.ndarray, good: np.ndarray, targets: np.ndarray, n: int) -> AdaptivePorts:
@@ -148,12 +148,12 @@ def _bends(graph: SwitchGraph, position: np.ndarray, lft: np.ndarray) -> np.ndar
     peer_of = np.full((n, 256), -1, np.int32)
     owner = graph.link_switch
     peer_of[owner, graph.out_port] = graph.peer
-    rows, found = np.arange(n)[:, None], [np.zeros((0, 3), np.int64)]
+    rows, choices = np.arange(n)[:, None], [np.zeros((0, 3), np.int64)]
     for first in range(0, min(lft.shape[1], graph.max_lid + 1), LIDS_AT_ONCE):
         egress = lft[:, first : min(first + LIDS_AT_ONCE, graph.max_lid + 1)]
         after = np.where(egress == LFT_NO_ROUTE, -1, peer_of[rows, egress])
         falls = (after >= 0) & (position[np.maximum(after, 0)] > position[:, None])
         rises = (after >= 0) & ~falls
         a, lid = np.nonzero(falls & rises[np.maximum(after, 0), np.arange(egress.shape[1])[None, :]])
-        found.append(np.stack([a, after[a, lid], first + lid], axis=1))
-    return np.concatenate(found)
+        choices.append(np.stack([a, after[a, lid], first + lid], axis=1))
+    return np.concatenate(choices)

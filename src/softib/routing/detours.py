@@ -62,9 +62,9 @@ def connect(graph: SwitchGraph, d: Distances, lft: np.ndarray, notes: list[str],
         if exact is None or not left:
             break
         other = before.copy()
-        found = fill(graph, other, exact, to, whole, nth)
-        if (found[1], found[0]) < (of_cas, left):
-            left, of_cas = found
+        detour = fill(graph, other, exact, to, whole, nth)
+        if (detour[1], detour[0]) < (of_cas, left):
+            left, of_cas = detour
             lft[:] = other
     count = np.count_nonzero(gaps[cas_per_switch(graph) > 0])
     if left and whole:

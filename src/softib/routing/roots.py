@@ -40,16 +40,16 @@ def find_spines(graph: SwitchGraph, hops: np.ndarray) -> np.ndarray:
     that is cabled to a candidate nearer to all CAs is no root.
     """
     weight = compute_per_switch(graph)
-    found = np.zeros(graph.n_switches, np.bool_)
+    roots = np.zeros(graph.n_switches, np.bool_)
     if not weight.any():
         return np.empty(0, np.int32)
-    spines(hops, weight, found)
+    spines(hops, weight, roots)
     total = np.empty(graph.n_switches, np.int64)
     distance_to_cas(hops, weight, total)
     owner = graph.link_switch
-    beaten = owner[found[graph.peer] & (total[graph.peer] < total[owner])]
-    found[beaten] = False
-    return np.flatnonzero(found).astype(np.int32)
+    beaten = owner[roots[graph.peer] & (total[graph.peer] < total[owner])]
+    roots[beaten] = False
+    return np.flatnonzero(roots).astype(np.int32)
 
 
 def find_tops(graph: SwitchGraph, weight: np.ndarray | None = None) -> np.ndarray:

@@ -110,8 +110,8 @@ class Responder:
         if inbox is None or not len(inbox):
             return inbox, out
         head = np.ascontiguousarray(inbox.mad[:, : METHOD_AT + 1])  # one look at each MAD, at four bytes
-        own = (head[:, METHOD_AT] >= RESPONSE_BIT) & (head[:, CLASS_AT] != MgmtClass.SM_REPLICA)
-        if (own & (head[:, CLASS_AT] != MgmtClass.SUBN_ADM)).all():
+        answers = (head[:, METHOD_AT] >= RESPONSE_BIT) & (head[:, CLASS_AT] != MgmtClass.SM_REPLICA)
+        if (answers & (head[:, CLASS_AT] != MgmtClass.SUBN_ADM)).all():
             return inbox, out
         copies = inbox.mad[:, CLASS_AT] == MgmtClass.SM_REPLICA
         if copies.any():

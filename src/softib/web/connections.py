@@ -24,7 +24,7 @@ REQUEST_S = 10.0
 """A request, or the next one of a connection, must be there whole within this time."""
 UNREAD_S = 30.0
 """A client that takes nothing of an answer for so long is left."""
-LATE = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+OVERDUE = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 FULL = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
 
@@ -99,15 +99,15 @@ def bounded_protocol() -> type[asyncio.Protocol]:
             """Run the clock of a request while none is there whole."""
             waits = self.cycle is None or self.cycle.response_complete or self.conn.their_state is h11.SEND_BODY
             if waits and self._timer is None and not self.transport.is_closing():
-                self._timer = self.loop.call_later(REQUEST_S, self._late)
+                self._timer = self.loop.call_later(REQUEST_S, self._overdue)
             elif not waits and self._timer is not None:
                 self._timer.cancel()
                 self._timer = None
 
-        def _late(self) -> None:
+        def _overdue(self) -> None:
             self._timer = None
             if not self.transport.is_closing():
-                self.transport.write(LATE)
+                self.transport.write(OVERDUE)
                 self.transport.close()
 
     return Protocol

@@ -45,6 +45,7 @@ def test_a_day_without_a_fault_accuses_nobody() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)  # 150 to 260 s of processor time
 def test_two_hundred_stories() -> None:
     """Issue bars: at least 95 % of what was planted is named, on fabrics of 216 to 2,000 hosts; seeds that nothing was tuned on."""
     named, stray = [], []
@@ -57,6 +58,7 @@ def test_two_hundred_stories() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)  # 180 s of processor time
 def test_a_hundred_days_without_a_fault() -> None:
     alarms = [a for seed in range(2000, 2100) for a in healthy_day(LARGE[seed % len(LARGE)], seed)]
     assert len(alarms) <= 1, alarms

@@ -18,6 +18,7 @@ from softib.fabric.formats import registry
 from softib.fabric.formats.base import ReadResult
 from softib.fabric.formats.counters_text import read_counters
 from softib.fabric.topologies.registry import generate
+from softib.iba.smp import PortInfo
 from tests.extent import examples
 from tests.fabric.formats.lab import FILE, PAIR, rows
 from tests.live.ibsim.tool_lab import Lab
@@ -199,6 +200,18 @@ def test_real_perfquery_output(shared_data: Path) -> None:
     assert read_counters(details, f) == []
     said = int(re.search(r"PortBufferOverrunErrors:\.*(\d+)", details.read_text())[1])
     assert said in f.detail_counters["port_buffer_overrun_errors"].tolist()
+
+
+def test_a_lid_of_two_subnets_is_named_and_counts_for_neither(tmp_path: Path) -> None:
+    """LIDs are unique in a subnet only (IBA 4.1.3): perfquery's text alone names two ports here."""
+    f = generate("fat-tree", radix=4, levels=2)
+    ends = np.flatnonzero((f.port_num == 0) & f.is_switch[f.port_node])[:3]
+    PortInfo.lid.set(f.port_info, [7, 7, 8], ends)
+    name = "# Port counters: Lid {} port 0 (CapMask: 0x5300)\nPortXmitData:....................{}\n"
+    (tmp_path / "p.txt").write_text(name.format(7, 70) + name.format(8, 80))
+    (problem,) = read_counters(tmp_path / "p.txt", f)
+    assert problem.line == 1 and "several ports of the fabric have this LID" in problem.reason
+    assert f.counters["port_xmit_data"][ends].tolist() == [0, 0, 80]
 
 
 @pytest.mark.stock

@@ -78,7 +78,7 @@ def test_a_higher_opensm_takes_over_and_its_death_brings_us_back(softib, stock):
         assert wait_for(lambda: (m := master()) and MASTER.search(m)[3] == "9"), (
             "a higher priority comes: handover (IBA 14.4.1)"
         )
-        assert softib.status()[0]["sm"]["state"] == "STANDBY"
+        assert wait_for(lambda: softib.status()[0]["sm"]["state"] == "STANDBY")
         log = Path(softib.folder, "log").read_text(errors="replace")
         assert "ERR 5410" not in log, "its trap 144 is answered with a TrapRepress"
         _, both = on(softib, stock("saquery"), "SMIR")

@@ -95,7 +95,7 @@ def test_managers_that_are_killed(softib, kills):
     own(softib, "sm", "run", "--once", "--take-over")
     fabric = fabric_of(softib)
     assert is_up(fabric) and proves(fabric)
-    status = softib.status()[0]
-    assert status["bugs"] == 0 and not status["clients"]
+    assert wait_for(lambda: not softib.status()[0]["clients"])
+    assert softib.status()[0]["bugs"] == 0
     softib("down")
     assert wait_for(lambda: not processes(softib.folder) - {os.getpid()})

@@ -75,7 +75,7 @@ def test_a_live_master_is_left_alone_unless_told(softib):
     assert "has a master (LID 1" in said and "--take-over" in said
     assert softib.status()[0]["sm"]["state"] == "MASTER"
     own(softib, "sm", "run", "--once", "--take-over", node="host-0002")
-    assert softib.status()[0]["sm"]["state"] == "STANDBY"
+    assert wait_for(lambda: softib.status()[0]["sm"]["state"] == "STANDBY")
 
 
 def test_what_stands_as_wanted_shows_no_difference(softib):

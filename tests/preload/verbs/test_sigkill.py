@@ -50,7 +50,7 @@ def check(fabric: Applications, rounds: int, seed: int, limit_s: float, allowed:
     assert counts["told"] > rounds / 3 and counts["cm"] > rounds / 30 and counts["silent"] > rounds / 10, counts
     assert counts["worst"] <= allowed, counts
     assert wait_for(lambda: empty(fabric)), fabric.status()["verbs"]
-    assert fabric.status()["verbs"]["octets"] < 1 << 20
+    assert wait_for(lambda: fabric.status()["verbs"]["octets"] < 1 << 20), fabric.status()["verbs"]
     assert wait_for(lambda: files(fabric) <= before), files(fabric) - before
 
 

@@ -43,7 +43,7 @@ def slow_pairs(measured: Measurements, explained: Explained, place: Place) -> It
         for i in np.flatnonzero(lacks >= SLOW).tolist():
             row = int(rows[i])
             pair = int(measured.source[row]), int(measured.target[row])
-            told = {
+            stated = {
                 "pair": [measured.ends.name(e) for e in pair],
                 "test": test,
                 "round": int(measured.round[row]),
@@ -51,8 +51,8 @@ def slow_pairs(measured: Measurements, explained: Explained, place: Place) -> It
                 "unit": TESTS[test].unit,
                 "lacks_percent": round(100 * float(lacks[i]), 1),
             }
-            if pair not in listed or listed[pair]["lacks_percent"] < told["lacks_percent"]:
-                listed[pair] = told
+            if pair not in listed or listed[pair]["lacks_percent"] < stated["lacks_percent"]:
+                listed[pair] = stated
     if not listed:
         return
     order = sorted(listed, key=lambda p: -listed[p]["lacks_percent"])

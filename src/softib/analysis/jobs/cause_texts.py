@@ -120,6 +120,10 @@ _FEATURES = {
         "the P_Keys of the ports have no partition with a full member in common",
         "the ports share a partition, one as a full member",
     ),
+    "first-pkeys-apart": (
+        "the P_Keys at index 0, which programs take by default, keep the ports apart",
+        "the P_Keys at index 0 let the ports talk",
+    ),
     "subnets-apart": ("no cables join the two ports", "cables join the two ports"),
     "lids-moved": ("LIDs of the ends changed in that time", "no LID changed in that time"),
     "refused": ("ports dropped packets for their P_Key", "no port dropped a packet for its P_Key"),

@@ -11,6 +11,7 @@ from softib.diags.job_causes.paths import PathSet, paths_between
 from softib.diags.job_causes.ranking import Facts, rank
 from softib.diags.job_causes.readings import Readings, Window
 from softib.diags.job_causes.site import Site, is_ethernet
+from softib.fabric.model import Fabric
 from softib.job_logs.events import End, Event, JobLog
 from softib.plural import counted
 
@@ -146,7 +147,7 @@ def _pairs(log: JobLog, site: Site, hosts: Sequence[str], notes: list[str]) -> t
     named = [p for h in hosts for p in site.ports_of_host(h)]
     if missing := [h for h in hosts if not site.ports_of_host(h)]:
         notes.append(
-            f"host {missing[0]} is none of this fabric" + (f", nor {len(missing) - 1} more" if len(missing) > 1 else "")
+            f"host {missing[0]} is not in this fabric" + (f", nor {len(missing) - 1} more" if len(missing) > 1 else "")
         )
     for some in (by_event, by_log):
         if whole := list(dict.fromkeys((a, b) for a, b in some if a >= 0 and b >= 0 and a != b)):
@@ -166,6 +167,7 @@ def _features(
     if apart and site.has_pkeys:
         why = [partitions_apart(f, f.node_names(), a, b) for a, b in apart]
         found["pkeys-apart"] = any(why)
+        found["first-pkeys-apart"] = any(_first_pkeys_apart(f, a, b) for a, b in apart)
     if any(a != b for a, b in pairs):
         found["subnets-apart"] = paths.apart and not any(readings.link[p] == 1 for p in ends)
     if ends:
@@ -181,6 +183,12 @@ def _features(
         if known:
             found["refused"] = any(known)
     return found
+
+
+def _first_pkeys_apart(f: Fabric, a: int, b: int) -> bool:
+    """Do the P_Keys at index 0, which programs take unless configured otherwise, keep two ports apart?"""
+    first, second = pkeys_of(f, a)[0], pkeys_of(f, b)[0]
+    return (first & 0x7FFF) != (second & 0x7FFF) or not (first | second) & 0x8000
 
 
 def _reported(events: Sequence[Event], site: Site) -> dict[int, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -30,9 +29,8 @@ class Exporter(Suggests):
     seconds that error ratios are from at most. ``history``: keep every interval as Parquet in this
     directory for ``keep_days`` days (0: for ever). ``in_flight``: requests at one device at a time.
     What was seen and is down stays in the metrics for ``keep_days`` days too, or until
-    :meth:`forget`. ``no_collectors``: leave out ``details`` (causes of errors and discards),
-    ``fec``, ``modules``, ``manager`` or ``findings``. Raises :class:`InputError` for a source, name
-    or port that cannot be used, :class:`MissingLibrary` without the extra ``monitor``.
+    :meth:`forget`. Raises :class:`InputError` for a source, name or port that cannot be used,
+    :class:`MissingLibrary` without the extra ``monitor``.
     """
 
     def __init__(
@@ -47,20 +45,16 @@ class Exporter(Suggests):
         history: str | os.PathLike[str] | None = None,
         keep_days: float = 30.0,
         in_flight: int = 4,
-        no_collectors: Sequence[str] = (),
         notice: Notice = warn,
     ):
         from softib.monitor.exporter.names import SCHEMES
         from softib.monitor.exporter.service import ExporterService
         from softib.monitor.history import History
         from softib.monitor.opening import open_source
-        from softib.monitor.perfmgr import COLLECTORS, Pace
+        from softib.monitor.perfmgr import Pace
 
         if names not in SCHEMES:
             raise InputError(f"names={names!r}: give one of {', '.join(SCHEMES)}")
-        for name in no_collectors:
-            if name not in COLLECTORS:
-                raise UnknownName("collector", name, COLLECTORS)
         kept = None if history is None else History(history, keep_days)
         opened = open_source(source)
         if opened.other_subnets:
@@ -76,7 +70,6 @@ class Exporter(Suggests):
                 history=kept,
                 pace=Pace(most=in_flight),
                 keep_s=keep_days * 86400,
-                left_out=frozenset(no_collectors),
                 notice=notice,
             )
         except BaseException:
@@ -145,6 +138,16 @@ class Exporter(Suggests):
         seen. Raises :class:`InputError` or a related error for a file that cannot be read."""
         self._service.seen.expect(_ports_of_file(os.fspath(file)))
 
+    def leave_out(self, *collectors: str) -> None:
+        """Leave out of rounds and metrics: ``details`` (causes of errors and discards), ``fec``,
+        ``modules``, ``manager`` or ``findings``. Raises :class:`UnknownName` for another one."""
+        from softib.monitor.perfmgr import COLLECTORS
+
+        for name in collectors:
+            if name not in COLLECTORS:
+                raise UnknownName("collector", name, COLLECTORS)
+        self._service.watch.poller.left_out |= set(collectors)
+
     def follow_jobs(self, jobs: str | os.PathLike[str]) -> None:
         """Findings name the jobs whose traffic takes the cable: those of a file as :func:`jobs_on`
         takes it, which is read again when it changes. Raises :class:`UnreadableFile` and
@@ -182,7 +185,7 @@ class Exporter(Suggests):
         ``leaf-1[3]``) were repaired ``by`` somebody: what was counted until then stands no longer.
 
         Raises :class:`UnknownName` for a name that the ledger lacks, :class:`InputError` where
-        nobody is named."""
+        no one is named."""
         import time
 
         from softib.monitor.ledger import Repair, ledger_of, repaired
@@ -258,7 +261,7 @@ def _line(f: FaultRecord) -> str:
         return datetime.fromtimestamp(seconds).isoformat(" ", "minutes")
 
     when = f"since {at(f.begun)}" if f.standing else f"until {at(f.last)}"
-    again = f", time {f.times_in_30_days} in 30 days, first seen {at(f.first)}" if f.times_in_30_days > 1 else ""
+    repeated = f", time {f.times_in_30_days} in 30 days, first seen {at(f.first)}" if f.times_in_30_days > 1 else ""
     repair = f.repairs[-1] if f.repairs else None
     by = (
         f"; repaired {at(repair.time)} by {repair.by}" + (f": {repair.note}" if repair.note else "")
@@ -266,7 +269,7 @@ def _line(f: FaultRecord) -> str:
         else ""
     )
     where = " ↔ ".join(f.where) or "the fabric"
-    return f"{where}: {', '.join(f.codes)}, {'stands ' if f.standing else ''}{when}{again}{by}"
+    return f"{where}: {', '.join(f.codes)}, {'stands ' if f.standing else ''}{when}{repeated}{by}"
 
 
 def _record(fault: Fault) -> FaultRecord:

@@ -24,7 +24,7 @@ NO_RDMA = 3
 __all__ = ["Attachment", "attachment_of", "run_here"]
 
 QUIET = (0, 130, 143)
-"""Exit codes of a job that nobody wonders about: done, Ctrl-C, SIGTERM."""
+"""Exit codes that need no explanation: done, Ctrl-C, SIGTERM."""
 
 
 @dataclass(frozen=True)

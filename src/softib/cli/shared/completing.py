@@ -29,10 +29,10 @@ def fabrics(context: click.Context, parameter: click.Parameter, incomplete: str)
     import softib
 
     try:
-        found = softib.running_fabrics()
+        names = softib.running_fabrics()
     except SoftibError:
         return []
-    return [CompletionItem(one.name) for one in found if one.name.startswith(incomplete)]
+    return [CompletionItem(one.name) for one in names if one.name.startswith(incomplete)]
 
 
 def sources(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -47,7 +47,7 @@ def nodes(context: click.Context, parameter: click.Parameter, incomplete: str) -
 
     before, comma, prefix = incomplete.rpartition(",")
     try:
-        found = softib.RunningFabric(context.params.get("fabric")).nodes(prefix)
+        names = softib.RunningFabric(context.params.get("fabric")).nodes(prefix)
     except SoftibError:
         return []
-    return [CompletionItem(f"{before}{comma}{name}") for name in found]
+    return [CompletionItem(f"{before}{comma}{name}") for name in names]

@@ -51,14 +51,14 @@ def given_options(*left_out: str) -> dict[str, Any]:
     """Options that stand on the command line, by their long names without dashes in front: what the
     same verb in another process is given. ``left_out`` are not among them."""
     context = click.get_current_context()
-    found = {}
+    values = {}
     for option in context.command.params:
         typed = context.get_parameter_source(str(option.name)) is click.core.ParameterSource.COMMANDLINE
         if isinstance(option, click.Option) and typed:
             name = next(o for o in option.opts if o.startswith("--"))[2:].replace("-", "_")
             if name not in left_out:
-                found[name] = context.params[str(option.name)]
-    return found
+                values[name] = context.params[str(option.name)]
+    return values
 
 
 def print_json(value: Any) -> None:

@@ -183,8 +183,8 @@ class _Interval:
             hot = [q for q in onwards if held[q] >= BEHIND * self.wait[row]]
             most = max((float(self.busy[q]) for q in hot), default=0.0)
             roots = {(self._receiver(q), FAST) for q in hot if self.busy[q] >= SAME * most}
-            turns = float(held[onwards].sum())  # one after the other, as the phases of a shuffle have it
-            if not roots and turns >= BEHIND * self.wait[row]:
+            in_sum = float(held[onwards].sum())  # one after the other, as the phases of a shuffle have it
+            if not roots and in_sum >= BEHIND * self.wait[row]:
                 roots = {(self._receiver(q), FAST) for q in onwards if held[q] >= self.limit}
             elif not roots and onwards and self.sent_known[onwards].all():
                 share = self.busy[row] / (self.busy[row] + self.wait[row])

@@ -58,17 +58,17 @@ def link_falls(case: Case) -> Iterator[Suspicion]:
         if both >= least:
             yield _of_cable(case, a, b, total, bool(down[a] or down[b]))
         elif not case.to_host[a]:
-            told, silent = (a, b) if total[a] >= total[b] else (b, a)
-            if total[told] >= least and _unheard(case, falls[:, told] > 0, told, silent):
-                yield _of_one_end(case, told, silent, int(total[told]), bool(down[told]))
+            counting, silent = (a, b) if total[a] >= total[b] else (b, a)
+            if total[counting] >= least and _unheard(case, falls[:, counting] > 0, counting, silent):
+                yield _of_one_end(case, counting, silent, int(total[counting]), bool(down[counting]))
 
 
-def _unheard(case: Case, fell: np.ndarray, told: int, silent: int) -> bool:
-    """Was ``silent`` not read in the intervals in which ``told`` counted falls (bool[k]), nor over
+def _unheard(case: Case, fell: np.ndarray, counting: int, silent: int) -> bool:
+    """Was ``silent`` not read in the intervals in which ``counting`` counted falls (bool[k]), nor over
     them later?"""
     known, begin, end = case.known(DOWNED)[:, silent], case.obs.begin_ns, case.obs.end_ns
     for k in np.flatnonzero(fell).tolist():
-        over = (begin[:, silent] < end[k, told]) & (end[:, silent] > begin[k, told])
+        over = (begin[:, silent] < end[k, counting]) & (end[:, silent] > begin[k, counting])
         if (known & over).any():
             return False
     return True
@@ -103,20 +103,20 @@ def _of_cable(case: Case, a: int, b: int, total: np.ndarray, down: bool) -> Susp
     )
 
 
-def _of_one_end(case: Case, told: int, silent: int, count: int, down: bool) -> Suspicion:
+def _of_one_end(case: Case, counting: int, silent: int, count: int, down: bool) -> Suspicion:
     times = "once" if count == 1 else f"{count:,} times"
     text = (
-        f"{case.link(told)} fell {times}, as {case.location(told)} counted{', and is down' if down else ''}; "
+        f"{case.link(counting)} fell {times}, as {case.location(counting)} counted{', and is down' if down else ''}; "
         f"{case.location(silent)} has not answered since"
     )
     evidence = {
-        "falls": {str(case.location(told)): count},
+        "falls": {str(case.location(counting)): count},
         "down": down,
-        "intervals": int((case.column(DOWNED)[:, told] > 0).sum()),
+        "intervals": int((case.column(DOWNED)[:, counting] > 0).sum()),
         "source": case.limits.of("falls_between_switches").source,
-        **case.when(np.array([told]), DOWNED),
+        **case.when(np.array([counting]), DOWNED),
     }
-    return Suspicion(finding(LINK_FLAPS, case.ends(told), text, evidence), told, ONE_END)
+    return Suspicion(finding(LINK_FLAPS, case.ends(counting), text, evidence), counting, ONE_END)
 
 
 def _restarts(case: Case, falls: np.ndarray) -> Iterator[tuple[Suspicion, np.ndarray]]:

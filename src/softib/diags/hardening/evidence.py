@@ -52,7 +52,7 @@ class Manager:
 class Evidence:
     """``mkey``: the key that was asked with, 0 for none. ``trusts``: SM_Keys → does the subnet
     administration give P_Key tables to who sends it (None: not asked); ``mkey_records``: ports whose
-    M_Key it showed without one. ``allowed``: PortGUIDs that may manage (None: nobody said).
+    M_Key it showed without one. ``allowed``: PortGUIDs that may manage (None: no one said).
     ``unread``: what could not be judged, a line each."""
 
     ports: list[EndPort] = field(default_factory=list)

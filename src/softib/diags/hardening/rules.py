@@ -111,7 +111,7 @@ SA_OPEN = code(
 SA_DEFAULT_KEY = code(
     "sa-default-key",
     Severity.ERROR,
-    "the subnet administration trusts OpenSM's default key: whoever sends 1 sees and changes all records",
+    "the subnet administration trusts OpenSM's default key: a requester that sends 1 sees and changes all records",
     "set sa_key to a random value (UFM: sa_key, and the SA's enhanced trust model)",
 )
 SA_SHOWS_MKEY = code(
@@ -188,7 +188,7 @@ def _default_partition(e: Evidence) -> Iterator[Finding]:
 
 
 def _partitions(e: Evidence) -> Iterator[Finding]:
-    """Partitions other than the default: mixtures, and keys that nobody shares."""
+    """Partitions other than the default: mixtures, and keys that no one shares."""
     holders: dict[int, list[tuple[EndPort, bool]]] = defaultdict(list)
     for port in e.hosts:
         for key in port.memberships:

@@ -27,6 +27,7 @@ BACKGROUND: dict[str, float] = {
     "silent": 0.004,
     "idle": 0.08,
     "pkeys-apart": 0.001,
+    "first-pkeys-apart": 0.02,
     "subnets-apart": 0.001,
     "lids-moved": 0.002,
     "alive": 0.9,
@@ -162,7 +163,7 @@ CAUSES: tuple[Cause, ...] = (
         "partition",
         "job",
         0.03,
-        "the two ports share no partition of which one is a full member",
+        "the two ports share no partition, or not the one that the program uses, of which one is a full member",
         "sends leave and are dropped (IBA 10.9.3): status 12 at once, for every message",
         "softib path {fabric} {a} {b}; put both ports into one partition, one of them as a full member",
         {
@@ -172,7 +173,7 @@ CAUSES: tuple[Cause, ...] = (
             "time-limit": 0.06,
             "partition-violation": 0.06,
         },
-        {"pkeys-apart": 0.97, "refused": 0.6, "idle": 0.7},
+        {"pkeys-apart": 0.6, "first-pkeys-apart": 0.97, "refused": 0.6, "idle": 0.95},
     ),
     Cause(
         "wrong-rail",
@@ -250,6 +251,7 @@ CAUSES: tuple[Cause, ...] = (
             "local-operation": 0.04,
             "remote-operation": 0.06,
             "collective-mismatch": 0.1,
+            "aborted": 0.04,
         },
         {"idle": 0.3},
     ),

@@ -102,7 +102,7 @@ class Site:
             return (ends, "") if ends else ([], f"LID {end.lid} is no port's in this fabric")
         if end.host:
             ports = self.ports_of_host(end.host, end.device)
-            return (ports, "") if ports else ([], f"host {end.host} is none of this fabric")
+            return (ports, "") if ports else ([], f"host {end.host} is not in this fabric")
         return [], ""
 
     def _of_gid(self, gid: str) -> tuple[list[int], str]:
@@ -123,7 +123,7 @@ def is_ethernet(gid: str) -> bool:
 
 
 def site_of(fabric: Fabric, observed: Observations | None, has_tables: bool, has_pkeys: bool = False) -> Site:
-    """``fabric`` with what the history tells of its ports."""
+    """``fabric`` with the history of its ports."""
     peer, lid = fabric.port_peer.astype(np.int64), fabric.lid.astype(np.int64)
     row = np.full(fabric.sizes.ports, -1, np.int64)
     lost = np.zeros(fabric.sizes.ports, bool)

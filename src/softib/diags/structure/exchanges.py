@@ -26,7 +26,7 @@ __all__ = ["exchanged_uplinks"]
 LIKE = 2
 """Switches with equal links that one is compared with."""
 MAX_ODD = 0.15
-"""Larger shares of a tier that are like no two others are its design: nothing is said of it."""
+"""If a larger share of a tier is unlike the rest, that is its design: no finding."""
 MAX_DIFFERENCE = 4
 """A node that differs from its like by more links, too many and too few together, is cabled
 otherwise by design."""

@@ -29,7 +29,7 @@ MANY_FREE = 4
 HANDFUL = 2
 """… but for so many."""
 MOSTLY = 0.5
-"""Share of the leaves with hosts from which one without any is in reserve."""
+"""Share of leaves with hosts above which a leaf without hosts counts as a spare."""
 FEW_HOSTS = 0.5
 """Share of the usual number of hosts below which a leaf that is cabled otherwise serves another
 purpose."""

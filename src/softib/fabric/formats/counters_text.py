@@ -55,6 +55,10 @@ _NAMES = {_plain(n): n for n in (*COUNTER_NAMES, *(DETAIL_COUNTERS.names or ()))
 """Name without underscores, in lower case → counter of the fabric."""
 
 
+SEVERAL = -2
+"""Row for a LID of several ports: two subnets, or a fault."""
+
+
 class _Finder:
     """Ports by what the three forms call them; -1 where there is none."""
 
@@ -64,7 +68,9 @@ class _Finder:
         self.node = {int(g): i for i, g in reversed(list(enumerate(f.node_guid.tolist())))}
         ca = ends[f.port_num[ends] > 0]
         self.port_guid = dict(zip(f.port_guid[ca].tolist(), ca.tolist(), strict=True))
-        self.lid = {lid: p for lid, p in zip(f.lid[ends].tolist(), ends.tolist(), strict=True) if lid}
+        self.lid: dict[int, int] = {}
+        for lid, port in zip(f.lid[ends].tolist(), ends.tolist(), strict=True):
+            self.lid[lid] = SEVERAL if lid in self.lid else port
 
     def by_guid(self, guid: int, portnum: int) -> int:
         """A NodeGUID and portnum, or the PortGUID of a CA port of that number."""
@@ -76,8 +82,8 @@ class _Finder:
 
     def by_lid(self, lid: int, portnum: int) -> int:
         """LID of an end port, and a portnum of its node."""
-        port = self.lid.get(lid, -1)
-        return self._of(int(self.f.port_node[port]), portnum) if port >= 0 else -1
+        port = self.lid.get(lid, -1) if lid else -1
+        return self._of(int(self.f.port_node[port]), portnum) if port >= 0 else port
 
     def _of(self, node: int, portnum: int) -> int:
         if (
@@ -104,7 +110,12 @@ def read_counters(path: str | Path, fabric: Fabric) -> list[Problem]:
         if port is None:
             continue  # sums over all ports of a node
         if port < 0:
-            problems.add(number, f"the fabric has no such port: {shown(header)}")
+            why = (
+                "several ports of the fabric have this LID (two subnets?), use a tool that prints GUIDs (ibqueryerrors)"
+                if port == SEVERAL
+                else "the fabric has no such port"
+            )
+            problems.add(number, f"{why}: {shown(header)}")
             continue
         taken += 1
         for name, value in values.items():

@@ -59,7 +59,6 @@ class ExporterService:
         history: History | None = None,
         pace: Pace | None = None,
         keep_s: float = 0.0,
-        left_out: frozenset[str] = frozenset(),
         notice: Callable[[str], None] = lambda line: None,
     ):
         try:
@@ -67,14 +66,12 @@ class ExporterService:
         except ImportError:
             raise MissingLibrary("softib exporter needs prometheus-client: pip install 'softib[monitor]'") from None
         self.every_s, self.scheme, self.window_s, self.notice = every_s, scheme, window_s, notice
-        self.watch = Watch(opened, pace, keep=1, left_out=left_out)
+        self.watch = Watch(opened, pace, keep=1)
         self.watch.poller.keeps_down = True
         self.seen = SeenPorts(opened.memory, keep_s, notice)
         self._standing = b""
         self._tables = LatestTables(opened.wire, opened.name)
-        self.findings: StandingFindings | None = None
-        if "findings" not in left_out:
-            self.findings = StandingFindings(opened.memory, keep_s, notice, self._tables)
+        self.findings = StandingFindings(opened.memory, keep_s, notice, self._tables)
         self.sinks: list[RoundSink] = []
         """Where every round goes beside the metrics."""
         if history is not None:
@@ -158,6 +155,12 @@ class ExporterService:
     def step(self) -> None:
         """One round, and its text."""
         one = self.watch.step()
+        others = len(one.targets.device_guid) - 1
+        if others > 0 and len(one.silent) >= others:
+            self.watch.poller.rediscover_soon()
+            raise MadTimeout(
+                f"{self.watch.opened.name}: no device but the own one answers; its link is down, or all are"
+            )
         interval = self.watch.interval
         with self._lock:
             ports = one.targets.ports
@@ -177,7 +180,8 @@ class ExporterService:
                 self._standing = standing_text(self.seen)
                 self.watch.poller.hurried = bool(self.seen.down())
             text = self._ports.text(one.reading, interval, self._ratios, self.seen) + self._standing
-        findings = b"" if self.findings is None else self.findings.step(one.reading, ports, self.seen)
+        judges = "findings" not in self.watch.poller.left_out
+        findings = self.findings.step(one.reading, ports, self.seen) if judges else b""
         with self._lock:
             self._text, self._last_s = text + findings, time.monotonic()
         for sink in self.sinks:
@@ -197,8 +201,7 @@ class ExporterService:
 
     def follow_jobs(self, file: str) -> None:
         """Name the jobs of ``file`` that cross what a finding is about."""
-        if self.findings is not None:
-            self.findings.jobs = JobsCrossing(file, self._tables, self.notice)
+        self.findings.jobs = JobsCrossing(file, self._tables, self.notice)
 
     def history_sink(self, history: History) -> RoundSink:
         """The place of ``history`` among :attr:`sinks`: it keeps intervals, and rounds of the manager."""

@@ -70,7 +70,7 @@ class ServiceMetrics:
     """A prometheus-client collector of ``watch``; ``fresh()`` says whether its last round is young
     enough to be shown."""
 
-    def __init__(self, watch: Watch, seen: SeenPorts, findings: StandingFindings | None, scheme: str, fresh: Any):
+    def __init__(self, watch: Watch, seen: SeenPorts, findings: StandingFindings, scheme: str, fresh: Any):
         self.watch, self.seen, self.scheme, self.fresh = watch, seen, scheme, fresh
         self.findings = findings
 
@@ -98,7 +98,7 @@ class ServiceMetrics:
         yield _family("softib_devices_silent", [((), float(len(one.silent)))])
         down = {guid for guid, _ in tuple(self.seen.ports)} - self.seen.up
         yield _family("softib_devices_down", [((), float(len(down)))])
-        if self.findings is not None and self.findings.judged_s:
+        if self.findings.judged_s:
             yield _family("softib_findings_judged_timestamp_seconds", [((), self.findings.judged_s)])
         if self.scheme == "guilbaults":
             yield _family("infiniband_scrape_ok", [((), float(read == len(r)))])

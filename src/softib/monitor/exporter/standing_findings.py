@@ -114,8 +114,8 @@ class StandingFindings:
         return "".join((*finding, *first, *episodes)).encode()
 
     def _explained(self, key: str, seen: SeenPorts, now_s: float) -> bool:
-        places = list(_places(key))
-        return bool(places) and all(_down(seen, guid, portnum, now_s) for guid, portnum in places)
+        locations = list(_locations(key))
+        return bool(locations) and all(_down(seen, guid, portnum, now_s) for guid, portnum in locations)
 
 
 def _waits(seen: Observations) -> bool:
@@ -125,14 +125,14 @@ def _waits(seen: Observations) -> bool:
 def _key(f: Finding) -> str:
     """The cable, in either order of its ends, or the device; of many places the code and the first
     one."""
-    places = sorted({(p.guid, -1 if p.portnum is None else p.portnum) for p in f.where})
-    if not 1 <= len(places) <= 2:
-        places = places[:1]
-    text = " ".join(f"{guid:#x}:{portnum}" for guid, portnum in places)
+    locations = sorted({(p.guid, -1 if p.portnum is None else p.portnum) for p in f.where})
+    if not 1 <= len(locations) <= 2:
+        locations = locations[:1]
+    text = " ".join(f"{guid:#x}:{portnum}" for guid, portnum in locations)
     return text if 1 <= len(f.where) <= 2 else f"{f.code} {text}"
 
 
-def _places(key: str) -> Iterator[tuple[int, int | None]]:
+def _locations(key: str) -> Iterator[tuple[int, int | None]]:
     """The places of a key that is of one cable or device."""
     for word in key.split(" "):
         guid, mark, portnum = word.partition(":")

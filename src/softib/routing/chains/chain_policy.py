@@ -119,14 +119,14 @@ def _guid(text: str) -> int:
 
 
 def _ports(text: str) -> Ports:
-    found: set[int] = set()
+    members: set[int] = set()
     for part in text.split("/"):
         first, _, last = part.partition("-")
         a, b = int(first), int(last or first)
         if not 0 < a <= b <= MOST_PORT:
             raise ValueError
-        found |= set(range(a, b + 1))
-    return frozenset(found)
+        members |= set(range(a, b + 1))
+    return frozenset(members)
 
 
 def _guids(text: str) -> tuple[tuple[int, Ports], ...]:

@@ -110,15 +110,15 @@ def members_of(graph: SwitchGraph, groups: tuple[PortGroup, ...]) -> dict[str, M
     shape = (graph.n_switches, PORTS)
     switch_end = graph.end_is_switch
     none, every = np.zeros(shape, bool), np.ones(shape, bool)
-    found = {
+    members = {
         "ALL": Members(every, np.ones(len(graph.end_lid), bool)),
         "ALL_SWITCHES": Members(every, switch_end.copy()),
         "ALL_CAS": Members(none, ~switch_end),
     }
     names = _Names(graph)
     for group in groups:
-        found[group.name] = _members(graph, group, found, names)
-    return found
+        members[group.name] = _members(graph, group, members, names)
+    return members
 
 
 def part_of(graph: SwitchGraph, topology: Topology, groups: dict[str, Members]) -> tuple[np.ndarray, SwitchGraph]:
@@ -132,7 +132,7 @@ def part_of(graph: SwitchGraph, topology: Topology, groups: dict[str, Members]) 
     return np.flatnonzero(switches), subgraph(graph, switches, links, ends)
 
 
-def _members(graph: SwitchGraph, group: PortGroup, found: dict[str, Members], names: _Names) -> Members:
+def _members(graph: SwitchGraph, group: PortGroup, members: dict[str, Members], names: _Names) -> Members:
     out = Members(np.zeros((graph.n_switches, PORTS), bool), np.zeros(len(graph.end_lid), bool))
     node_guid = _node_guids(graph)
     for guid, ports in group.guids:
@@ -148,11 +148,11 @@ def _members(graph: SwitchGraph, group: PortGroup, found: dict[str, Members], na
         switches_not = Members(np.zeros_like(out.switch_ports), out.ends)
         _add_nodes(graph, switches_not, matching, host.ports, len(names.by_node()))
     for first_name, second_name in group.unions:
-        for member in (found[first_name], found[second_name]):
+        for member in (members[first_name], members[second_name]):
             out.switch_ports[:] |= member.switch_ports
             out.ends[:] |= member.ends
     for first_name, second_name in group.subtractions:
-        a, b = found[first_name], found[second_name]
+        a, b = members[first_name], members[second_name]
         out.switch_ports[:] |= a.switch_ports & ~b.switch_ports
         out.ends[:] |= a.ends & ~b.ends
     return out

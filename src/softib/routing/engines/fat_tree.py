@@ -42,7 +42,7 @@ def choices(graph: SwitchGraph, options: RouteOptions) -> Iterator[tuple[np.ndar
     leaves = per_switch >= FEW_HOSTS * np.median(per_switch[at])
     tried: set[tuple[bytes, bytes]] = set()
     for _ in range(2):
-        found = leaves
+        switches = leaves
         height = heights(graph, np.where(leaves, per_switch, 0))
         for level in range(1, int(height.max(initial=0)) + 1):
             roots = np.flatnonzero((height == level) & ~leaves).astype(np.int32)
@@ -52,13 +52,13 @@ def choices(graph: SwitchGraph, options: RouteOptions) -> Iterator[tuple[np.ndar
             mine = is_compute & (rank[graph.end_switch] == level)
             if np.count_nonzero(mine) < COMPUTE * np.count_nonzero(is_compute):
                 continue
-            found = np.zeros(graph.n_switches, bool)
-            found[graph.end_switch[mine]] = True
+            switches = np.zeros(graph.n_switches, bool)
+            switches[graph.end_switch[mine]] = True
             others = np.flatnonzero(is_compute & ~mine)
             if (roots.tobytes(), others.tobytes()) not in tried and not _split(graph, roots, others):
                 yield roots, others
             tried.add((roots.tobytes(), others.tobytes()))
-        leaves = found
+        leaves = switches
 
 
 def _split(graph: SwitchGraph, roots: np.ndarray, no_compute: np.ndarray) -> bool:

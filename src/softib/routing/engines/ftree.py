@@ -80,9 +80,9 @@ def _by_base_lids(graph: SwitchGraph, options: RouteOptions) -> Routing:
             return kept
         except NotATree as why:
             notes.append(f"with the top switches of before: {why}")
-    found = None if options.root_guids else imperfect(graph, options)
-    if found is not None:
-        routing = found[1]
+    tree = None if options.root_guids else imperfect(graph, options)
+    if tree is not None:
+        routing = tree[1]
         worst, other = balance(graph, routing.lft).most, balance(graph, updn.route(graph, options).lft).most
         if worst <= other:
             routing.notes.append(f"no pure tree: {reason}; routed as a tree all the same (OpenSM's ftree would not)")
@@ -234,5 +234,5 @@ def remedy(graph: SwitchGraph, options: RouteOptions | None = None) -> Remedy | 
         return None
     except NotATree as why:
         reason = str(why)
-    found = imperfect(graph, options)
-    return None if found is None else Remedy(reason, *found)
+    tree = imperfect(graph, options)
+    return None if tree is None else Remedy(reason, *tree)

@@ -61,7 +61,7 @@ def _blocked(c, vl_state, paths, source, target):
 def _add_paths(c, vl_state, paths, source, target, waits, count):
     """Add what the packets from ``source`` to ``target`` wait for. ``waits[:, :count]`` are the
     pair's new dependencies so far; returns their number after it, or -1 where one would close a
-    cycle: then none of them is there any longer. A dependency that closes one alone is BLOCKED:
+    cycle: then none of them is there any longer. A dependency that closes a cycle by itself is BLOCKED:
     others are never taken away."""
     for k in range(paths.first[target], paths.first[target + 1]):
         s, before = source, -1

@@ -171,10 +171,10 @@ def _check(config: TorusConfig, seed: Seed, where: str) -> None:
 def _number(word: str) -> int:
     """As C's strtoul and strtol read it: base 8, 10 or 16 by its beginning, what follows is
     ignored, 0 where no digits are."""
-    found = LEADING_NUMBER.match(word)
-    if found is None:
+    match = LEADING_NUMBER.match(word)
+    if match is None:
         return 0
-    text = found[0].lower()
+    text = match[0].lower()
     digits = text.lstrip("+-")
     if digits.startswith("0x"):
         value = int(digits, 16)

@@ -71,12 +71,12 @@ def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
         lft = tables(graph, d)
         connect(graph, d, lft, notes)
         return _routing(graph, "updn", ranks, lft, notes)
-    found = find_spines(graph, hops)
-    if not len(found):
+    spines = find_spines(graph, hops)
+    if not len(spines):
         notes.append("no switch looks like a root (OpenSM would fall back to minhop here)")
         return _best(graph, "updn", hops, _from_cas(graph), notes)
-    notes.append(f"{counted(len(found), 'root')} found by the distances to the CAs: {names(graph, found)}")
-    ranks = _complete(graph, found, notes)
+    notes.append(f"{counted(len(spines), 'root')} found by the distances to the CAs: {names(graph, spines)}")
+    ranks = _complete(graph, spines, notes)
     return _best(graph, "updn", hops, [("the roots found", ranks), *_from_cas(graph)], notes)
 
 

@@ -63,9 +63,9 @@ class MulticastTrees:
         root of a tree that holds ``members`` (int32[k], switches), -1 at the root and where the
         tree does not go. ``choice`` (an MLID): which of the roots that are as good."""
         if self._ordered:
-            found = self._under_a_common_root(members, choice)
-            if found is not None:
-                return found
+            tree = self._under_a_common_root(members, choice)
+            if tree is not None:
+                return tree
         return self._shared
 
     @cached_property
@@ -236,8 +236,8 @@ class MulticastTrees:
         """VL of packets of ``sl`` that leave by ``link`` and came in by ``in_port``."""
         s, out = self.source_of[link], self.graph.out_port[link]
         size = table.shape
-        found: np.ndarray = table[s % size[0], in_port % size[1], out % size[2], sl].astype(np.int64)
-        return found
+        vl: np.ndarray = table[s % size[0], in_port % size[1], out % size[2], sl].astype(np.int64)
+        return vl
 
     def _enters_on(self, table: np.ndarray, link: np.ndarray, sl: int, vl: int) -> np.ndarray:
         """bool[k]: may a host's packet of ``sl`` leave its switch by ``link`` on ``vl``?"""

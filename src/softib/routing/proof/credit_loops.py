@@ -233,8 +233,8 @@ def find_cycle(start: np.ndarray, targets: np.ndarray) -> np.ndarray | None:
     cycle = np.empty(nodes, np.int32)
     length = any_cycle(start, targets, alive, cycle)
     length = shorten(start, targets, alive, cycle, length, SEARCH_BUDGET)
-    found = cycle[:length]
-    return np.roll(found, -int(np.argmin(found)))
+    loop = cycle[:length]
+    return np.roll(loop, -int(np.argmin(loop)))
 
 
 def channels_of(graph: SwitchGraph, cycle: np.ndarray, vls: int) -> list[Channel]:

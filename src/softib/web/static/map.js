@@ -45,6 +45,8 @@ export class FabricMap {
       this.low = Math.min(this.low, doc.y[i]); this.high = Math.max(this.high, doc.y[i]);
     }
     if (!doc.x.length) [this.left, this.right, this.low, this.high] = [0, 1, 0, 1];
+    // Circles and names stand out over the centres, by a step at most: most of the picture where the map has few steps.
+    this.left -= 1; this.right += 1; this.low -= 1; this.high += 1;
     this.extent = Math.max(this.right - this.left, this.high - this.low, 1);
   }
 

@@ -54,7 +54,7 @@ ALGORITHMS = {
     Collective.ALL_TO_ALL: (Algorithm.P2P,),
     Collective.SEND_RECV: (Algorithm.P2P,),
 }
-"""What each collective can run by."""
+"""The algorithms of each collective."""
 PROTOCOLS = {
     Algorithm.TREE: tuple(Protocol),
     Algorithm.RING: tuple(Protocol),

@@ -67,6 +67,7 @@ HEADINGS = {
     "Portuguese": "Equipamento origem,Porta origem,Equipamento destino,Porta destino",
     "Chinese": "源设备,源端口,目的设备,目的端口", "Chinese ends": "本端设备名称,本端端口,对端设备名称,对端端口",
     "Japanese": "接続元装置,接続元ポート,接続先装置,接続先ポート", "Korean": "출발 장비,출발 포트,도착 장비,도착 포트",
+    "left and right": "Left Device,Left Port,Right Device,Right Port", "links und rechts": "Gerät links,Anschluss links,Gerät rechts,Anschluss rechts",
     "Russian": "Устройство источник,Порт источник,Устройство назначение,Порт назначение", "roles": "Switch,Switch Port,Server,Server Port",
 }  # fmt: skip
 
@@ -371,6 +372,8 @@ def test_what_is_not_understood_shows_the_headings(tmp_path: Path) -> None:
     line = one_line(softib("check", path, "--plan", path))
     assert "Foo" in softib("convert", path, "--explain").out and softib("convert", path, "--explain").code == 1
     assert line
+    with pytest.raises(UnreadableFile, match="found: 'Foo', 'Bar', 'Qux', 'Length'"):
+        read_plan(path)
     some = written(tmp_path / "q.csv", ["From", "Port", "To", "Port", "Remark"], ["a", "", "b", "", "x"])
     with pytest.raises(
         UnreadableFile, match="headings: 'From': device of the first end; 'Port': port of the first end;"

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from softib.errors import UnknownFormat
 from softib.fabric.columns import CableMedium
 from softib.fabric.formats.base import Problem
 from softib.fabric.formats.cabling.node_address import normal_label, portnum_of_label
@@ -232,6 +233,10 @@ def decode(data: bytes) -> str:
     return next((t for t in other if sheets_of_text(t[:HEAD_CHARACTERS]).layout is not None), text)
 
 
+MIN_CELLS = 4
+"""Cells of a row that may be a list's: two devices and two ports."""
+
+
 def read_plan(path: str | Path, **options: Any) -> CablingPlan:
     """A cabling list, or any fabric file as a plan; found by content. ``options`` go to
     ``registry.read``.
@@ -252,7 +257,12 @@ def read_plan(path: str | Path, **options: Any) -> CablingPlan:
         return plan
     from softib.fabric.formats import registry
 
-    result = registry.read(path, **options)
+    try:
+        result = registry.read(path, **options)
+    except UnknownFormat:
+        if any(len(cells) >= MIN_CELLS for _, cells, _ in csv.sheets_of_text(decode(start)).rows):
+            csv.parse_cabling(decode(start), shown_name(path))  # raises, with the headings that it has
+        raise
     plan = CablingPlan.from_fabric(result.fabric, result.problems)
     plan.path, plan.files = shown_name(path), (shown_name(path),)
     return plan

@@ -1,6 +1,6 @@
 /*
  * What a program asked for private memory, and a file mapped in its place would not have: that it stays in memory (mlock(2)), and on
- * which NUMA nodes (mbind(2)). Both are asked of the system, and cost little where there is neither.
+ * which NUMA nodes (mbind(2)). Both need a system call, which costs little without policies or locks.
  */
 #include "memory_policy.h"
 #include "vma.h"

@@ -1,0 +1,166 @@
+"""The daemon and the managers of one fabric, killed with SIGKILL at random moments while stock programs send.
+
+Oracles: /proc (processes, sockets), /dev/shm, the files of the runtime directory, the proof of the tables, and ib_write_bw of perftest,
+which sends again after each kill.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from softib.live.instances import KEPT
+from tests.live.internal_sm.lab import proves
+from tests.live.serving import wait_for
+from tests.live.sysfs.test_node_exporter import free_port
+from tests.live.umad_sm.lab import fabric_of, is_up
+from tests.live.umad_sm.test_killed_managers import processes
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
+
+MANAGERS = ("host-0001", "host-0006")
+SENDERS = ("host-0003", "host-0012")
+
+
+def ours(folder: Path) -> set[str]:
+    """What there is of this fabric beside its kept files: processes, sockets, files, shared memory."""
+    found = {f"process {pid}" for pid in processes(folder) - {os.getpid()}}
+    found |= {line for line in Path("/proc/net/unix").read_text().splitlines() if str(folder) in line}
+    place = folder / "run/softib/net"
+    return found | {p.name for p in (place.iterdir() if place.exists() else ()) if p.name not in KEPT}
+
+
+def shared_memory(folder: Path) -> set[str]:
+    """Files of /dev/shm that programs of this fabric have mapped or open. (Others may write there, too.)"""
+    found = set()
+    for pid in processes(folder) - {os.getpid()}:
+        with contextlib.suppress(OSError):
+            maps = [line.split(maxsplit=5)[-1] for line in Path(f"/proc/{pid}/maps").read_text().splitlines()]
+            opened = [os.readlink(path) for path in Path(f"/proc/{pid}/fd").iterdir()]
+            found |= {name for name in maps + opened if name.startswith("/dev/shm/")}
+    return found
+
+
+class Traffic:
+    """ib_write_bw between two hosts, for as long as the fabric is there."""
+
+    def __init__(self, s, program: str):
+        self.s, self.program, self.running = s, program, []
+
+    def words(self, node: str, port: int, *more: str) -> list[str]:
+        return self.s.words(
+            "run", "--node", node, "--", self.program, "-F", "-s", "4096", "-p", str(port), *more
+        )  # fmt: skip
+
+    def start(self, seconds: int) -> None:
+        port = free_port()
+        for words in (self.words(SENDERS[0], port, "-D", str(seconds)),
+                      self.words(SENDERS[1], port, "-D", str(seconds), "127.0.0.1")):  # fmt: skip
+            self.running.append(
+                subprocess.Popen(words, env=self.s.env, cwd=self.s.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            )  # fmt: skip
+            time.sleep(0.3)
+
+    def ended(self) -> list[int]:
+        """Exit codes, all of them; none hangs. (A server whose client never got a fabric waits for it at its TCP socket.)"""
+        codes = []
+        for program in reversed(self.running):
+            if any(codes):
+                program.terminate()
+            said = program.communicate(timeout=120)[0]
+            assert "Traceback" not in said, said
+            codes.append(program.returncode)
+        self.running.clear()
+        return codes
+
+
+def manager(s, node: str) -> subprocess.Popen:
+    words = s.words("run", "--node", node, "--", sys.executable, "-m", "softib.cli.main", "sm", "run", "--sweep", "1", "--priority", "3",
+                    "--sm-config", "conf", "--log-file", f"log-{node}")  # fmt: skip
+    with (s.folder / "stderr").open("a") as err:
+        return subprocess.Popen(words, env=s.env, cwd=s.folder, stdout=subprocess.DEVNULL, stderr=err)
+
+
+def killed(s, argument: bytes) -> bool:
+    """Kill the manager of this fabric that has ``argument`` and what it forked, not the ``softib run`` around it; False while there is none."""
+    found = False
+    for pid in processes(s.folder) - {os.getpid()}:
+        with contextlib.suppress(OSError):
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            if argument in words and b"--node" not in words:
+                os.kill(pid, signal.SIGKILL)
+                found = True
+    return found
+
+
+def converges(s) -> bool:
+    fabric = fabric_of(s)
+    return is_up(fabric) and proves(fabric)
+
+
+@pytest.mark.parametrize("kills", [100])
+def test_managers_under_traffic(softib, stock, kills):
+    """Two managers; one is killed, and comes back: the fabric's tables are whole all the time, and the traffic never ends badly."""
+    rng = np.random.default_rng(kills)
+    s, shared = softib, set()
+    s("up", "net.yaml", "--sm", "external", "--detach")
+    running = {node: manager(s, node) for node in MANAGERS}
+    assert wait_for(lambda: converges(s))
+    traffic = Traffic(s, stock("ib_write_bw"))
+    for i in range(kills):
+        if not traffic.running or any(p.poll() is not None for p in traffic.running):
+            assert traffic.ended() in ([], [0, 0]), i
+            traffic.start(20)
+        node = MANAGERS[int(rng.integers(2))]
+        time.sleep(float(rng.uniform(0, 3)))
+        shared |= shared_memory(s.folder)
+        assert wait_for(functools.partial(killed, s, f"log-{node}".encode())), i
+        running[node].wait(60)
+        assert proves(fabric_of(s)), (i, "what stands routes on without a manager")
+        running[node] = manager(s, node)
+        if i % 10 == 9:
+            assert wait_for(lambda: converges(s)), i
+    assert wait_for(lambda: converges(s))
+    assert traffic.ended() == [0, 0]
+    assert s.status()[0]["bugs"] == 0
+    for one in running.values():
+        one.terminate()
+    for one in running.values():
+        one.wait(60)
+    s("down")
+    assert wait_for(lambda: not ours(s.folder)), ours(s.folder)
+    assert not [name for name in shared if Path(name).exists()]
+
+
+@pytest.mark.parametrize("kills", [100])
+def test_daemons_under_traffic(softib, stock, kills):
+    """The daemon is killed while two hosts send, and while it comes up: programs end, ``up`` of the name works, and nothing stays."""
+    rng = np.random.default_rng(kills + 1)
+    s, shared = softib, set()
+    traffic = Traffic(s, stock("ib_write_bw"))
+    for i in range(kills):
+        s("up", "net.yaml", "--detach")
+        assert converges(s), i
+        if i % 4:
+            traffic.start(5)
+            time.sleep(float(rng.uniform(0, 3)))
+        shared |= shared_memory(s.folder)
+        os.kill(s.status()[0]["pid"], signal.SIGKILL)
+        traffic.ended()
+        assert wait_for(lambda: not processes(s.folder) - {os.getpid()}), (i, processes(s.folder))
+        assert s.status() == []
+    s("up", "net.yaml", "--detach")
+    traffic.start(1)
+    assert traffic.ended() == [0, 0] and converges(s) and s.status()[0]["bugs"] == 0
+    s("down")
+    assert wait_for(lambda: not ours(s.folder)), ours(s.folder)
+    assert not [name for name in shared if Path(name).exists()]
