@@ -13,7 +13,7 @@ from softib.sim.paths import packets_of, wire_octets
 if TYPE_CHECKING:
     from softib.analysis.simulation.result import RunResult
 
-__all__ = ["Flow", "Victims", "alone_ps", "flows_through", "own_wait_ps", "victims_of"]
+__all__ = ["Flow", "Victims", "alone_ps", "flows_through", "queue_wait_ps", "victims_of"]
 
 SLOWED = 1.2
 """A message that takes this many times as long as alone is a victim."""
@@ -65,7 +65,7 @@ def alone_ps(run: RunResult) -> np.ndarray:
     return np.asarray(timing.request_ps + timing.forth_ps + np.where(np.isfinite(slowest), octets * 8e3 / slowest, 0.0))
 
 
-def own_wait_ps(run: RunResult) -> np.ndarray:
+def queue_wait_ps(run: RunResult) -> np.ndarray:
     """Return how long each message waited behind the one before it on its queue pair (int64): that is
     its program's doing, not harm by others."""
     m, o = run.messages, run.outcome
@@ -119,7 +119,7 @@ def victims_of(run: RunResult, port: int) -> Victims | None:
     shared[laid.channel[before]] = True
     behind = np.zeros(len(m), bool)
     behind[owner[shared[laid.channel]]] = True
-    took, alone = run.took_ps - own_wait_ps(run), alone_ps(run)
+    took, alone = run.took_ps - queue_wait_ps(run), alone_ps(run)
     slow = np.divide(took, alone, out=np.zeros(len(m)), where=alone > 0)
     rows = np.flatnonzero(behind & ~takes & (took >= 0) & (slow > SLOWED))
     if not len(rows):
