@@ -252,7 +252,7 @@ def _of_frames(method: Any) -> Any:
 
     @functools.wraps(method)
     def called(*args: Any, **named: Any) -> Any:
-        with _own_errors(method.__name__):
+        with _as_input_error(method.__name__):
             result = method(*map(frame, args), **{key: frame(value) for key, value in named.items()})
         return _Groups(result) if type(result).__name__.endswith("GroupBy") else result
 
@@ -260,7 +260,7 @@ def _of_frames(method: Any) -> Any:
 
 
 @contextmanager
-def _own_errors(method: str) -> Iterator[None]:
+def _as_input_error(method: str) -> Iterator[None]:
     """Errors of polars as :class:`InputError`."""
     polars_error = library("polars", "tables").exceptions.PolarsError
     try:
@@ -282,7 +282,7 @@ class _Groups:
         return _of_frames(found) if callable(found) else found
 
     def __iter__(self) -> Iterator[Any]:
-        with _own_errors("group_by"):
+        with _as_input_error("group_by"):
             groups = list(self._groups)
         yield from groups
 

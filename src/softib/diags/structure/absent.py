@@ -94,7 +94,7 @@ def missing_names(view: FabricView, labels: Labels, rank: np.ndarray) -> list[Ab
             if view.is_switch[gap.before]:
                 if gap.along not in rows:
                     rows[gap.along] = RowLinks(view, made, gap.along)
-                direct = rows[gap.along].places(gap.before, gap.number)
+                direct = rows[gap.along].expected_ports(gap.before, gap.number)
             if direct:  # all rows of a grid that the switch belongs to
                 _add(found.setdefault(name, Absent(name, gap.before, gap.after)), view, direct)
                 continue

@@ -60,7 +60,7 @@ class RowLinks:
         mates = self.made.find(wanted)
         return int(np.count_nonzero((mates >= 0) & (mates != np.arange(len(mates)))))
 
-    def places(self, node: int, number: int) -> list[int]:
+    def expected_ports(self, node: int, number: int) -> list[int]:
         """The ports of the row of ``node`` that lead to its member ``number``, were it there."""
         member = int(np.flatnonzero(self.made.nodes == node)[0])
         out = []
