@@ -9,8 +9,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from softib.agents.plane import AgentPlane
+from softib.fabric.node_finder import default_port
+from softib.mad.batch import MadBatch
 from tests.live.serving import PRELOAD
 
 FABRIC = "name: {name}\ngeneration: HDR\ntopology: {{kind: fat-tree, radix: 4, levels: 2}}\n"
@@ -89,3 +93,32 @@ def said(command: Softib, *words: str, code: int | None = 0) -> dict:
                           timeout=240)  # fmt: skip
     assert code is None or done.returncode == code, (words, done.returncode, done.stdout[-500:], done.stderr)
     return json.loads(done.stdout)
+
+
+class Plane:
+    """A wire to a fabric's agents. ``silent``: answers of this node never arrive."""
+
+    def __init__(self, fabric, silent: int = -1):
+        self.fabric, self.plane, self.port = fabric, AgentPlane(fabric), default_port(fabric)
+        self.silent, self.methods = silent, set()
+
+    def exchange(self, outbox: MadBatch | None = None) -> MadBatch | None:
+        if outbox is None or not len(outbox):
+            return None
+        self.methods |= set(outbox.mad[:, 3].tolist())
+        inbox = self.plane.send(outbox, self.port, 0)
+        if self.silent >= 0:
+            ends = [self._end(mad) for mad in inbox.mad]
+            inbox = inbox[np.array([e != self.silent for e in ends], bool)]
+        return inbox if len(inbox) else None
+
+    def _end(self, mad: np.ndarray) -> int:
+        """Node at the end of a directed route."""
+        f = self.fabric
+        node = int(f.port_node[self.port])
+        for i in range(1, int(mad[7]) + 1):
+            node = int(f.port_node[f.port_peer[f.port(node, int(mad[128 + i]))]])
+        return node
+
+    def wait(self, timeout_s: float) -> bool:
+        return False

@@ -208,3 +208,9 @@ def wait_for(what, seconds: float = 240.0) -> bool:
             return True
         time.sleep(0.02)
     return bool(what())
+
+
+def free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return int(s.getsockname()[1])

@@ -14,8 +14,7 @@ from softib.fabric.topologies.registry import generate
 from softib.monitor.hardening import read_evidence
 from softib.scenario.bring_up import bring_up
 from softib.sm.config import SmConfig
-from tests.live.lab import softib  # noqa: F401
-from tests.live.test_subnet_reader import Plane
+from tests.live.lab import Plane, softib  # noqa: F401
 
 OPTIONS = """m_key 0x1122334455667788
 m_key_protection_level 2

@@ -4,44 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from softib.agents.plane import AgentPlane
-from softib.fabric.node_finder import default_port
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import Method
 from softib.iba.smp import SwitchInfo
 from softib.live.subnet_reader import fabric_of, read_subnet
-from softib.mad.batch import MadBatch
 from softib.scenario.bring_up import bring_up
 from softib.sm.config import SmConfig
-
-
-class Plane:
-    """A wire to a fabric's agents. ``silent``: answers of this node never arrive."""
-
-    def __init__(self, fabric, silent: int = -1):
-        self.fabric, self.plane, self.port = fabric, AgentPlane(fabric), default_port(fabric)
-        self.silent, self.methods = silent, set()
-
-    def exchange(self, outbox: MadBatch | None = None) -> MadBatch | None:
-        if outbox is None or not len(outbox):
-            return None
-        self.methods |= set(outbox.mad[:, 3].tolist())
-        inbox = self.plane.send(outbox, self.port, 0)
-        if self.silent >= 0:
-            ends = [self._end(mad) for mad in inbox.mad]
-            inbox = inbox[np.array([e != self.silent for e in ends], bool)]
-        return inbox if len(inbox) else None
-
-    def _end(self, mad: np.ndarray) -> int:
-        """Node at the end of a directed route."""
-        f = self.fabric
-        node = int(f.port_node[self.port])
-        for i in range(1, int(mad[7]) + 1):
-            node = int(f.port_node[f.port_peer[f.port(node, int(mad[128 + i]))]])
-        return node
-
-    def wait(self, timeout_s: float) -> bool:
-        return False
+from tests.live.lab import Plane
 
 
 def test_everything_that_mads_tell_is_there():

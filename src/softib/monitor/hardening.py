@@ -28,7 +28,7 @@ __all__ = ["read_evidence"]
 
 SM_STATES = ("not active", "discovering", "standby", "master")
 """SMInfo.SMState (IBA 14.4.1)."""
-ASKED_RECORDS = 64
+MOST_RECORDS = 64
 """PortInfoRecords that the administration is asked for: what it does with one it does with all."""
 
 
@@ -148,7 +148,7 @@ def _administration(wire: MadWire, reader: SubnetReader, rows: np.ndarray, evide
     if not evidence.trusts:
         evidence.unread.append("the subnet administration did not answer")
         return
-    for row, lid in zip(rows[:ASKED_RECORDS].tolist(), lids.tolist(), strict=False):
+    for row, lid in zip(rows[:MOST_RECORDS].tolist(), lids.tolist(), strict=False):
         fields = {"endport_lid": int(lid), "portnum": int(db.port_num[row])}
         answer = _record(wire, master, PortInfoRecord, fields, 0) if lid else None
         if answer is not None and len(answer) and int(PortInfoRecord.mkey.get(answer)):  # type: ignore[attr-defined]

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import socket
 import subprocess
 import urllib.error
 import urllib.request
 
 import pytest
 
-from tests.live.serving import wait_for
+from tests.live.serving import free_port, wait_for
 from tests.live.umad.lab import needs_namespace
 
 NODE, OTHER = "host-0002", "host-0003"
@@ -21,12 +20,6 @@ COUNTERS = {
     "PortMulticastRcvPkts": ("multicast_packets_received_total", 1),
 }  # fmt: skip
 """What perfquery -x calls it, what node_exporter does, and octets in one."""
-
-
-def free_port() -> int:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return int(s.getsockname()[1])
 
 
 def scrape(port: int) -> dict[str, float]:

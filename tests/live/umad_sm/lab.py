@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 from collections import Counter
@@ -39,3 +40,13 @@ def management_methods(pcap: Path) -> Counter[int]:
     """How many MADs of subnet management a capture of the fabric's side holds, by method (1 Get, 2 Set), as tshark reads them."""
     rows = columns(pcap, "infiniband.mad.mgmtclass", "infiniband.mad.method")
     return Counter(int(method, 0) for klass, method in rows if klass and int(klass, 0) in (0x01, 0x81))
+
+
+def processes(folder: Path) -> set[int]:
+    """All whose environment names ``folder``."""
+    found = set()
+    for environ in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            if str(folder).encode() in environ.read_bytes():
+                found.add(int(environ.parent.name))
+    return found

@@ -18,20 +18,10 @@ import pytest
 
 from tests.live.internal_sm.lab import proves
 from tests.live.serving import wait_for
-from tests.live.umad_sm.lab import fabric_of, is_up, own
+from tests.live.umad_sm.lab import fabric_of, is_up, own, processes
 
 NODES = ("host-0001", "host-0006", "host-0011")
 STATE = ("run/softib/net/guid2lid", "run/softib/net/guid2mkey", "run/softib/net/neighbors")
-
-
-def processes(folder: Path) -> set[int]:
-    """All whose environment names ``folder``."""
-    found = set()
-    for environ in Path("/proc").glob("[0-9]*/environ"):
-        with contextlib.suppress(OSError):
-            if str(folder).encode() in environ.read_bytes():
-                found.add(int(environ.parent.name))
-    return found
 
 
 def left(s, daemon: dict) -> dict[str, object]:

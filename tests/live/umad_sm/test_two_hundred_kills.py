@@ -20,10 +20,8 @@ import pytest
 
 from softib.live.instances import KEPT
 from tests.live.internal_sm.lab import proves
-from tests.live.serving import wait_for
-from tests.live.sysfs.test_node_exporter import free_port
-from tests.live.umad_sm.lab import fabric_of, is_up
-from tests.live.umad_sm.test_killed_managers import processes
+from tests.live.serving import free_port, wait_for
+from tests.live.umad_sm.lab import fabric_of, is_up, processes
 from tests.preload.verbs.applications import wait_for_listener
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]

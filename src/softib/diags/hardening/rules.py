@@ -139,10 +139,10 @@ def _of_ports(
     """One finding for ``ports`` of ``all_of``, in a line with their number and the first names."""
     if not ports:
         return
-    places = [p.where for p in ports]
+    locations = [p.where for p in ports]
     shown = [str(p.where) + (f" {detail(p)}" if detail else "") for p in ports]
     message = f"{len(ports):,} of {counted(all_of, 'port')} {text}: {few(shown)}"
-    yield finding(name, places, message, {"ports": shown})
+    yield finding(name, locations, message, {"ports": shown})
 
 
 def _mkeys(e: Evidence) -> Iterator[Finding]:
