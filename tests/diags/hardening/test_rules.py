@@ -61,7 +61,7 @@ WRONG = {
         change(e, n, pkeys=(LIMITED, key), leaf_pkeys=frozenset({LIMITED, key}))
         for n, key in ((1, RED), (2, RED), (3, RED & 0x7FFF), (4, RED & 0x7FFF))
     ],
-    "pkey-index0": lambda e: change(e, 2, pkeys=(0, LIMITED, RED)),
+    "pkey-first-entry": lambda e: change(e, 2, pkeys=(0, LIMITED, RED)),
     "enforcement-off": lambda e: change(e, 2, enforces=False),
     "enforcement-wider": lambda e: change(e, 2, leaf_pkeys=frozenset({LIMITED, RED, BLUE})),
     "sa-open": lambda e: e.trusts.update({0: True, 1: True}),

@@ -85,7 +85,7 @@ PARTITION_UNUSED = code(
     "take the partition away, or name its other members: a key that is left over may be given to another tenant",
 )
 PKEY_INDEX0 = code(
-    "pkey-index0",
+    "pkey-first-entry",
     Severity.WARNING,
     "entry 0 of a P_Key table is empty while others are not: management agents and many programs use entry 0",
     "keep the default partition at index 0 (pkey index0 in UFM's REST, OpenSM's own order)",
