@@ -13,6 +13,7 @@ readers do not see, say what it wants:
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 import shlex
 import shutil
@@ -79,6 +80,8 @@ def is_here(need: str) -> bool:
         return (folder() / need.removeprefix("wheel:") / "holds").is_file()
     if need.startswith("header:"):
         return Path("/usr/include", need.removeprefix("header:")).is_file()
+    if need.startswith("/"):
+        return os.path.exists(need)
     return shutil.which(need) is not None or shutil.which(need, path=SBIN) is not None
 
 

@@ -70,9 +70,9 @@ def test_of_a_large_history_the_last_rounds_are_read(tmp_path, monkeypatch):
     ("text", "ago"), [("90m", 5400), ("6h", 21600), ("3d", 259200), ("1970-01-01T00:01", None), ("9999999d", None)]
 )
 def test_times_of_the_command_line(text, ago):
-    from softib.cli.diagnose import _clock
+    from softib.cli.shared.clock import clock
 
-    told = _clock("--since", text)
+    told = clock("--since", text)
     assert told == pytest.approx(time.time() - ago, abs=5) if ago else told in (60.0, 0.0)
 
 
@@ -80,10 +80,10 @@ def test_times_of_the_command_line(text, ago):
 def test_a_time_that_is_none_is_one_line(text):
     import click
 
-    from softib.cli.diagnose import _clock
+    from softib.cli.shared.clock import clock
 
     with pytest.raises(click.BadParameter, match="90m, 6h or 3d"):
-        _clock("--since", text)
+        clock("--since", text)
 
 
 def test_questions_in_sql(tmp_path):

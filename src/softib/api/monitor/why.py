@@ -21,15 +21,13 @@ if TYPE_CHECKING:
 
 __all__ = ["why"]
 
-Path = str | os.PathLike[str]
-
 
 def why(
-    *logs: Path,
-    fabric: Fabric | RunningFabric | Path | None = None,
-    lfts: Path | None = None,
-    history: Path | None = None,
-    hosts: Path | Sequence[str] = (),
+    *logs: str | os.PathLike[str],
+    fabric: Fabric | RunningFabric | str | os.PathLike[str] | None = None,
+    lfts: str | os.PathLike[str] | None = None,
+    history: str | os.PathLike[str] | None = None,
+    hosts: str | os.PathLike[str] | Sequence[str] = (),
     at: float | None = None,
     steps: Steps = unwatched,
 ) -> Why:
@@ -75,7 +73,7 @@ def why(
 
 
 def _tables(
-    result: ReadResult, lfts: Path | None, problems: list[str], steps: Steps
+    result: ReadResult, lfts: str | os.PathLike[str] | None, problems: list[str], steps: Steps
 ) -> tuple[model.Fabric, bool, bool]:
     """The fabric with LIDs, and whether its forwarding tables and its P_Keys are known. A source without LIDs
     (a design) is brought up."""
@@ -99,7 +97,9 @@ def _tables(
     return from_engine(result, None, steps).fabric, True, True
 
 
-def _history(folder: Path, window: Window | None, problems: list[str]) -> tuple[Observations, bool | None]:
+def _history(
+    folder: str | os.PathLike[str], window: Window | None, problems: list[str]
+) -> tuple[Observations, bool | None]:
     """What the history has of the window, else of its last rounds; and whether LIDs of ports changed in it."""
     from softib.api.monitor.observing import ROWS
     from softib.monitor.history import History
