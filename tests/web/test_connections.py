@@ -92,6 +92,7 @@ def test_a_malformed_cookie_is_no_error_of_the_server(server, cookie):
     assert server.log.read_text() == before
 
 
+@pytest.mark.slow
 def test_half_sent_requests_beyond_all_descriptors_leave_room_for_whole_ones(server):
     """Twice as many connections as the process may have descriptors, none of which ever sends a whole request."""
     with contextlib.ExitStack() as stack:
