@@ -9,6 +9,8 @@ import signal
 import subprocess
 import sys
 
+import pytest
+
 from tests.live.serving import wait_for
 from tests.live.umad_sm.lab import fabric_of, own
 
@@ -161,6 +163,7 @@ def _printed(softib, *words: str, code: int | None = 0) -> dict:
     return json.loads(done.stdout) if "--json" in words else {"stdout": done.stdout, "stderr": done.stderr}
 
 
+@pytest.mark.slow
 def test_every_verb_judges_each_subnet_or_names_it(softib, stock):
     """Two managers give the same LIDs to the ports of their own subnets, which is right (IBA 4.1.3). Stock ibtracert, asked from each port, knows
     the ways within them."""
