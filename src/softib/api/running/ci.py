@@ -33,6 +33,7 @@ from softib.api.running.running import RunningFabric
 from softib.api.running.serving import up
 from softib.errors import InputError, SoftibError
 from softib.foreign_text import shown, shown_lines
+from softib.plural import counted
 from softib.result import Result
 from softib.source import warn
 
@@ -98,8 +99,8 @@ class CiRun(Result):
         faults = "".join(f"; {f.kind} {f.where} at {f.at_s:.1f} s" for f in self.faults)
         ip = f", IP {self.ip_bytes:,}" if self.ip_bytes else ""
         return (
-            f"{what}; fabric up in {self.ready_s:.1f} s, {len(self.commands)} commands in {self.seconds:.1f} s; "
-            f"verbs moved {self.verbs_bytes:,} bytes{ip}{faults}"
+            f"{what}; fabric up in {self.ready_s:.1f} s, {counted(len(self.commands), 'command')} in "
+            f"{self.seconds:.1f} s; verbs moved {self.verbs_bytes:,} bytes{ip}{faults}"
         )
 
     def to_junit(self) -> str:
