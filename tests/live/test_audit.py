@@ -11,9 +11,9 @@ import pytest
 
 from softib.errors import PeerError
 from softib.fabric.topologies.registry import generate
-from softib.monitor.hardening import read_evidence
 from softib.scenario.bring_up import bring_up
 from softib.sm.config import SmConfig
+from softib.tenants.hardening import read_evidence
 from tests.live.lab import Plane, softib  # noqa: F401
 
 OPTIONS = """m_key 0x1122334455667788

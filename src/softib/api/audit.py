@@ -120,9 +120,9 @@ def audit(
 
 
 def _read(source: str, mkey: int, managers: str | os.PathLike[str] | None, steps: Steps) -> Any:
-    from softib.monitor.hardening import read_evidence
     from softib.monitor.opening import is_live, open_source
     from softib.sm.options.fabric_yaml import read_guids
+    from softib.tenants.hardening import read_evidence
 
     allowed = None if managers is None else frozenset(read_guids(os.fspath(managers)))
     if not is_live(source):

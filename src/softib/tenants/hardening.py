@@ -22,6 +22,7 @@ from softib.mad.transactor import Transactor
 from softib.monitor.requests import sa_gets
 from softib.plural import counted
 from softib.sm.config import SmConfig
+from softib.sm.database import Database
 from softib.sm.sa.inventory import pkey_blocks
 
 __all__ = ["read_evidence"]
@@ -109,10 +110,7 @@ def _ports(reader: SubnetReader, rows: np.ndarray, shown: np.ndarray, evidence: 
         evidence.unread.append(f"P_Key tables of {counted(unread, 'port')} did not answer")
 
 
-def _location(db: object, row: int) -> Location:
-    from softib.sm.database import Database
-
-    assert isinstance(db, Database)
+def _location(db: Database, row: int) -> Location:
     node = int(db.port_node[row])
     number = int(db.port_num[row])
     return Location(db.name(node), int(db.port_guid[row]), number if number or not db.is_switch[node] else None)
