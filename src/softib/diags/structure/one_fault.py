@@ -35,6 +35,8 @@ CABLING = frozenset(
         "same-tier-cable",
         "unlinked-hca-port",
         "exchanged-leaves",
+        "exchanged-switches",
+        "extra-cable",
         "shifted-hosts",
         "self-loop-cable",
     }
@@ -47,6 +49,8 @@ RATES = frozenset({"link-slow", "link-narrow", "link-slower-than-peers", "links-
 """Codes about how fast cables are."""
 OF_A_DEAD_SWITCH = frozenset({"missing-cable", "missing-uplinks", "unlinked-hca-port"})
 """Codes about cables that are not there, each of which one dead switch explains."""
+OF_HOSTS = frozenset({"exchanged-leaves", "swapped-hosts"})
+"""Codes about hosts in another's place, which exchanged switches explain."""
 ROUTES = "uneven-routes"
 
 Port = tuple[int, int]
@@ -64,7 +68,7 @@ def one_each(findings: list[Finding], plan: PlanComparison | None) -> list[Findi
         rest = [f for f in findings if id(f) in kept] + rest
     routes = [f for f in rest if f.code == ROUTES and f.severity == Severity.INFO]
     rest = [f for f in rest if f.code != ROUTES or f.severity > Severity.INFO]
-    every = _of_absent_leaves(_of_dead_switches(rest + led))
+    every = _of_exchanged_switches(_of_absent_leaves(_of_dead_switches(rest + led)))
     every += _consequences(every, routes)
     every = _of_two_owners(every)
     return sorted(every, key=lambda f: -int(f.severity))
@@ -156,6 +160,19 @@ def _of_absent_leaves(findings: list[Finding]) -> list[Finding]:
     for f in alone:
         lead = _with(lead, f)
     return [lead if f is first else f for f in findings if not any(f is x for x in alone)]
+
+
+def _of_exchanged_switches(findings: list[Finding]) -> list[Finding]:
+    """What the hosts of exchanged switches say is evidence of the finding about the switches."""
+    leads = [i for i, f in enumerate(findings) if f.code == "exchanged-switches"]
+    at = {p.guid: i for i in leads for p in findings[i].where}
+    folded = set()
+    for i, f in enumerate(findings):
+        lead = at.get(f.where[0].guid, -1) if f.code in OF_HOSTS and f.where else -1
+        if lead >= 0 and _nodes(f) <= _nodes(findings[lead]):
+            findings[lead] = _with(findings[lead], f)
+            folded.add(i)
+    return [f for i, f in enumerate(findings) if i not in folded]
 
 
 def _whole_node_of_plan(f: Finding) -> bool:
