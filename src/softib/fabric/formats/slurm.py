@@ -31,7 +31,7 @@ import numpy as np
 
 from softib.fabric.formats.cabling.name_index import spoken_names
 from softib.fabric.model import Fabric
-from softib.fabric.node_names import natural_key
+from softib.natural_order import natural_key
 from softib.plural import counted
 from softib.whole_files import write_text
 
