@@ -13,7 +13,7 @@ from softib.errors import InputError
 from softib.plural import counted
 from softib.workloads.nccl.constants import Collective, busbw_factor
 from softib.workloads.nccl.machine import Machine, machine_of, machine_of_links
-from softib.workloads.nccl.placing import Run, nodes_of, part_of
+from softib.workloads.nccl.net_ib import Run, nodes_of, part_of
 from softib.workloads.nccl.tuning import choose
 from softib.workloads.parameters import section
 
