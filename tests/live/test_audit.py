@@ -125,8 +125,8 @@ def test_a_rehearsal_gets_through_where_the_specification_lets_it(softib, tmp_pa
     through = lambda found: {attack for attack, outcome in found.items() if outcome == "got through"}
     assert through(outcomes()) == OPEN
     known = outcomes("--sm-config", str(files["one.conf"]), "--partitions", str(files["partitions.conf"]))
-    assert known["mkey-from-port"] == "stopped" and known["own-partition"] == "got through"
-    assert through(known) == OPEN | {"mkey-from-administration", "own-partition", "enforcement-off"}
+    assert known["mkey-from-port"] == "stopped" and known["self-admission"] == "got through"
+    assert through(known) == OPEN | {"mkey-from-administration", "self-admission", "enforcement-off"}
     hardened = outcomes("--sm-config", str(files["two.conf"]))
     assert set(hardened.values()) <= {"stopped", "not needed"} and len(hardened) == 10
     assert not softib.status()

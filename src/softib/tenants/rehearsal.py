@@ -160,7 +160,7 @@ def forwarding_table_set(s: Stage) -> tuple[Outcome, str]:
     return THROUGH, f"the switch of {s.victim} drops what is sent to it"
 
 
-def own_partition(s: Stage) -> tuple[Outcome, str]:
+def self_admission(s: Stage) -> tuple[Outcome, str]:
     """Set(P_KeyTable) of the attacker's own port: a partition of the victim, as full member."""
     table = PKeyTable.pkey.get(s.truth(SmpAttr.PKEY_TABLE, s.lids[s.attacker]))
     wanted = _wanted(s)
@@ -220,9 +220,9 @@ def group_leave(s: Stage) -> tuple[Outcome, str]:
     joined = ask_administration(s.wires[s.victim], s.master, MCMemberRecord, {**fields, **made}, 0, SaMethod.SET)
     if not joined.good:
         return NOT_TRIED, f"{s.victim} cannot join a group itself (status {joined.status})"
-    gone = ask_administration(s.wires[s.attacker], s.master, MCMemberRecord, fields, 0, SaMethod.DELETE)
+    removed = ask_administration(s.wires[s.attacker], s.master, MCMemberRecord, fields, 0, SaMethod.DELETE)
     ask_administration(s.wires[s.victim], s.master, MCMemberRecord, fields, 0, SaMethod.DELETE)
-    if gone.good:
+    if removed.good:
         return THROUGH, f"{s.attacker} removed {s.victim} from its multicast group"
     return STOPPED, f"the subnet administration refuses to remove {s.victim} from its group for {s.attacker}"
 
@@ -258,19 +258,19 @@ def trap_flood(s: Stage) -> tuple[Outcome, str]:
         began = clock_ps()
         answer = ask_administration(s.wires[s.victim], master, PathRecord, fields)
         worst = max(worst, (clock_ps() - began) / 1e12 if answer.status is not None else float("inf"))
-    said = f"{FLOOD} forged traps made {s.sweeps() - before} sweeps"
+    sweeps = f"{FLOOD} forged traps made {s.sweeps() - before} sweeps"
     if worst > PATIENCE_S:
-        return THROUGH, f"{said}, and {s.victim} waited longer than {PATIENCE_S:.0f} s for a path"
-    return STOPPED, f"{said}, and {s.victim} waited at most {worst * 1e3:.0f} ms for a path"
+        return THROUGH, f"{sweeps}, and {s.victim} waited longer than {PATIENCE_S:.0f} s for a path"
+    return STOPPED, f"{sweeps}, and {s.victim} waited at most {worst * 1e3:.0f} ms for a path"
 
 
 KEYED = "set m_key and m_key_protection_level 2"
 ATTACKS: tuple[tuple[str, str, Callable[[Stage], tuple[Outcome, str]], str], ...] = (
     ("mkey-from-port", "IBA 14.2.4.1", mkey_from_port, KEYED),
-    ("mkey-from-administration", "IBA 15.4.1", mkey_from_administration, "set sa_key to a value that nobody knows"),
+    ("mkey-from-administration", "IBA 15.4.1", mkey_from_administration, "set sa_key to a value that no one knows"),
     ("port-info-set", "IBA 14.2.4", port_info_set, KEYED),
     ("forwarding-table-set", "IBA 14.2.4", forwarding_table_set, KEYED),
-    ("own-partition", "IBA 10.9.2", own_partition, KEYED),
+    ("self-admission", "IBA 10.9.2", self_admission, KEYED),
     ("enforcement-off", "IBA 14.2.4", enforcement_off, KEYED),
     ("packets-across", "IBA 10.9.3", packets_across, "set part_enforce both, and the default partition to limited"),
     ("group-leave", "IBA 15.2.5.17", group_leave, "no setting does: it is a fault of the manager"),
@@ -306,19 +306,19 @@ def _write(s: Stage, server: int, client: int) -> bool:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
-    words = ["ib_write_bw", "-n", "50", "-s", "4096", "-F", "-p", port]
-    one = s.run(s.victim, [*words, f"--pkey_index={server}"])
+    program = ["ib_write_bw", "-n", "50", "-s", "4096", "-F", "-p", port]
+    one = s.run(s.victim, [*program, f"--pkey_index={server}"])
     try:
         until = time.monotonic() + MANAGER_S
         while True:
-            two = s.run(s.attacker, [*words, f"--pkey_index={client}", "127.0.0.1"])
+            two = s.run(s.attacker, [*program, f"--pkey_index={client}", "127.0.0.1"])
             try:
-                said = two.communicate(timeout=60)[0]
+                output = two.communicate(timeout=60)[0]
             except subprocess.TimeoutExpired:
                 two.kill()
                 two.communicate()
                 return False
-            if "Couldn't connect" not in said or time.monotonic() > until:
+            if "Couldn't connect" not in output or time.monotonic() > until:
                 return two.returncode == 0
             time.sleep(0.2)
     finally:
