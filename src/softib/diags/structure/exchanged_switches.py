@@ -17,7 +17,7 @@ import numpy as np
 from softib.diags.rules import mode
 from softib.diags.structure.pattern import Pattern, learn_pattern
 from softib.diags.view import FabricView
-from softib.fabric.node_names import natural_rank
+from softib.natural_order import natural_rank
 
 __all__ = ["PAIR", "Exchange", "exchanged_switches", "explained", "out_of_order"]
 
