@@ -7,10 +7,10 @@ from collections import Counter
 
 import numpy as np
 
-from softib.diags.structure.absent import ALL_FREE
+from softib.diags.structure.absent import ALL_FREE, Absent
 from softib.diags.view import FabricView
 
-__all__ = ["free_rows"]
+__all__ = ["free_rows", "uplinks_of"]
 
 MIN_PEERS = 4
 """Switches of a kind, and …"""
@@ -123,3 +123,21 @@ def _kinds_by_peers(view: FabricView, rank: np.ndarray, node: np.ndarray, peer: 
     key = np.stack([rank[member].astype(np.uint64), total[member]])
     out[member] = np.unique(key, axis=1, return_inverse=True)[1].reshape(-1)
     return out
+
+
+def uplinks_of(view: FabricView, rank: np.ndarray, row: list[int], absent: list[Absent]) -> Absent | None:
+    """The switch of ``absent`` that the free ``row`` is the upper end of: where the other switches of
+    the row's tier have this port number, the switches there are cabled to those that miss it below."""
+    f = view.fabric
+    number, tier = int(f.port_num[row[0]]), int(rank[f.port_node[row[0]]])
+    others = np.setdiff1d(np.flatnonzero(view.is_switch & (rank == tier) & (f.node_nports >= number)), f.port_node[row])
+    side = _peers(view, f.node_base[others] + number, rank, tier - 1)
+    below = _peers(view, np.array([p for n in side for p in f.ports_of(n)], np.int64), rank, tier - 2)
+    found = [a for a in absent if rank[a.before] == tier - 1 and {int(f.port_node[p]) for p in a.ports} <= below]
+    return found[0] if len(found) == 1 else None
+
+
+def _peers(view: FabricView, ports: np.ndarray, rank: np.ndarray, tier: int) -> set[int]:
+    peer = view.fabric.port_peer[ports.astype(np.int64)]
+    nodes = view.fabric.port_node[peer[peer >= 0]]
+    return set(nodes[rank[nodes] == tier].tolist())
