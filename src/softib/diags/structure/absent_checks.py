@@ -15,7 +15,7 @@ from softib.diags.hosts.host_units import vacancies
 from softib.diags.rules import mode
 from softib.diags.structure.absent import Absent, missing_names
 from softib.diags.structure.director_slots import with_slots
-from softib.diags.structure.free_rows import free_rows, uplinks_of
+from softib.diags.structure.free_rows import free_rows, other_side
 from softib.diags.structure.rails import system_of
 from softib.diags.view import MIN_HOSTS, SAME, adapter_of
 from softib.plural import counted, plural
@@ -69,10 +69,11 @@ def absent_nodes(c: Context) -> Iterator[Finding]:
         (c.pattern.expected >= 0) & (view.fabric.port_cable < 0)
     )  # a node that is there belongs in them
     apart, nameless = _free_ports_of_lone_switches(c), list[list[int]]()
-    for row in free_rows(view, c.structure.rank, explained.union(known.tolist())):
-        if lower := uplinks_of(view, c.structure.rank, row, switches):
-            lower.ports += row
-            lower.port_count += len(row)
+    rows = free_rows(view, c.structure.rank, explained.union(known.tolist()))
+    for row in rows:
+        if switch := other_side(view, c.structure.rank, row, rows, switches):
+            switch.ports += row
+            switch.port_count += len(row)
         elif len(row) > apart:
             nameless.append(row)
     yield from (_switch(c, a) for a in switches)
