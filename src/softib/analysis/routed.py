@@ -17,7 +17,7 @@ from softib.errors import InputError, PeerError, SoftibError
 from softib.fabric.end_ports import valid_lids
 from softib.fabric.formats.base import Problem, ReadResult
 from softib.fabric.model import Fabric
-from softib.fabric.subnets import managed_subnets, master_port, one_subnet, subnets_by_lids
+from softib.fabric.subnets import managed_subnets, master_port, one_subnet, subnet_of, subnets_by_lids
 from softib.iba.constants import LFT_NO_ROUTE
 from softib.iba.smp import PortInfo, SwitchInfo
 from softib.plural import counted, plural
@@ -205,7 +205,8 @@ def _with_lids_of(fabric: Fabric, path: str) -> tuple[Fabric, list[Problem]]:
         raise InputError(
             f"{fabric.source.path}: neither this file nor {path} tells LIDs, and tables are by LID; give one that does"
         )
-    filled = ports[~valid & (lids[ports] > 0) & ~np.isin(lids[ports], fabric.lid[ports[valid]])]
+    own, told = (subnet_of(fabric)[ports] << 17 | lid[ports].astype(np.int64) for lid in (fabric.lid, lids))
+    filled = ports[~valid & (lids[ports] > 0) & ~np.isin(told, own[valid])]
     if len(filled):
         fabric = fabric.copy()
         PortInfo.lid.set(fabric.port_info, lids[filled], filled)

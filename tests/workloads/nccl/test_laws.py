@@ -62,6 +62,24 @@ def test_more_never_takes_less(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
+def test_only_the_choice_makes_more_bytes_take_less(seed: int) -> None:
+    """With NCCL's own choice twice the bytes may take less where it changes its mind: algorithm and protocol are inputs, and with either of the two choices given the order is back. (Or a channel has
+    fewer bytes, as in the test above.)"""
+    c, _, size, m, nodes = drawn(seed)
+    if c == Collective.ALL_TO_ALL:
+        return
+    by = [choose(c, s, m, nodes) for s in (size, 2 * size)]
+    times = [law(c, b, s, m, nodes) for b, s in zip(by, (size, 2 * size), strict=True)]
+    if times[1] >= times[0] * (1 - 1e-9):
+        return
+    for b in by:
+        each = [s / work_of(c, b, s, m, nodes).channels for s in (size, 2 * size)]
+        slack = SECTION["channel"] * m.channels(nodes)
+        assert law(c, b, 2 * size, m, nodes) >= law(c, b, size, m, nodes) - slack or each[1] < each[0]
+    assert by[0] != by[1] or each[1] < each[0] or times[1] >= times[0] - slack
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_nothing_is_faster_than_the_wires(seed: int) -> None:
     """What leaves a node takes at least its bytes over the links of all its adapters: all-reduce by a ring 2 (n - 1) / n of the vector in n ranks, all-gather and reduce-scatter (n - 1) / n, a broadcast
     all of it (nccl-tests, PERFORMANCE.md)."""
