@@ -179,11 +179,11 @@ class PcapFile:
         """Write no more, whatever the file says."""
         self._file = None
 
-    def _call(self, what: Any) -> None:
+    def _call(self, action: Any) -> None:
         if self._file is None:
             return
         try:
-            what(self._file)
+            action(self._file)
         except OSError as error:
             raise self._wrong(error) from None
 

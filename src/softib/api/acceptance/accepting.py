@@ -166,11 +166,11 @@ def judged(place: AcceptanceSource, measured: Measurements, about: Mapping[str, 
     from softib.analysis.acceptance.findings import judge
 
     with steps("tomography"):
-        found = judge(measured, place.expectation, dict(about["sizes"]), paced=place.paced)
-    return Acceptance(place, measured, found.expected, Findings(report_of(place, found.findings)), about)
+        judgement = judge(measured, place.expectation, dict(about["sizes"]), paced=place.paced)
+    return Acceptance(place, measured, judgement.expected, Findings(report_of(place, judgement.findings)), about)
 
 
-def report_of(place: AcceptanceSource, found: Sequence[Any]) -> Any:
+def report_of(place: AcceptanceSource, findings: Sequence[Any]) -> Any:
     """The report that findings of this source stand in."""
     from softib.analysis.model import Report
     from softib.analysis.pipeline import counts_of
@@ -184,7 +184,7 @@ def report_of(place: AcceptanceSource, found: Sequence[Any]) -> Any:
         built.nodes(len(place.ends), NodeType.CA, 1, desc=list(place.ends.node))
         result = ReadResult(built.build(), [], "hosts")
     return Report(
-        place.name, result.format, counts_of(result), list(found), list(result.problems), fabric=result.fabric
+        place.name, result.format, counts_of(result), list(findings), list(result.problems), fabric=result.fabric
     )
 
 
@@ -234,10 +234,10 @@ def _on_fabric(fabric: Fabric, hosts: Sequence[str] | None, steps: Steps) -> Acc
     from softib.api.running.running import RunningFabric
 
     result = result_of(fabric)
-    found = routed(result, None, None, steps)
-    ends: FabricEnds = ends_of_fabric(found.fabric, found.graph, hosts)
+    tables = routed(result, None, None, steps)
+    ends: FabricEnds = ends_of_fabric(tables.fabric, tables.graph, hosts)
     running = fabric.source if fabric.format == "running" else ""
-    expectation = Expectation(found.fabric, ends.row, None)
+    expectation = Expectation(tables.fabric, ends.row, None)
     paced = not running or bool(RunningFabric(running).status()["pace"])
     return AcceptanceSource(fabric.source, ends.ends, result, expectation, running, paced)
 

@@ -32,9 +32,9 @@ def port_guids(ports: ObservedPorts) -> list[str]:
     """The GUID by which treydock's exporter knows each port: what ``ibnetdiscover --ports`` prints,
     the PortGUID (of a switch's ports that of its port 0; the NodeGUID where a source told no
     other)."""
-    known = ports.text.get("port_guid")
+    stated = ports.text.get("port_guid")
     nodes = [f"{g:#018x}" for g in ports.node_guid.tolist()]
-    return nodes if known is None else [str(g) or n for g, n in zip(known.tolist(), nodes, strict=True)]
+    return nodes if stated is None else [str(g) or n for g, n in zip(stated.tolist(), nodes, strict=True)]
 
 
 def hca_name(description: str) -> str:
