@@ -42,6 +42,8 @@ RUNNING = {
     "run": ("run", "--node", "host-0003", "--", "sleep", "30"),
     "run --net": ("run", "--net", "--node", "host-0003", "--", "sleep", "30"),
     "shell": ("shell",),
+    "target": ("run", "--node", "host-0001", "--", sys.executable, "-m", "softib", "target", "disk.img"),
+    "nvme": ("run", "--node", "host-0002", "--", sys.executable, "-m", "softib", "nvme", "list", "127.64.0.1"),
     "fault": ("fault", "flap", "leaf-1[5]"),
     "exporter": ("exporter", "tree", "--port", "0", "--history", "kept"),
     "top": ("top", "tree"),
@@ -85,6 +87,7 @@ def interrupt(folder: Path, args: tuple[str, ...], number: int, after_s: float, 
     folder.mkdir(exist_ok=True)
     (folder / "tree.yaml").write_text(TREE)
     (folder / "job.log").write_text(LOG)
+    (folder / "disk.img").write_bytes(bytes(1 << 20))
     (folder / "tmp").mkdir()
     value = str(folder)
     process = subprocess.Popen(

@@ -51,6 +51,8 @@ GROUPS: dict[str, dict[str, str]] = {
         "run": "a program on a node of a running fabric",
         "shell": "a shell on a node of a running fabric",
         "fault": "inject faults into a running fabric, and clear them",
+        "target": "files as NVMe over Fabrics namespaces on a node",
+        "nvme": "read, write, measure and export namespaces of a target",
         "ci": "a fabric for the length of a command, in continuous integration",
     },
     "Watch": {
