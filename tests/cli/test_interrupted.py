@@ -54,7 +54,7 @@ RUNNING = {
     "accept": ("accept", "tree", "--quick", "--seconds", "0.1"),
     "baseline": ("baseline", "record", "b.json", "tree"),
     "sm": ("sm", "sweep"),
-    "sm run": ("run", "--node", "host-0005", "--", sys.executable, "-m", "softib", "sm", "run"),
+    "sm run": ("run", "--node", "host-0005", "--", sys.executable, "-m", "softib", "sm", "run", "--priority", "3"),
     "down": ("down", "tree"),
 }
 ENDS = {"TERM": signal.SIGTERM, "HUP": signal.SIGHUP, "INT": signal.SIGINT, "KILL": signal.SIGKILL}
