@@ -94,7 +94,7 @@ def accept(
     launcher: str | None = None,
     hosts: str | os.PathLike[str] | Sequence[str] | None = None,
     devices: Sequence[str] = (),
-    ssh_config: str | os.PathLike[str] = "",
+    ssh_config: str | os.PathLike[str] | None = None,
     journal: str | os.PathLike[str] | None = None,
     resume: bool = False,
     progress: Progress = lambda done, of, left_s: None,
@@ -130,7 +130,7 @@ def accept(
     given = Options(**options)
     with steps("paths"):
         place = where_to_measure(source, hosts, devices, steps)
-        started_by = _launcher(place, launcher, os.fspath(ssh_config), launcher_named)
+        started_by = _launcher(place, launcher, "" if ssh_config is None else os.fspath(ssh_config), launcher_named)
         plan = plan_batches(
             place.ends,
             place.expectation,

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from softib.cli.shared import completing
+from softib.cli.shared.named_files import InputFile, OutputFile
 from softib.cli.shared.options import json_option
 from softib.cli.shared.output import Steps, print_json, print_notice, print_problems, show_line
 from softib.foreign_text import shown
@@ -27,8 +28,7 @@ SHOW_S = 10.0
 @click.option(
     "--ssh-config",
     metavar="FILE",
-    default="",
-    type=click.Path(dir_okay=False),
+    type=InputFile(),
     help="ssh's configuration file, where it is not the user's (ssh -F).",
 )
 @click.option("--hosts", metavar="HOSTS", help="These hosts alone: a file with one a line, or node[001-016].")
@@ -98,7 +98,7 @@ SHOW_S = 10.0
 @click.option(
     "--journal",
     metavar="FILE",
-    type=click.Path(dir_okay=False),
+    type=OutputFile(),
     help="Gets each batch as it is done, so that --resume can go on.",
 )
 @click.option("--resume", is_flag=True, help="Go on with the journal: what failed or is missing is measured.")
