@@ -98,6 +98,13 @@ class Nccl(Gpus):
         """Do switches reduce?"""
         return self.sharp
 
+    def notes(self, hosts: Hosts) -> list[str]:
+        """Return what would be much faster than NCCL's choice."""
+        from softib.workloads.hosts import rows_of
+        from softib.workloads.nccl.job import notes_of
+
+        return notes_of(self, hosts.name, rows_of(self, hosts), hosts.gbps)
+
     def figures(self, hosts: Hosts, took_us: float) -> dict[str, Any]:
         """Return what nccl-tests prints (bandwidths, algorithm, protocol), and how far to trust it."""
         from softib.workloads.hosts import rows_of

@@ -75,6 +75,10 @@ class McastManager:
         self.groups: dict[bytes, Group] = {}
         self.changed: set[int] = set()
         self._of_mlid: dict[int, list[Group]] = {}
+        self._alike: dict[tuple[int, ...], set[int]] = {}
+        """Class of groups that may share an MLID → MLIDs of the first group of which it is."""
+        self._free_from = LID_MCAST_MIN
+        """Every MLID below is used."""
         self._written: dict[int, np.ndarray] = {}  # by NodeGUID: uint16[MLIDs, 16] as Set
         self._trees: tuple[Subnet, MulticastTrees] | None = None
 
@@ -85,15 +89,18 @@ class McastManager:
         self.groups.clear()
         self.changed.clear()
         self._of_mlid.clear()
+        self._alike.clear()
+        self._free_from = LID_MCAST_MIN
         self._written.clear()
 
     def add(self, mgid: bytes, limit: int, **values: int | bool) -> Group | None:
-        """A new group with the lowest free MLID or, if ``limit`` MLIDs are used up, one that it shares; None if no
-        group is compatible."""
-        top = min(LID_MCAST_MIN + limit - 1, LID_MCAST_MAX)
+        """A new group with the lowest free MLID or, if ``limit`` MLIDs are used up, one that it
+        shares; None if no group is compatible."""
         group = Group(mgid, 0, **values)  # type: ignore[arg-type]
-        free = (m for m in range(LID_MCAST_MIN, top + 1) if m not in self._of_mlid)
-        mlid = next(free, None) or self._shared(group)
+        while self._free_from in self._of_mlid:
+            self._free_from += 1
+        within = self._free_from <= min(LID_MCAST_MIN + limit - 1, LID_MCAST_MAX)
+        mlid = self._free_from if within else self._shared(group)
         if mlid is None:
             return None
         group.mlid = mlid
@@ -101,19 +108,18 @@ class McastManager:
         return group
 
     def _shared(self, group: Group) -> int | None:
-        """The MLID of the fewest groups, the lowest of them, whose partition, SL and levels are those of ``group``:
-        any packet that one group's members may receive, and their links carry, is also possible for the other's. A
-        partition's own groups share with none."""
-        alike = [
-            (len(groups), mlid)
-            for mlid, groups in self._of_mlid.items()
-            if not any(g.kept for g in groups) and _class_of(groups[0]) == _class_of(group)
-        ]
+        """The MLID of the fewest groups, the lowest of them, whose partition, SL and levels are
+        those of ``group``: any packet that one group's members may receive, and their links carry,
+        is also possible for the other's. A partition's own groups share with none."""
+        used = ((self._of_mlid[mlid], mlid) for mlid in self._alike.get(_class_of(group), ()))
+        alike = [(len(groups), mlid) for groups, mlid in used if not any(g.kept for g in groups)]
         return min(alike)[1] if alike else None
 
     def enter(self, group: Group) -> None:
         """Add a group that already has an MLID."""
-        self._of_mlid.setdefault(group.mlid, []).append(group)
+        groups = self._of_mlid.setdefault(group.mlid, [])
+        groups.append(group)
+        self._alike.setdefault(_class_of(groups[0]), set()).add(group.mlid)
         self.groups[group.mgid] = group
         self.journal.note(record_key(Kind.GROUP, group.mgid))
         self.note_members(group)
@@ -128,9 +134,14 @@ class McastManager:
         del self.groups[group.mgid]
         self.note_members(group)
         self.journal.note(record_key(Kind.GROUP, group.mgid))
-        self._of_mlid[group.mlid].remove(group)
-        if not self._of_mlid[group.mlid]:
+        groups = self._of_mlid[group.mlid]
+        self._alike[_class_of(groups[0])].discard(group.mlid)
+        groups.remove(group)
+        if groups:
+            self._alike.setdefault(_class_of(groups[0]), set()).add(group.mlid)
+        else:
             del self._of_mlid[group.mlid]
+            self._free_from = min(self._free_from, group.mlid)
         self.changed.add(group.mlid)
 
     def remove_ports(self, guids: set[int]) -> list[Group]:
