@@ -178,7 +178,7 @@ WRONG = [
     ("groups", "name: a\n", "", "groups:1: .*outside of a block"),
     ("groups", "port-group\nname: a\n", "", "end-port-group is missing"),
     ("topologies", "topology\nid: 1\nsw-grp: ALL\nhca-grp: nobody\nend-topology\n", "", "which does not exist"),
-    ("topologies", "topology\nid: 1\nsw-grp: ALL\nend-topology\n", "", "needs an id .* an hca-grp"),
+    ("topologies", "topology\nid: 1\nsw-grp: ALL\nend-topology\n", "", "needs a unique id, a sw-grp and an hca-grp"),
     ("steps", "", step(1, "minhop", 4), "names topology 4"),
     ("steps", "", step(1, "dfsssp"), "cannot be part of a chain"),
     ("steps", "", step(1, "minhop") + step(1, "updn"), "two steps have the id 1"),
