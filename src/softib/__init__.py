@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from softib.api.simulation.replay import Replay, replay
     from softib.api.simulation.result import Simulation
     from softib.api.simulation.simulate import Record, scaling, simulate
+    from softib.api.storage import NvmeBench, NvmeDisk, NvmeTarget, NvmeTransfer, nvme_connect, nvme_discover
     from softib.api.sweep.sweep import Sweep, sweep
     from softib.api.table import Table
     from softib.api.tenants import TenantOptions, serve_tenants
@@ -108,6 +109,9 @@ _LAZY = {
     **dict.fromkeys(("Record", "scaling", "simulate"), "simulation.simulate"),
     "Simulation": "simulation.result",
     **dict.fromkeys(("Sweep", "sweep"), "sweep.sweep"),
+    **dict.fromkeys(
+        ("NvmeBench", "NvmeDisk", "NvmeTarget", "NvmeTransfer", "nvme_connect", "nvme_discover"), "storage"
+    ),
     "Drawing": "graph",
     "Table": "table",
     "Node": "node",
@@ -148,6 +152,10 @@ __all__ = [
     "MadTimeout",
     "MissingLibrary",
     "Node",
+    "NvmeBench",
+    "NvmeDisk",
+    "NvmeTarget",
+    "NvmeTransfer",
     "Observed",
     "Parameter",
     "PeerError",
@@ -197,6 +205,8 @@ __all__ = [
     "jobs_on",
     "kind_of",
     "load",
+    "nvme_connect",
+    "nvme_discover",
     "observe",
     "on_compiling",
     "plan_cables",

@@ -56,6 +56,10 @@ DOCUMENTS: dict[str, str] = {
     "generate": "cli.generate:Kinds",
     "ledger": "api.monitor.exporting:FaultLedger",
     "listening": "cli.shared.output:Listening",
+    "nvme-bench": "api.storage:NvmeBench",
+    "nvme-discover": "api.storage:NvmeDiscovery",
+    "nvme-list": "api.storage:NvmeSubsystem",
+    "nvme-transfer": "api.storage:NvmeTransfer",
     "plan-cables": "api.planning.cables:CableList",
     "plan-cost": "api.planning.cost:CostSheet",
     "plan-design": "api.planning.design:DesignComparison",
@@ -73,6 +77,7 @@ DOCUMENTS: dict[str, str] = {
     "sm-run": "api.manager.managing:SmRun api.manager.managing:PlannedChanges api.manager.several:SmRunPorts",
     "status": "live.status:Status",
     "sweep": "api.sweep.sweep:Sweep",
+    "target": "api.storage:TargetDescription",
     "top": "render.top:Top",
     "why": "analysis.jobs.why:Why",
 }

@@ -310,7 +310,7 @@ def test_a_switch_whose_table_is_too_short_is_named():
     fabric = odd_fabric()
     SwitchInfo.linear_fdb_cap.set(fabric.switch_info[1:2], 5)
     up = bring_up(fabric)
-    assert [p for p in up.report.problems if p.startswith("s1: says that its forwarding table has 5 entries")]
+    assert [p for p in up.report.problems if p.startswith("s1: has a forwarding table of 5 entries")]
     assert len(up.routing.lft) == 3 and (up.routing.lft[1] == 255).all()  # nobody's packets lead through it
 
 

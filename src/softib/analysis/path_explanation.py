@@ -10,8 +10,7 @@ import numpy as np
 
 from softib.errors import SoftibError
 from softib.fabric.model import Fabric
-from softib.fabric.node_finder import NodeFinder
-from softib.fabric.node_names import distinct_names
+from softib.fabric.node_finder import NodeFinder, distinct_names
 from softib.fabric.subnets import subnet_of
 from softib.iba.constants import LFT_NO_ROUTE
 from softib.plural import counted
@@ -20,7 +19,7 @@ from softib.routing.graph import SwitchGraph
 from softib.scenario.graph_view import graph_of
 
 if TYPE_CHECKING:
-    from softib.analysis.routed import Routed
+    from softib.analysis.routing import Routed
 
 __all__ = ["Alternative", "Explanation", "Hop", "ends_of", "explain", "explain_routed", "partitions_apart", "pkeys_of"]
 

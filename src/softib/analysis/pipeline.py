@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from softib.analysis import routed
 from softib.analysis.model import Counts, Report
+from softib.analysis.routing import Routed
 from softib.errors import InputError, LimitError, PeerError, SoftibError
 from softib.fabric.formats.base import ReadResult
 from softib.iba.devices import is_aggregation_node
@@ -80,7 +81,6 @@ def build(
     report, not an error. Several files in ``plan`` make one plan. Raises :class:`InputError` for a
     plan, table file or engine that cannot be used.
     """
-    routed.check_choice(engine, lfts)
     plans = (plan,) if isinstance(plan, str) else tuple(plan)
     wanted = _read_plans(plans)
     report = Report(
@@ -101,9 +101,7 @@ def build(
     return report
 
 
-def _predict(
-    report: Report, found: routed.Routed, seed: int, traffic: TrafficFile | TrafficData | None, steps: Steps
-) -> None:
+def _predict(report: Report, found: Routed, seed: int, traffic: TrafficFile | TrafficData | None, steps: Steps) -> None:
     """Loads of the patterns and of ``traffic``, and what other engines would make of them."""
     from softib.analysis.prediction import predict
     from softib.analysis.traffic import traffic_of
@@ -140,7 +138,7 @@ def _route(
     lfts: str | None,
     guid_files: Mapping[str, str | None] | None,
     steps: Steps,
-) -> routed.Routed | None:
+) -> Routed | None:
     try:
         found = routed.routed(result, engine, lfts, steps, guid_files)
     except InputError:
@@ -179,7 +177,7 @@ def _read_plan(plan: str) -> Any:
     return wanted
 
 
-def _remedy(found: routed.Routed | None, engine: str | None, seed: int, steps: Steps) -> Any:
+def _remedy(found: Routed | None, engine: str | None, seed: int, steps: Steps) -> Any:
     """What ftree's GUID files would bring back, where ftree was wanted, or tables of a running
     fabric or of a dump stand on a tree with a flaw: a dump does not tell which engine its manager
     was to use."""
@@ -191,7 +189,7 @@ def _remedy(found: routed.Routed | None, engine: str | None, seed: int, steps: S
         return ftree_unfit(found.fabric, found.graph, found.lft, found.options, seed)
 
 
-def _check(report: Report, result: ReadResult, plan: Any, found: routed.Routed | None, remedy: Any = None) -> None:
+def _check(report: Report, result: ReadResult, plan: Any, found: Routed | None, remedy: Any = None) -> None:
     """Findings about the fabric as it was read: a bring-up replaces what the source records (LIDs,
     states)."""
     from softib.diags.check import check_structure

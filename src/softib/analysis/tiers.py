@@ -13,7 +13,7 @@ import numpy as np
 
 from softib.diags.structure.ranks import UNTIERED, count_tiers, tier_name
 from softib.diags.view import components
-from softib.fabric.node_names import natural_rank
+from softib.natural_order import natural_rank
 from softib.plural import counted
 from softib.routing.graph import SwitchGraph
 

@@ -15,7 +15,7 @@ from typing import Any
 from softib.errors import InputError
 from softib.plural import counted
 
-__all__ = ["Suggests", "check_fields", "checked", "checked_methods", "totals"]
+__all__ = ["Suggests", "check_choice", "check_fields", "checked", "checked_methods", "totals"]
 
 
 class Suggests:
@@ -170,3 +170,16 @@ def _classes() -> frozenset[str]:
 
 def _is(value: Any, kind: str) -> bool:
     return KINDS[kind][1](value) if kind in KINDS else any(c.__name__ == kind for c in type(value).__mro__)
+
+
+def check_choice(engine: str | None, lfts: str | None, guid_files: Mapping[str, str | None] | None = None) -> None:
+    """Raise :class:`InputError` where both are given, or GUID files together with tables,
+    ``UnknownName`` where the engine does not exist."""
+    from softib.routing.engine import chain
+
+    if engine is not None and lfts is not None:
+        raise InputError("--engine computes tables and --lfts reads them; give one of the two")
+    if lfts is not None and any(v is not None for v in (guid_files or {}).values()):
+        raise InputError("GUID files are for an engine, and --lfts reads tables that are there; give one of the two")
+    if engine is not None:
+        chain(engine)

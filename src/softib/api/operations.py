@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from softib.api.arguments import check_choice
 from softib.api.fabric import Fabric, as_fabric, result_of
 from softib.api.findings import Findings
 from softib.api.progress import Steps, Timed, unwatched
@@ -16,7 +17,7 @@ from softib.api.routing import Routing
 if TYPE_CHECKING:
     import numpy as np
 
-    from softib.analysis.routed import Routed
+    from softib.analysis.routing import Routed
     from softib.api.monitor.diagnosing import Jobs
     from softib.api.running.running import RunningFabric
     from softib.routing.graph import SwitchGraph
@@ -63,7 +64,7 @@ def bring_up(
     >>> up.mads["lids"]
     14
     """
-    from softib.analysis.routed import check_choice, from_engine
+    from softib.analysis.routing import from_engine
 
     check_choice(engine, None, guid_files)
     fabric = as_fabric(source)
@@ -75,7 +76,7 @@ def route(
 ) -> Routing:
     """Tables for the fabric, and their proof: those a running fabric has, or new ones where
     ``engine`` is given or none are there (see :func:`bring_up`)."""
-    from softib.analysis.routed import check_choice, routed
+    from softib.analysis.routed import routed
 
     check_choice(engine, None, guid_files)
     fabric = as_fabric(source)
@@ -120,8 +121,7 @@ def _from_function(fabric: Fabric, tables: Tables, steps: Steps) -> Routing:
 
     import numpy as np
 
-    from softib.analysis.routed import from_engine
-    from softib.analysis.routing import judge
+    from softib.analysis.routing import from_engine, judge
     from softib.errors import InputError
 
     up = from_engine(result_of(fabric), None, steps)
@@ -161,7 +161,6 @@ def check(
     True
     """
     from softib.analysis.pipeline import checked
-    from softib.analysis.routed import check_choice
     from softib.api.findings import checked_codes, severity_named
 
     path = None if lfts is None else os.fspath(lfts)
@@ -219,7 +218,6 @@ def report(
     traffic matrix, ``{(source, destination): bytes}``, ``{source: {destination: bytes}}``, rows of
     these three, a DataFrame of pandas or polars, or a square array over all hosts."""
     from softib.analysis.pipeline import build
-    from softib.analysis.routed import check_choice
 
     path = None if lfts is None else os.fspath(lfts)
     check_choice(engine, path, guid_files)

@@ -14,8 +14,8 @@ from softib.result import html_table
 if TYPE_CHECKING:
     import numpy as np
 
-    from softib.analysis import routed
     from softib.analysis.path_explanation import Explanation
+    from softib.analysis.routing import Routed
     from softib.api.fabric import Fabric
     from softib.api.graph import Drawing
     from softib.fabric.formats.base import Problem
@@ -63,7 +63,7 @@ class Routing(Suggests):
     ``fabric`` is the fabric with the LIDs and tables that were judged.
     """
 
-    def __init__(self, found: routed.Routed, fabric: Fabric):
+    def __init__(self, found: Routed, fabric: Fabric):
         self._found, self.fabric = found, fabric
 
     @property

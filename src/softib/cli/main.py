@@ -1,4 +1,5 @@
-"""``softib``: the command line. One thin file a verb; a verb's module loads only when it is called.
+"""``softib``: the command line. One thin file a verb, in a folder for each group of verbs; a verb's module
+loads only when it is called.
 
 Exit codes: 0 done; 1 the answer is bad news; 2 usage, nothing readable, or an output that cannot be
 written; 70 a bug of softib; 130 and 141 after Ctrl-C and after a reader of our output that left, as
@@ -50,6 +51,8 @@ GROUPS: dict[str, dict[str, str]] = {
         "run": "a program on a node of a running fabric",
         "shell": "a shell on a node of a running fabric",
         "fault": "inject faults into a running fabric, and clear them",
+        "target": "files as NVMe over Fabrics namespaces on a node",
+        "nvme": "read, write, measure and export namespaces of a target",
         "ci": "a fabric for the length of a command, in continuous integration",
     },
     "Watch": {
@@ -57,13 +60,13 @@ GROUPS: dict[str, dict[str, str]] = {
         "top": "busiest, most waiting and erring ports of a fabric, full-screen",
         "serve": "a fabric in a browser: map, loads, findings, paths; and as REST",
         "diagnose": "which cable is bad, by counters over time",
-        "audit": "are tenants kept apart and managers safe: M_Keys, partitions, managers, SA",
         "why": "why a job failed, from its log to the cable",
         "accept": "bandwidth and latency between all hosts, and which host or cable is slow",
         "baseline": "keep how a fabric was accepted, and say what has changed since",
     },
     "Manage": {
         "sm": "softib's subnet manager on any umad device; sweep, reload, explain",
+        "audit": "are tenants kept apart and managers safe: M_Keys, partitions, managers, SA",
     },
     "softib itself": {
         "doctor": "what this machine can run, and how to fix what it cannot",
@@ -71,18 +74,24 @@ GROUPS: dict[str, dict[str, str]] = {
         "completion": "shell completion of verbs, options, files, fabrics and nodes",
     },
 }
-"""Group → verb → its line in ``softib --help``. A verb is ``softib.cli.<verb>:command``, or one of
-:data:`TOGETHER`."""
+"""Group → verb → its line in ``softib --help``. A verb is ``softib.cli.<group>.<verb>:command``, or one of
+:data:`TOGETHER`. The folder of a group has its last word as name."""
 TOGETHER = {
     "advise": "plan",
     "down": "up",
     "shell": "run",
-    "doctor": "itself",
-    "compile": "itself",
-    "completion": "itself",
+    "doctor": "installation",
+    "compile": "installation",
+    "completion": "installation",
 }
-"""Small verbs → the module that has them by their names."""
+"""Small verbs → the module of their group that has them by their names."""
 VERBS: dict[str, str] = {verb: line for verbs in GROUPS.values() for verb, line in verbs.items()}
+MODULES = {
+    verb: f"softib.cli.{group.split()[-1].lower()}.{TOGETHER.get(verb, verb)}"
+    for group, verbs in GROUPS.items()
+    for verb in verbs
+}
+"""Verb → its module."""
 SYNONYMS = {
     "start": "up",
     "stop": "down",
@@ -138,7 +147,7 @@ class VerbGroup(click.Group):
         """Import the verb's module."""
         if cmd_name not in VERBS:
             return None
-        module = importlib.import_module(f"softib.cli.{TOGETHER.get(cmd_name, cmd_name)}")
+        module = importlib.import_module(MODULES[cmd_name])
         command: click.Command = getattr(module, cmd_name if cmd_name in TOGETHER else "command")
         return command
 

@@ -10,6 +10,7 @@ must not mean ``leaf-10`` where it is misspelt.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ __all__ = [
     "NodeFinder",
     "default_port",
     "device_name",
+    "distinct_names",
     "find_node",
     "host_of",
     "master_of",
@@ -52,6 +54,19 @@ def master_of(fabric: Fabric) -> int | None:
     nodes = {sm.get("node") for sm in fabric.source.sms if state_of(sm) == "master"}
     node = nodes.pop() if len(nodes) == 1 else None
     return node if isinstance(node, int) and 0 <= node < fabric.sizes.nodes else None
+
+
+_SEPARATORS = re.compile(r"[\s\-_.:;,/]+")
+
+
+def distinct_names(f: Fabric) -> list[str]:
+    """Name of each node, with the GUID after it where another node's name is equal or differs only
+    in case or separators."""
+    names = f.node_names()
+    alike = [_SEPARATORS.sub(" ", name.casefold()).strip() for name in names]
+    times = Counter(alike)
+    guids = f.node_guid.tolist()
+    return [n if times[a] == 1 else f"{n} ({g:#018x})" for n, a, g in zip(names, alike, guids, strict=True)]
 
 
 DEVICE = re.compile(r"(?:mlx\d+|mthca|qib|hfi1|ib[ps]\w*|ibdev)_?\d+[\w.-]*")

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from softib.analysis.routed import Routed
+    from softib.analysis.routing import Routed
     from softib.diags.finding import Finding
 
 __all__ = ["console", "print_check", "print_findings", "print_route", "print_routing", "text", "to_terminal"]

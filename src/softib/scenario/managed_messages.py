@@ -29,7 +29,7 @@ MAX_SL = 15
 
 class Managed(Protocol):
     """A fabric with tables and the manager that states SLs for its paths; members as in
-    :class:`softib.analysis.routed.Routed`."""
+    :class:`softib.analysis.routing.Routed`."""
 
     fabric: Fabric
     graph: SwitchGraph

@@ -9,21 +9,17 @@ from softib.diags.finding import Location
 from softib.diags.hardening.evidence import EndPort, Evidence, Manager
 from softib.diags.hardening.rules import OPENSM_KEY
 from softib.errors import PeerError
-from softib.iba.constants import MadStatus, SmpAttr
-from softib.iba.sa import SA_DATA, PKeyTableRecord, PortInfoRecord, SaHeader, mask_of
+from softib.iba.constants import SmpAttr
+from softib.iba.sa import PKeyTableRecord, PortInfoRecord
 from softib.iba.smp import PortInfo, SMInfo, SwitchInfo
-from softib.iba.structure import Structure
-from softib.live.clock import clock_ps
 from softib.live.subnet_reader import Progress, SubnetReader
-from softib.live.umad_sm.wire import RETRIES, TIMEOUT_PS, MadWire
-from softib.mad.batch import MadBatch
+from softib.live.umad_sm.wire import MadWire
 from softib.mad.smp_requests import RequestQueue
-from softib.mad.transactor import Transactor
-from softib.monitor.requests import sa_gets
 from softib.plural import counted
 from softib.sm.config import SmConfig
 from softib.sm.database import Database
 from softib.sm.sa.inventory import pkey_blocks
+from softib.tenants.administration import ask_administration
 
 __all__ = ["read_evidence"]
 
@@ -140,40 +136,16 @@ def _administration(wire: MadWire, reader: SubnetReader, rows: np.ndarray, evide
         return
     target = int(lids[lids > 0][0])
     for sm_key in (0, OPENSM_KEY):
-        answer = _record(wire, master, PKeyTableRecord, {"lid": target, "block": 0}, sm_key)
-        if answer is not None:
-            evidence.trusts[sm_key] = bool(np.asarray(PKeyTableRecord.pkey.get(answer)).any()) if len(answer) else False
+        answer = ask_administration(wire, master, PKeyTableRecord, {"lid": target, "block": 0}, sm_key)
+        if answer.status is not None:
+            shows = answer.good and np.asarray(PKeyTableRecord.pkey.get(answer.record)).any()
+            evidence.trusts[sm_key] = bool(shows)
     if not evidence.trusts:
         evidence.unread.append("the subnet administration did not answer")
         return
-    for row, lid in zip(rows[:MOST_RECORDS].tolist(), lids.tolist(), strict=False):
+    with_lid = np.flatnonzero(lids[:MOST_RECORDS])
+    for row, lid in zip(rows[with_lid].tolist(), lids[with_lid].tolist(), strict=True):
         fields = {"endport_lid": int(lid), "portnum": int(db.port_num[row])}
-        answer = _record(wire, master, PortInfoRecord, fields, 0) if lid else None
-        if answer is not None and len(answer) and int(PortInfoRecord.mkey.get(answer)):  # type: ignore[attr-defined]
+        answer = ask_administration(wire, master, PortInfoRecord, fields)
+        if answer.good and int(PortInfoRecord.mkey.get(answer.record)):  # type: ignore[attr-defined]
             evidence.mkey_records.append(_location(db, row))
-
-
-def _record(wire: MadWire, lid: int, record: type[Structure], fields: dict[str, int], sm_key: int) -> np.ndarray | None:
-    """SubnAdmGet of one record: its octets, none of them where the request is refused; None without
-    an answer."""
-    request = sa_gets(int(record.attr or 0), np.array([lid], np.uint16))
-    head = request.mad[0, : SaHeader.size]
-    SaHeader.sm_key.set(head, sm_key)
-    SaHeader.comp_mask.set(head, mask_of(record, *fields))
-    request.mad[0, SA_DATA : SA_DATA + record.size] = record.pack(**fields)
-    t = Transactor(1, TIMEOUT_PS, RETRIES)
-    t.submit(request, np.zeros(1, np.int64))
-    inbox: MadBatch | None = None
-    while t.busy:
-        outbox, deadline_ps = t.step(clock_ps(), inbox)
-        for done in t.completed():
-            if done.timed_out:
-                return None
-            mad = done.batch.mad[0]
-            refused = int(SaHeader.status.get(mad)) != MadStatus.OK
-            return mad[SA_DATA:SA_DATA] if refused else mad[SA_DATA : SA_DATA + record.size].copy()
-        inbox = wire.exchange(outbox)
-        if inbox is None:
-            wire.wait(min(0.25, max(0.0, (deadline_ps - clock_ps()) / 1e12)))
-            inbox = wire.exchange()
-    return None

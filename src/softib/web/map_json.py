@@ -11,8 +11,8 @@ import numpy as np
 
 from softib.diags.finding import Finding
 from softib.fabric.model import Fabric
-from softib.fabric.node_names import natural_rank
 from softib.iba.constants import NodeType
+from softib.natural_order import natural_rank
 from softib.web.map_layout import Map
 from softib.web.now import Now
 from softib.web.rates import Sample, port_rows

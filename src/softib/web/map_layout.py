@@ -15,7 +15,7 @@ import numpy as np
 from softib.diags.structure.recognise import Structure, recognise
 from softib.diags.view import components
 from softib.fabric.model import Fabric
-from softib.fabric.node_names import natural_rank
+from softib.natural_order import natural_rank
 
 __all__ = ["Map", "map_of"]
 

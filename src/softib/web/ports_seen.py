@@ -12,7 +12,7 @@ import numpy as np
 from softib.diags.cable_rules.thresholds import shipped
 from softib.diags.observations import Observations, ObservedPorts
 from softib.fabric.model import Fabric
-from softib.fabric.node_names import distinct_names
+from softib.fabric.node_finder import distinct_names
 from softib.monitor.exporter.ratios import KINDS, ErrorRatios, bit_error_ratios
 from softib.monitor.intervals import interval_at, same_ports
 from softib.monitor.ranking import ERRORS

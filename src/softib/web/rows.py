@@ -13,8 +13,8 @@ import numpy as np
 from softib.errors import SoftibError, UnknownName
 from softib.fabric.counters import COUNTER_NAMES
 from softib.fabric.model import Fabric
-from softib.fabric.node_names import natural_key
 from softib.monitor.reading import Reading
+from softib.natural_order import natural_key
 from softib.web.rates import port_rows
 from softib.web.served import Served
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from softib.errors import InputError, UnknownName
-from softib.fabric.node_names import natural_key
+from softib.natural_order import natural_key
 from softib.plural import counted
 
 if TYPE_CHECKING:

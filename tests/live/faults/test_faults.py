@@ -267,7 +267,7 @@ def test_bad_orders_are_one_line_and_change_nothing(lab, kind, options, what):
 
 
 def test_the_command_line_knows_the_same_kinds():
-    from softib.cli import fault
+    from softib.cli.run import fault
 
     assert set(fault._KINDS) == set(KINDS)
     flags = {p.name for p in fault.command.params}

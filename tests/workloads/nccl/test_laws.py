@@ -11,7 +11,7 @@ from softib.workloads.nccl.flows import flows_of
 from softib.workloads.nccl.job import run_of
 from softib.workloads.nccl.law import predicted_us
 from softib.workloads.nccl.machine import MACHINES, Machine
-from softib.workloads.nccl.placing import Run
+from softib.workloads.nccl.net_ib import Run
 from softib.workloads.nccl.tuning import Choice, choose
 from softib.workloads.nccl.work import work_of
 from softib.workloads.parameters import section

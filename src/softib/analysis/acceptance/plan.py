@@ -19,9 +19,9 @@ from softib.diags.structure.recognise import Structure, recognise
 from softib.errors import UnknownName
 from softib.fabric.end_ports import end_ports
 from softib.fabric.model import Fabric
-from softib.fabric.node_names import natural_key
 from softib.live.acceptance.campaign import Batch, Exchange
 from softib.live.acceptance.launchers import HostPort
+from softib.natural_order import natural_key
 from softib.routing.graph import SwitchGraph
 
 __all__ = [

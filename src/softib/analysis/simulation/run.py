@@ -26,7 +26,7 @@ from softib.workloads.hosts import hosts_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from softib.analysis.routed import Routed
+    from softib.analysis.routing import Routed
     from softib.scenario.failures import FailureRun, ManagerSettings
     from softib.sim.messages import Messages
     from softib.sim.outcome import Outcome
@@ -42,7 +42,7 @@ from softib.scenario.managed_messages import stated_sls
 from softib.sim.fluid_phases import Phases, shift_phases
 
 if TYPE_CHECKING:
-    from softib.analysis.routed import Routed
+    from softib.analysis.routing import Routed
 
 __all__ = ["LAYERS", "Recording", "message_row", "phases_of", "run_layer", "run_messages", "run_workload"]
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from softib.api.arguments import Suggests
+from softib.api.arguments import Suggests, check_choice
 from softib.api.fabric import Fabric, as_fabric, result_of
 from softib.errors import InputError
 from softib.plural import counted
@@ -100,7 +100,7 @@ def replay(
     from contextlib import nullcontext
     from dataclasses import replace
 
-    from softib.analysis.routed import check_choice, routed
+    from softib.analysis.routed import routed
     from softib.analysis.simulation.replay import replay as replay_program
     from softib.sim.paths import Plane
     from softib.workloads.hosts import hosts_of, rows_of

@@ -13,7 +13,7 @@ from softib.api.simulation.what_if import OF_PACKETS, manager_settings, packet_o
 from softib.errors import InputError
 
 if TYPE_CHECKING:
-    from softib.analysis.routed import Routed
+    from softib.analysis.routing import Routed
     from softib.analysis.simulation.causes import BusyPort
     from softib.analysis.simulation.result import RunResult
     from softib.analysis.simulation.run import Recording

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from softib.api.arguments import check_choice
 from softib.api.fabric import Fabric, as_fabric
 from softib.api.simulation.result import Simulation
 from softib.api.simulation.runs import Record, Runs
@@ -118,7 +119,6 @@ def simulate(
     >>> softib.simulate(tree, "shift:1MB")
     <Simulation of 'shift:1MB' on 'fat-tree' (fluid): 8 messages in 22.253 us>
     """
-    from softib.analysis.routed import check_choice
     from softib.analysis.simulation.run import run_layer
     from softib.workloads.workload import read
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from softib.api.arguments import check_choice
 from softib.errors import InputError, UnknownName
 
 if TYPE_CHECKING:
@@ -70,7 +71,6 @@ VALUES = {"ar": ("on", "off"), "cc": ("on", "off"), "vl": ("jobs",), "fabrics": 
 def changes_of(text: str | None, layer: str) -> dict[str, str]:
     """``engine=updn,ar=on`` as options. Raises :class:`InputError`, one line, for what is no change
     or what ``layer`` does not know."""
-    from softib.analysis.routed import check_choice
     from softib.iba.rates import speed_named
 
     found: dict[str, str] = {}

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from softib.api.arguments import Suggests
+from softib.api.arguments import Suggests, check_choice
 from softib.api.fabric import Fabric, as_fabric
 from softib.api.sweep.grid import Journal, Point, check_appendable, keys_of, read_grid, run_point, workload_at
 from softib.api.table import Table, library
@@ -119,7 +119,6 @@ def sweep(
     a parameter or a value is wrong; :class:`MissingLibrary` without joblib, of a cluster without
     Dask, and with ``out`` without polars.
     """
-    from softib.analysis.routed import check_choice
     from softib.workloads.workload import read
 
     check_choice(engine, None)
@@ -164,7 +163,6 @@ def sweep(
 def _check(values: Mapping[str, str], layer: str, where: str) -> None:
     """Raise one line for a run option that is none in any layer; what another layer would know is
     an error of its row."""
-    from softib.analysis.routed import check_choice
     from softib.analysis.simulation.run import run_layer
     from softib.api.simulation.what_if import changes_of, text_of
     from softib.errors import UnknownName

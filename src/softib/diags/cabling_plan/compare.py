@@ -34,9 +34,9 @@ from softib.diags.finding import Severity, code, finding
 from softib.diags.view import FabricView
 from softib.fabric.formats.cabling.match import is_unnamed
 from softib.fabric.formats.cabling.name_index import REASONS, UNNAMED_ADAPTER
-from softib.fabric.formats.cabling.node_address import address_of
 from softib.fabric.formats.cabling.plan import CablingPlan
 from softib.fabric.model import Fabric
+from softib.iba.node_description import address_of
 from softib.plural import counted
 
 __all__ = ["compare", "unplanned_cables"]

@@ -98,7 +98,7 @@ def unreachable_ends(c: Context) -> Iterator[Finding]:
             "pairs": int(c.proof.unreachable),
             "of": int(total),
             "examples": examples,
-            "lids": sorted({int(x.lid) for x in c.proof.failures if x.kind.startswith("CA")}),
+            "missed": sorted({_end_name(c, x) for x in c.proof.failures if x.kind.startswith("CA")}),
         },
     )
 

@@ -211,23 +211,29 @@ def _as_planned(f: Finding, as_planned: frozenset[Port]) -> Finding:
 
 
 def _of_two_owners(findings: list[Finding]) -> list[Finding]:
-    """Pairs that do not arrive because several ports own their LID are evidence of that finding."""
-    lost = next((f for f in findings if f.code == "unreachable-pairs"), None)
-    owned = [
-        (i, pair) for i, f in enumerate(findings) if f.code == "duplicate-lid" for pair in f.evidence["lids"].values()
-    ]
-    if lost is None or not owned:
-        return findings
-    of = {lid: next((i for i, (low, high) in owned if low <= lid <= high), -1) for lid in lost.evidence["lids"]}
-    if -1 in of.values() or not of:
-        return findings
-    lead = next(iter(of.values()))
-    pairs = (
-        f"{lost.evidence['pairs']:,} of {counted(lost.evidence['of'], 'pair')} "
-        f"{plural(lost.evidence['pairs'], 'does', 'do')} not arrive"
-    )
-    found = _with(replace(findings[lead], message=f"{findings[lead].message}; {pairs}"), lost)
-    return [found if i == lead else f for i, f in enumerate(findings) if f is not lost]
+    """Pairs that do not arrive because several ports own their LID are evidence of that finding, in
+    each subnet by itself: a LID of one says nothing about the same LID of another."""
+    owner = {
+        f"{p.shown or p.node} (LID {lid})": i
+        for i, f in enumerate(findings)
+        if f.code == "duplicate-lid"
+        for p in f.where
+        for low, high in [f.evidence["lids"][str(p)]]
+        for lid in range(low, high + 1)
+    }
+    folded = set()
+    for i, lost in enumerate(findings):
+        owners = [owner.get(end, -1) for end in lost.evidence["missed"]] if lost.code == "unreachable-pairs" else []
+        if not owners or -1 in owners:
+            continue
+        pairs = (
+            f"{lost.evidence['pairs']:,} of {counted(lost.evidence['of'], 'pair')} "
+            f"{plural(lost.evidence['pairs'], 'does', 'do')} not arrive"
+        )
+        lead = findings[owners[0]]
+        findings[owners[0]] = _with(replace(lead, message=f"{lead.message}; {pairs}"), lost)
+        folded.add(i)
+    return [f for i, f in enumerate(findings) if i not in folded]
 
 
 def _consequences(findings: list[Finding], routes: list[Finding]) -> list[Finding]:

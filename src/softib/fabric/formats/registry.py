@@ -161,6 +161,8 @@ FORMATS: tuple[Format, ...] = (
         _HERE + "node_name_map:read",
     ),
     Format("slurm", "none", "a Slurm topology.conf", r"^SwitchName=\S+", "", _HERE + "slurm:write", ("topology.conf",)),
+    Format("slurm-block", "none", "a topology.conf of blocks", r"^BlockName=\S+", "", _HERE + "slurm:write_blocks"),
+    Format("kubernetes", "none", "labels of Kubernetes nodes", r"\"kind\": \"Node\"", "", _HERE + "kubernetes:write"),
     Format("graphml", "none", "a GraphML drawing", r"<graphml\b", "", _HERE + "graphml:write", (".graphml",)),
 )
 

@@ -181,7 +181,7 @@ class FaultController:
 
     def _downgrade(self, port: int, options: dict[str, Any], now_ps: int) -> FaultReply:
         if not options:
-            raise InputError("fault downgrade wants --width LANES, --speed GENERATION, or both")
+            raise InputError("fault downgrade needs --width LANES, --speed GENERATION, or both")
         lanes, speed = options.get("width"), options.get("speed")
         if speed is not None and speed not in SPEED_BY_NAME:
             raise UnknownName("speed", speed, SPEED_BY_NAME)

@@ -15,7 +15,7 @@ from softib.mad.batch import MadBatch
 from softib.mad.transactor import Transactor
 from softib.sm.ha.election import SmState
 
-__all__ = ["MadWire", "Master", "Pacing", "live_master", "smp_get", "transact"]
+__all__ = ["MadWire", "Master", "Pacing", "live_master", "smp_get", "smp_set", "transact"]
 
 SLOW_PS, FAST_PS = 20 * 10**9, 5 * 10**9
 """A batch that took longer than 20 ms was too large, one that took less than 5 ms could have been
@@ -101,6 +101,14 @@ def smp_get(attr: SmpAttr, modifier: int = 0, dlid: int = LID_PERMISSIVE, mkey: 
         Smp.dr_slid.set(mad, LID_PERMISSIVE)
         Smp.dr_dlid.set(mad, LID_PERMISSIVE)
     batch.dlid[0] = dlid
+    return batch
+
+
+def smp_set(attr: SmpAttr, data: np.ndarray, modifier: int = 0, dlid: int = LID_PERMISSIVE, mkey: int = 0) -> MadBatch:
+    """One Set of ``data`` (uint8[at most 64]), addressed as :func:`smp_get` does."""
+    batch = smp_get(attr, modifier, dlid, mkey)
+    MadHeader.method.set(batch.mad[0, : MadHeader.size], int(Method.SET))
+    batch.mad[0, DATA_AT : DATA_AT + len(data)] = data
     return batch
 
 

@@ -24,7 +24,7 @@ from softib.workloads.nccl.law import (
 )
 
 if TYPE_CHECKING:
-    from softib.workloads.nccl.placing import Run
+    from softib.workloads.nccl.net_ib import Run
     from softib.workloads.nccl.plan import Plan
 
 __all__ = ["inside_us", "sent_gbytes", "slice_us"]

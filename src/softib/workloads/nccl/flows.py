@@ -16,7 +16,7 @@ from softib.workloads.nccl.tuning import steps_of
 from softib.workloads.nccl.work import Work
 
 if TYPE_CHECKING:
-    from softib.workloads.nccl.placing import Run
+    from softib.workloads.nccl.net_ib import Run
 
 __all__ = ["MOST_OCTETS", "Flows", "adapter_of", "flows_of"]
 

@@ -14,7 +14,7 @@ from softib.plural import counted
 from softib.workloads.nccl.constants import Collective, busbw_factor
 from softib.workloads.nccl.law import predicted_us
 from softib.workloads.nccl.machine import Machine, machine_of, machine_of_links
-from softib.workloads.nccl.placing import Run, nodes_of, part_of
+from softib.workloads.nccl.net_ib import Run, nodes_of, part_of
 from softib.workloads.nccl.tuning import choose, possible
 from softib.workloads.parameters import section
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from softib.workloads.nccl.flows import flows_of
-from softib.workloads.nccl.placing import Run
+from softib.workloads.nccl.net_ib import Run
 from softib.workloads.nccl.tuning import choose
 
 if TYPE_CHECKING:

@@ -126,18 +126,18 @@ def _activations(step: Step, rows: Columns, done: Done) -> None:
     octets = step.model.activation_octets * step.micro_batch / lay.tensor
     behind = {} if step.overlap else _next_of(step)
     places = [(stage, chunk) for chunk in range(lay.interleave) for stage in range(lay.pipeline)]
-    for (a, of_a), (b, of_b) in itertools.pairwise(places):
-        for one, to, backward in ((0, 1, False), (1, 0, True)):
-            ends = ((a, of_a), (b, of_b))
-            for t in range(lay.tensor):
-                src, dst = (step.host[ends[side][0], :, t] for side in (one, to))
-                line = rows.lines(lay.data)
-                for k in range(lay.micro_batches):
-                    at = _handed(step, rows, src, dst, octets, line)
-                    rows.need(at, done[(*ends[one], backward, k)][1])
-                    rows.need(done[(*ends[to], backward, k)][0], at)
-                    if (*ends[one], backward, k) in behind:
-                        rows.need(done[behind[*ends[one], backward, k]][0], at)
+    micro = range(lay.micro_batches)
+    for a, b in itertools.pairwise(places):
+        for one, to, backward in ((a, b, False), (b, a, True)):
+            line = np.tile(rows.lines(lay.tensor * lay.data), lay.micro_batches)
+            src, dst = (np.tile(step.host[place[0]].T.reshape(-1), lay.micro_batches) for place in (one, to))
+            at = _handed(step, rows, src, dst, octets, line).reshape(lay.micro_batches, lay.tensor, lay.data)
+            each = lambda of, side: np.array([of[k][side] for k in micro])[:, None, :]
+            rows.need(at, each([done[(*one, backward, k)] for k in micro], 1))
+            rows.need(each([done[(*to, backward, k)] for k in micro], 0), at)
+            for k in micro if behind else ():
+                if (*one, backward, k) in behind:
+                    rows.need(done[behind[*one, backward, k]][0], at[k])
 
 
 def _next_of(step: Step) -> dict[Pass, Pass]:

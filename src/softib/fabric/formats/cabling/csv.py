@@ -28,10 +28,10 @@ from softib.errors import UnreadableFile
 from softib.fabric.columns import CableMedium
 from softib.fabric.formats.base import Problems
 from softib.fabric.formats.cabling.headings import Layout, length_m, normal
-from softib.fabric.formats.cabling.node_address import ADAPTER
 from softib.fabric.formats.cabling.plan import CablingPlan, decode, mark_repeats
 from softib.fabric.formats.cabling.sheet import HEADER_WITHIN, Sheet, is_workbook, sheets_of_text, sheets_of_workbook
 from softib.foreign_text import NAME, shown
+from softib.iba.node_description import ADAPTER
 from softib.iba.rates import SPEED_BY_NAME, SPEEDS
 from softib.input_files import content, shown_name
 

@@ -35,9 +35,9 @@ from softib.fabric.formats.cabling.name_index import (
 )
 from softib.fabric.formats.cabling.plan import CablingPlan
 from softib.fabric.model import Fabric
-from softib.fabric.node_names import natural_key
 from softib.foreign_text import shown
 from softib.iba.constants import NodeType
+from softib.natural_order import natural_key
 from softib.plural import counted, plural
 from softib.whole_files import write_text
 

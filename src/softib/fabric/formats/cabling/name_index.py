@@ -8,7 +8,8 @@ from bisect import bisect_left
 from collections.abc import Iterator
 
 from softib.errors import nearest
-from softib.fabric.formats.cabling.node_address import (
+from softib.fabric.model import Fabric
+from softib.iba.node_description import (
     PortLabel,
     address_of,
     normal_label,
@@ -16,7 +17,6 @@ from softib.fabric.formats.cabling.node_address import (
     portnum_of_label,
     split_host,
 )
-from softib.fabric.model import Fabric
 from softib.plural import counted
 
 __all__ = ["AMBIGUOUS", "REASONS", "UNKNOWN_DEVICE", "UNKNOWN_PORT", "UNNAMED_ADAPTER", "NameIndex", "spoken_names"]

@@ -23,9 +23,9 @@ import numpy as np
 from softib.errors import UnknownFormat
 from softib.fabric.columns import CableMedium
 from softib.fabric.formats.base import Problem
-from softib.fabric.formats.cabling.node_address import normal_label, portnum_of_label
 from softib.fabric.model import Fabric
 from softib.fabric.power_up import active_speed_codes
+from softib.iba.node_description import normal_label, portnum_of_label
 from softib.iba.rates import LANES_BY_BIT, SPEED_BY_CODE
 from softib.iba.smp import PortInfo
 from softib.input_files import content, head, shown_name

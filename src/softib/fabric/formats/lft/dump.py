@@ -92,15 +92,14 @@ def read_lids(path: str | Path, fabric: Fabric) -> tuple[np.ndarray, list[Proble
         return read_hcas(hcas_of(Path(path)), fabric)
     text = data.decode("utf-8", "replace")
     problems = Problems(str(path))
-    destinations: dict[int, tuple[int | None, str, int]] = {}
+    destinations: dict[tuple[str | None, ...], int] = {}  # LID, PortGUID and name → line; subnets share LIDs
     newest, passed, line = 0, 0, 1
     for match in _DESTINATION.finditer(text):
-        lid = int(match.group(1), 16)
-        if lid not in destinations:
+        if match.groups() not in destinations:
             newest = match.start()
             line += text.count("\n", passed, newest)
             passed = newest
-            destinations[lid] = (int(match.group(2), 16) if match.group(2) else None, match.group(3).strip("'\""), line)
+            destinations[match.groups()] = line
         elif match.start() - newest > LIDS_WITHIN:
             break
     out = np.zeros(fabric.sizes.ports, np.uint16)
@@ -110,8 +109,9 @@ def read_lids(path: str | Path, fabric: Fabric) -> tuple[np.ndarray, list[Proble
     for port in ends.tolist():
         by_guid.setdefault(int(fabric.port_guid[port]), []).append(port)
         by_name.setdefault(fabric.node_name(int(fabric.port_node[port])), []).append(port)
-    for lid, (guid, name, at_line) in destinations.items():
-        ports = by_guid.get(guid, []) if guid is not None else []
+    for (hex_lid, guid, quoted), at_line in destinations.items():
+        lid, name = int(hex_lid or "", 16), (quoted or "").strip("'\"")
+        ports = by_guid.get(int(guid, 16), []) if guid else []
         ports = ports if len(ports) == 1 else by_name.get(name, [])
         if len(ports) == 1 and not out[ports[0]]:
             out[ports[0]] = lid

@@ -34,10 +34,10 @@ from softib.fabric.formats.base import Problem, Problems, ReadResult
 from softib.fabric.formats.topo.build import TopoCable, TopoSystem, build_fabric
 from softib.fabric.formats.topo.ibnl import ARROW, IbnlLibrary, parse_arrow
 from softib.fabric.formats.topo.ibnl_expand import Template, expand, generic
-from softib.fabric.node_names import natural_key
 from softib.iba.constants import MAX_SWITCH_PORTS, NodeType
 from softib.iba.rates import SPEED_BY_NAME
 from softib.input_files import content, shown_name, stem
+from softib.natural_order import natural_key
 from softib.plural import counted
 
 __all__ = ["parse_topo", "read"]

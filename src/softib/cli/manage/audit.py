@@ -20,15 +20,22 @@ from softib.cli.shared.output import Steps, print_json
 @click.option("--managers", metavar="F", type=click.Path(), help="PortGUIDs that may run a subnet manager, one a line.")
 @click.option("--sm-config", "options", metavar="F", type=click.Path(), help="The manager's options (opensm.conf).")
 @click.option("--partitions", metavar="F", type=click.Path(), help="The manager's partitions.conf.")
+@click.option("--rehearse", is_flag=True, help="Start SOURCE a second time with these files, and attack that twin.")
 @json_option
 def command(
-    source: str, mkey: str, managers: str | None, options: str | None, partitions: str | None, as_json: bool
+    source: str,
+    mkey: str,
+    managers: str | None,
+    options: str | None,
+    partitions: str | None,
+    rehearse: bool,
+    as_json: bool,
 ) -> int:
     """Audit the protection of SOURCE, a running fabric or umad:DEVICE, or of a manager's files: M_Keys,
     partitions and their enforcement, managers, subnet administration.
 
-    Nothing but Gets is sent. Exit 1 for a finding of severity warning or error, or where something
-    could not be judged.
+    Nothing but Gets is sent to SOURCE. Exit 1 for a finding of severity warning or error, where
+    something could not be judged, or where an attack on the twin was not stopped.
     """
     import softib
 
@@ -36,7 +43,15 @@ def command(
         key = int(mkey, 0)
     except ValueError:
         raise click.UsageError(f"--mkey {mkey}: give a number, for example 0x1122334455667788") from None
-    result = softib.audit(source, mkey=key, managers=managers, options=options, partitions=partitions, steps=Steps())
+    result = softib.audit(
+        source,
+        mkey=key,
+        managers=managers,
+        options=options,
+        partitions=partitions,
+        rehearse=rehearse,
+        steps=Steps(),
+    )
     if as_json:
         print_json(result.to_json())
     else:

@@ -75,7 +75,8 @@ def command(
 
     What the writer had to change so that its readers can load the file, and records of SOURCE that
     could not be read, are named on stderr. Formats to write: ibnetdiscover (.ibnetdiscover), ibsim
-    (.net), topo (.topo), lfts (.lft), slurm (topology.conf), graphml (.graphml).
+    (.net), topo (.topo), lfts (.lft), slurm (topology.conf), slurm-block, kubernetes,
+    graphml (.graphml).
     """
 
     if explain:

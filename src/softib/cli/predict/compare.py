@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
+from softib.cli.predict.simulate import LAYERS, Progress
 from softib.cli.shared import completing
 from softib.cli.shared.options import Load, checked_engines, json_option, seed_option, source_options
 from softib.cli.shared.output import Steps, check_writable, print_json, print_notice, print_problems
-from softib.cli.simulate import LAYERS, Progress
 
 
 @click.command()

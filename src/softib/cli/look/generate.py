@@ -113,6 +113,8 @@ def _value(parameter: Parameter, word: str) -> Any:
         return word
     if parameter.form == "yes/no":
         return {"yes": True, "true": True, "no": False, "false": False}.get(word.lower(), word)
-    parts = word.strip("[] ").replace("x", ",").split(",")
-    numbers = [int(p) if p.strip().removeprefix("-").isdecimal() and len(p) < 19 else p for p in parts]
+    parts = word.strip("[] ").replace("x", ",").split(",") if "list" in parameter.form else [word]
+    if not all(p.strip().removeprefix("-").isdecimal() and len(p) < 19 for p in parts):
+        return word
+    numbers = [int(p) for p in parts]
     return numbers[0] if len(numbers) == 1 and parameter.form != "list" else numbers

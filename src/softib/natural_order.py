@@ -1,17 +1,13 @@
-"""Names that tell every node from the others: several nodes may have one NodeDescription, or two
-that people take for one."""
+"""Names in natural order: ``leaf-2`` before ``leaf-10``."""
 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
 
-from softib.fabric.model import Fabric
-
-__all__ = ["distinct_names", "natural_key", "natural_rank"]
+__all__ = ["natural_key", "natural_rank"]
 
 
 _PARTS = re.compile(r"[0-9]{1,18}|[^0-9]+")
@@ -28,16 +24,3 @@ def natural_rank(names: Sequence[str]) -> np.ndarray:
     rank = np.empty(len(names), np.int64)
     rank[sorted(range(len(names)), key=lambda i: (natural_key(names[i]), i))] = np.arange(len(names))
     return rank
-
-
-_SEPARATORS = re.compile(r"[\s\-_.:;,/]+")
-
-
-def distinct_names(f: Fabric) -> list[str]:
-    """Name of each node, with the GUID behind it where another node's name is equal or differs only
-    in case or separators."""
-    names = f.node_names()
-    alike = [_SEPARATORS.sub(" ", name.casefold()).strip() for name in names]
-    times = Counter(alike)
-    guids = f.node_guid.tolist()
-    return [n if times[a] == 1 else f"{n} ({g:#018x})" for n, a, g in zip(names, alike, guids, strict=True)]

@@ -1,5 +1,5 @@
-"""A collective on the adapters of a fabric: transfers between nodes as messages, everything else as
-time of the GPU's connections.
+"""NCCL's IB transport (its ``transport/net_ib``): a collective on the adapters of a fabric. Transfers
+between nodes are messages on queue pairs, everything else is time of the GPU's connections.
 
 Each connection of a channel moves one chunk after another (NVLink: a processor of its own; network:
 a queue pair). A hop inside a node takes its latency and its octets; a hop between nodes begins when

@@ -26,7 +26,7 @@ class SmGroup(click.Group):
         """Import the module of ``run``."""
         if cmd_name != "run":
             return super().get_command(ctx, cmd_name)
-        from softib.cli.sm_run import command as run
+        from softib.cli.manage.sm_run import command as run
 
         return run
 
