@@ -71,16 +71,16 @@ def _row(console: Console, columns: Sequence[int], parts: Sequence[str], style: 
 def _prices(c: NetworkComparison, console: Console) -> None:
     """The price of each network that has one, and its performance for the price where the network
     as it is has one too."""
-    priced = [row for row in c.networks if row.price is not None]
-    compared = any(row.per_price is not None for row in priced)
+    priced = [(row, row.price) for row in c.networks if row.price is not None]
+    compared = any(row.per_price is not None for row, _ in priced)
     if priced:
         console.print()
         last = f"{'performance per price':>25}" if compared else ""
         console.print(text(f"{'network':<14}{'price':>14}{'from':>12}{'to':>12}{last}", "bold"))
-    for row in priced:
-        shown, p = cells(row), row.price
+    for row, price in priced:
+        shown = cells(row)
         last = f"{shown[8]:>25}" if compared else ""
-        console.print(text(f"{shown[0]:<14}{shown[7]:>14}{p.low:>12,.0f}{p.high:>12,.0f}{last}"))
+        console.print(text(f"{shown[0]:<14}{shown[7]:>14}{price.low:>12,.0f}{price.high:>12,.0f}{last}"))
 
 
 def _jobs(c: NetworkComparison, console: Console) -> None:
