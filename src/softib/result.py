@@ -40,6 +40,7 @@ DOCUMENTS: dict[str, str] = {
     "advise": "api.planning.advice:Recommendation",
     "audit": "api.audit:AuditResult",
     "accept": "api.acceptance.result:Acceptance",
+    "accept-cover": "api.acceptance.coverage:Coverage",
     "baseline": "api.acceptance.baselines:BaselineComparison",
     "baseline-record": "cli.watch.baseline:Recorded",
     "check": "analysis.model:CheckResult",

@@ -53,8 +53,6 @@ def write_baseline(findings: Sequence[Finding], path: str | Path) -> None:
 def read_baseline(path: str | Path) -> Counter[str]:
     """How often each fingerprint is known. Raises :class:`InputError` where the file is none that
     :func:`write_baseline` wrote."""
-    if not Path(path).exists():
-        raise InputError(f"{path}: No such file or directory; 'softib check --write-baseline {path}' makes it")
     data = json_document(path, "baseline", "give a file that 'softib check --write-baseline' wrote")
     rows = data.get("findings") if isinstance(data, dict) and KEY in data else None
     if not isinstance(rows, list):

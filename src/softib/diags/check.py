@@ -34,13 +34,13 @@ from softib.diags.managers.routing_checks import (
 from softib.diags.managers.sm_checks import subnet_managers
 from softib.diags.source_reports import source_reports
 from softib.diags.structure.absent_checks import absent_nodes
+from softib.diags.structure.odd_cable_checks import extra_cables, same_tier_cables, switches_out_of_place
 from softib.diags.structure.one_fault import one_each
 from softib.diags.structure.recognise import Structure
 from softib.diags.structure.structure_checks import (
     exchanged_between_tiers,
     missing_cables,
     pattern_breaks,
-    same_tier_cables,
     uneven_tiers,
 )
 from softib.diags.structure.subnets import subnets_apart
@@ -115,10 +115,12 @@ CHECKS = (
     unfit_for_ftree,
     subnet_managers,
     source_reports,
+    switches_out_of_place,
     pattern_breaks,
     missing_cables,
     exchanged_between_tiers,
     same_tier_cables,
+    extra_cables,
     uneven_tiers,
     hosts_out_of_order,
     leaves_out_of_order,

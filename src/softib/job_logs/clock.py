@@ -1,4 +1,4 @@
-"""The times that lines begin with, as seconds since 1970. A time without a zone is of this machine's zone."""
+"""The times at the beginning of lines, as seconds since 1970. A time without a zone is of this machine's zone."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MONTHS = {
 
 
 def time_of(line: str, year: int) -> float | None:
-    """The time in ``line``; None where it has none that is one. ``year``: of lines without a year."""
+    """The time in ``line``; None if it has no valid one. ``year``: for lines without a year."""
     head = line[:200]
     if match := _EPOCH.search(head):
         return float(match[1])

@@ -1,7 +1,7 @@
-"""PyTorch's flight recorder: what each rank had begun and ended when the watchdog ended the job.
+"""PyTorch's flight recorder: the collectives that each rank had begun and ended when the watchdog ended the job.
 
-A dump is JSON, or a pickle of plain values. Unpickling runs what a stranger wrote, so only opcodes
-that build numbers, texts, lists and mappings are followed; any name of a class or function ends it.
+A dump is JSON, or a pickle of plain values. Unpickling runs foreign code, so only opcodes that build numbers,
+texts, lists and mappings are followed; any name of a class or function ends it.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class _PlainValues(pickle.Unpickler):
 
 
 def read_dump(path: str | os.PathLike[str]) -> list[RankState] | None:
-    """States of the dump's rank by process group; None for a file that is no dump. Raises
-    :class:`UnreadableFile` for a pickle with more than plain values, and one that is cut."""
+    """States of the dump's rank by process group; None for other files. Raises :class:`UnreadableFile`
+    for a pickle with more than plain values, and a truncated one."""
     data = content(path, DUMP_LIMIT, "flight recorder's dump").data
     try:
         if data.lstrip()[:1] == b"{":
@@ -44,7 +44,7 @@ def read_dump(path: str | os.PathLike[str]) -> list[RankState] | None:
             stated = _PlainValues(io.BytesIO(data)).load()
     except ValueError:
         return None
-    except Exception as error:  # a pickle of a stranger raises whatever it likes
+    except Exception as error:  # a foreign pickle may raise any exception
         raise UnreadableFile(
             f"{shown_name(path)}: a pickle that is not read ({shown(str(error), 80)}); only numbers, texts, lists and "
             f"mappings are: use the JSON dump"

@@ -1,7 +1,7 @@
-"""Logs of a job, whatever wrote them, as one :class:`~softib.job_logs.events.JobLog`.
+"""Logs of a job, from any program, as one :class:`~softib.job_logs.events.JobLog`.
 
-Files are streamed: memory holds one piece of a file and one event for each symptom and pair of ends,
-however many lines say the same. Each line is offered to every reader, so files may be mixed.
+Files are streamed: memory holds one piece of a file and one event for each symptom and pair of ends, for any number
+of repetitions. Each line is passed to every reader, so files may be mixed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from softib.job_logs.verbs_programs import MPI, PERFTEST, UCX, VERBS
 __all__ = ["READERS", "read_logs"]
 
 READERS = (NCCL, PYTORCH, PERFTEST, UCX, MPI, KERNEL, SLURM, SHELL, OPENSM, UFM, VERBS)
-"""In the order in which a line is offered; a line is an event of the first that takes it."""
+"""In the order in which a line is passed; the first reader that matches a line makes the event."""
 
 _BY_TRIGGER: dict[bytes, list[tuple[str, Pattern]]] = {}
 for _reader in READERS:
@@ -37,9 +37,9 @@ _ANY = re.compile(b"|".join(re.escape(t) for t in sorted({*_BY_TRIGGER, _JOB}, k
 _ORDER = {reader.name: i for i, reader in enumerate(READERS)}
 
 LINE_MOST = 4000
-"""Bytes of a line that are looked at."""
+"""Bytes of a line that are examined."""
 EVENTS_MOST = 20_000
-"""Different events that are kept; a log with more names that many pairs already."""
+"""Largest number of different events kept; a log with more has enough pairs already."""
 CONTINUES_WITHIN = 4
 """Lines after an event that may still name its ends."""
 _JOB_ID = re.compile(r"SLURM_JOB_?ID=(\d{1,12})|SLURM_JOBID=(\d{1,12})")
@@ -47,10 +47,10 @@ _HOSTNAME = re.compile(r"^\[?([A-Za-z][\w-]*\d[\w.-]*):\d+[: ]")
 
 
 def read_logs(paths: Sequence[str | os.PathLike[str]]) -> JobLog:
-    """Everything that the readers find in the files. Raises :class:`UnreadableFile` for one that
-    cannot be opened, :class:`InputError` for none."""
+    """Everything that the readers find in the files. Raises :class:`UnreadableFile` for a file that cannot be
+    opened, :class:`InputError` for none."""
     if not paths:
-        raise InputError("no log: give one file or more, or - for standard input")
+        raise InputError("no log: use at least one file, or - for standard input")
     log = JobLog()
     for path in paths:
         log.files.append(shown_name(path))
@@ -99,7 +99,7 @@ class _Scan:
         self.log.pairs += [p for p in self.pairs if p not in self.log.pairs]
 
     def _name_ends(self) -> None:
-        """Errors without ends in a file that states one connection are that connection's."""
+        """Errors without ends in a file with one connection belong to that connection."""
         if len(self.pairs) == 1:
             for event in self.events.values():
                 if not event.local and not event.remote:
@@ -182,7 +182,7 @@ class _Scan:
 
 
 def _candidates(raw: bytes) -> list[tuple[str, Pattern]]:
-    """Patterns whose literal the line has, in the order of the readers."""
+    """Patterns whose literal is in the line, in the order of the readers."""
     some = [one for trigger, several in _BY_TRIGGER.items() if trigger in raw for one in several]
     return sorted(some, key=lambda one: _ORDER[one[0]])
 
@@ -229,7 +229,7 @@ def _lid(text: str, base: int) -> int:
 
 
 def _gid(text: str) -> str:
-    """A GID as IPv6 writes it; "" for none and for ``::``."""
+    """A GID in IPv6 notation; "" for none and for ``::``."""
     import ipaddress
 
     if "." not in text and text.count(":") < 2:
@@ -251,7 +251,7 @@ def _merged(one: End, other: End) -> End:
 
 
 def _add_rank_events(log: JobLog) -> None:
-    """What the states of ranks say together: some behind the others, or all in one collective."""
+    """The combined state of ranks: some behind the others, or all in one collective."""
     by_group: dict[str, dict[int, RankState]] = {}
     for state in log.ranks:
         ranks = by_group.setdefault(state.group, {})
@@ -283,5 +283,5 @@ def _stuck(states: list[RankState]) -> tuple[str, str, str] | None:
     if len(last) > 1:
         return "collective-mismatch", f"collective {most}: {' and '.join(sorted(last)[:3])}", ""
     if all(s.begun == most for s in states):
-        return "collective-stuck", f"collective {most}: all {len(states)} ranks began it, and none ended it", ""
+        return "collective-stuck", f"collective {most}: all {len(states)} ranks began it, but none ended it", ""
     return None

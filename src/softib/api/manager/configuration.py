@@ -13,6 +13,7 @@ from typing import Literal
 
 from softib.api.arguments import Suggests
 from softib.errors import InputError, SoftibError, UnknownFormat
+from softib.foreign_text import shown
 from softib.input_files import read_text, shown_name
 from softib.plural import counted
 from softib.result import Result, also, key
@@ -142,6 +143,9 @@ class ConfigCheck(Suggests, Result):
     """What OpenSM 3.3.23 does not take as it is written, and what it does instead."""
     softib: tuple[str, ...]
     """What softib's manager does otherwise, or leaves out."""
+
+    def __post_init__(self) -> None:
+        self.opensm, self.softib = tuple(map(shown, self.opensm)), tuple(map(shown, self.softib))
 
     @property
     @also(before="opensm")

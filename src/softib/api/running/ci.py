@@ -25,13 +25,14 @@ from pathlib import Path
 from typing import IO
 from xml.etree import ElementTree
 
-from softib.api.fabric import Fabric, generate
+from softib.api.fabric import Fabric, as_fabric, generate
 from softib.api.progress import Notice
 from softib.api.running.attach import NO_RDMA
-from softib.api.running.ci_plan import RATES, PlannedFault, planned_fault, read_plan
+from softib.api.running.ci_plan import PlannedFault, check_names, planned_fault, read_plan
 from softib.api.running.running import RunningFabric
 from softib.api.running.serving import up
 from softib.errors import InputError, SoftibError
+from softib.fabric.node_finder import default_port
 from softib.foreign_text import shown, shown_lines
 from softib.plural import counted
 from softib.result import Result
@@ -158,11 +159,11 @@ def ci(
     schedule = sorted((planned_fault(text) for text in faults), key=lambda f: f.at_s)
     folder = Path(artifacts)
     fabric_source = generate("fat-tree", radix=4, levels=2) if source is None else source
+    each = _by_node(as_fabric(fabric_source), commands, nodes, schedule)
     with _runtime_folder() as scratch:
         began = time.monotonic()
         with up(fabric_source, name="ci", pcap=scratch / "mads.pcap", notice=notice) as fabric:
             ready = time.monotonic() - began
-            each = _by_node(fabric, commands, nodes)
             run = _Run(fabric, each, schedule, net, scratch, sys.stdout.buffer if output is None else output)
             run.to_its_end(timeout)
             result = run.result(ready, notice)
@@ -173,12 +174,25 @@ def ci(
 
 
 def _by_node(
-    fabric: RunningFabric, commands: Mapping[str, Sequence[str]] | Sequence[str], nodes: Sequence[str]
+    fabric: Fabric,
+    commands: Mapping[str, Sequence[str]] | Sequence[str],
+    nodes: Sequence[str],
+    schedule: Sequence[PlannedFault],
 ) -> dict[str, list[str]]:
+    """The command of each node. Nodes, places of faults and programs are checked: before the fabric
+    is up, not after it."""
+    from softib.live.launch.preload import find_program
+
+    arrays = fabric.arrays
     if isinstance(commands, Mapping):
-        return {node: list(command) for node, command in commands.items()}
-    first = [fabric.nodes(type="ca")[0]] if not nodes else list(nodes)
-    return {node: list(commands) for node in first}
+        each = {node: list(command) for node, command in commands.items()}
+    else:
+        first = arrays.node_name(int(arrays.port_node[default_port(arrays)]))
+        each = {node: list(commands) for node in nodes or [first]}
+    check_names(arrays, each, schedule)
+    for command in each.values():
+        find_program(command[0])
+    return each
 
 
 @contextlib.contextmanager
@@ -273,8 +287,7 @@ class _Run:
 
     def _break(self, fault: PlannedFault, now: float) -> None:
         where = fault.where or self._between_ends()
-        options = {} if fault.rate is None else {RATES[fault.kind]: fault.rate}
-        self.fabric.fault(fault.kind, where, **options)
+        self.fabric.fault(fault.kind, where, **fault.options)
         self.faults.append(CiFault(fault.kind, where, round(now, 3)))
 
     def _between_ends(self) -> str:

@@ -1,5 +1,5 @@
-"""Metrics of the rounds, the subnet manager and the exporter's own process, by prometheus-client; and
-of all devices, ports and cables that were seen, whether they answer or not."""
+"""Metrics of the rounds, the subnet manager and the exporter's own process, with prometheus-client; and of all
+devices, ports and cables that were seen, whether they answer or not."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ __all__ = ["ServiceMetrics", "down_states", "standing_text"]
 
 
 def standing_text(seen: SeenPorts) -> bytes:
-    """``softib_device_up``, ``softib_port_info`` and ``softib_link_up`` (one a cable, from its
-    :func:`_first` end) of everything that was seen."""
+    """``softib_device_up``, ``softib_port_info`` and ``softib_link_up`` (one per cable, from its :func:`_first`
+    end) for everything that was seen."""
     names = {p.key: escaped(hca_name(p.node)) for p in seen.ports.values()}
     device, info, link = (_head(m) for m in STANDING)
     listed: set[str] = set()
@@ -43,8 +43,8 @@ def standing_text(seen: SeenPorts) -> bytes:
 
 
 def down_states(seen: SeenPorts, listed: frozenset[tuple[int, int]]) -> str:
-    """Lines of ``softib_port_state`` for the ports that are down and whose state is unknown
-    (``listed``: keys of those that are known)."""
+    """Lines of ``softib_port_state`` for the ports that are down and whose state is unknown (``listed``: keys of
+    ports with a known state)."""
     return "".join(
         f'softib_port_state{{guid="{p.port_guid}",port="{p.key[1]}"}} {DOWN}\n'
         for p in seen.down()
@@ -53,8 +53,8 @@ def down_states(seen: SeenPorts, listed: frozenset[tuple[int, int]]) -> str:
 
 
 def _first(port: SeenPort, other: SeenPort) -> bool:
-    """The end that names a cable: the switch, whose counters outlive a host's restart; of two of a
-    kind the lower GUID."""
+    """The end that names a cable: the switch, whose counters outlive a host's restart; between two of a kind the
+    lower GUID."""
     return (not port.switch, port.key) < (not other.switch, other.key)
 
 
@@ -67,8 +67,8 @@ Samples = list[tuple[tuple[str, ...], float]]
 
 
 class ServiceMetrics:
-    """A prometheus-client collector of ``watch``; ``fresh()`` says whether its last round is young
-    enough to be shown."""
+    """A prometheus-client collector of ``watch``; ``fresh()`` says whether its last round is recent enough to be
+    shown."""
 
     def __init__(self, watch: Watch, seen: SeenPorts, findings: StandingFindings, scheme: str, fresh: Any):
         self.watch, self.seen, self.scheme, self.fresh = watch, seen, scheme, fresh
@@ -138,7 +138,7 @@ class ServiceMetrics:
 
 
 def _of_status(status: Mapping[str, Any], sweep_s: Mapping[str, float]) -> Iterator[Family]:
-    """What the daemon of a running fabric says of itself."""
+    """The status of a running fabric from its daemon."""
     sm = status.get("sm", {})
     if "sweeps" in sm:
         yield _family("softib_sm_sweeps_total", [((), float(sm["sweeps"]))])

@@ -141,7 +141,9 @@ def _training(t: dict[str, Any]) -> str:
     shape = f"data {t['data']} × tensor {t['tensor']} × pipeline {t['pipeline']}"
     return (
         f"{t['gpus']:,} GPUs ({shape}), {t['parameters'] / 1e9:,.1f} G parameters: step {_us(t['step_us'])}, "
-        f"efficiency {t['efficiency']:.1%}, "
+        f"{t['tflops_per_gpu']:,.1f} TFLOP/s a GPU; computing {t['efficiency']:.1%}, tensor collectives in nodes "
+        f"{t['tensor_us'] / t['step_us']:.1%}, expert ones {t['expert_us'] / t['step_us']:.1%}, bubble "
+        f"{t['bubble_us'] / t['step_us']:.1%}, the rest {t['rest_us'] / t['step_us']:.1%}; "
         f"{t['tokens_per_s']:,.0f} tokens/s, {t['gpu_hours_per_billion_tokens']:,.1f} GPU-hours for a billion tokens; "
         f"NCCL {t['nccl']}, nodes of {t['machine']}"
     )
