@@ -209,7 +209,7 @@ class NodeFinder:
         some = ", ".join(f"{f.node_name(row)!r} {int(f.node_guid[row]):#018x}" for row in rows[:SHOWN])
         more = ", …" if len(rows) > SHOWN else ""
         return InputError(
-            f"{name!r} means {counted(len(rows), 'node')} ({some}{more}); write one of them in full, or its GUID"
+            f"{name!r} means {counted(len(rows), 'node')} ({some}{more}); use a whole name, or a GUID"
         )
 
     def port(self, place: str) -> int:
