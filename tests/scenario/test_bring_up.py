@@ -322,7 +322,7 @@ def test_bad_arguments_are_one_line():
         bring_up(fabric, node="h9")
     with pytest.raises(InputError, match="nodes 0 to 7"):
         bring_up(fabric, node=8)
-    with pytest.raises(InputError, match="LMC is 0 to 7"):
+    with pytest.raises(InputError, match="use an LMC of 0 to 7"):
         bring_up(fabric, lmc=9)
     assert not fabric.lid.any()
 

@@ -96,11 +96,11 @@ class CiRun(Result):
 
     def line(self) -> str:
         """What happened, in one line."""
-        what = "passed" if self.ok else f"failed: {self.problem}"
+        verdict = "passed" if self.ok else f"failed: {self.problem}"
         faults = "".join(f"; {f.kind} {f.where} at {f.at_s:.1f} s" for f in self.faults)
         ip = f", IP {self.ip_bytes:,}" if self.ip_bytes else ""
         return (
-            f"{what}; fabric up in {self.ready_s:.1f} s, {counted(len(self.commands), 'command')} in "
+            f"{verdict}; fabric up in {self.ready_s:.1f} s, {counted(len(self.commands), 'command')} in "
             f"{self.seconds:.1f} s; verbs moved {self.verbs_bytes:,} bytes{ip}{faults}"
         )
 
@@ -236,9 +236,9 @@ class _Run:
         self.ended: dict[str, float] = {}
         self.children: dict[str, subprocess.Popen[bytes]] = {}
         self.threads: list[threading.Thread] = []
-        more = ["--net"] if net else []
+        options = ["--net"] if net else []
         for rank, (node, command) in enumerate(commands.items()):
-            arguments = [sys.executable, "-m", "softib", "run", *more, "--node", node, "--", *command]
+            arguments = [sys.executable, "-m", "softib", "run", *options, "--node", node, "--", *command]
             env = {**os.environ, "SOFTIB_CI_NODES": ",".join(commands), "SOFTIB_CI_RANK": str(rank)}
             child = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env,
                                      start_new_session=True)  # fmt: skip
@@ -331,9 +331,9 @@ class _Run:
 
         with contextlib.suppress(SoftibError):
             place = attachment_of(self.fabric._instance, node, None)
-            found = causes(self.fabric._instance, place, Path(find_program(self.commands[node][0])), os.environ)
-            if found:
-                return "; ".join(found)
+            reasons = causes(self.fabric._instance, place, Path(find_program(self.commands[node][0])), os.environ)
+            if reasons:
+                return "; ".join(reasons)
         return "they used TCP or shared memory, or have no data"
 
 
