@@ -1,5 +1,5 @@
-"""What the subnet manager decides about messages before they are sent: service levels, multicast
-groups, trees of aggregation nodes."""
+"""The subnet manager's decisions about messages before they are sent: service levels, multicast groups, trees of
+aggregation nodes."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ class Managed(Protocol):
 
 
 def managed_messages(found: Managed, plane: Plane, made: Messages, layer: str, network: str) -> Messages:
-    """Return ``made`` as ``layer`` sends it on ``found``: with the messages of its all-reduces, the
-    SLs of its paths and the MLIDs of its groups; over TCP (``network``) without READs. Raises
-    :class:`InputError` where the manager has no answer."""
+    """Return ``made`` in the form in which ``layer`` sends it on ``found``: with the messages of its all-reduces,
+    the SLs of its paths and the MLIDs of its groups; over TCP (``network``) without READs. Raises
+    :class:`InputError` if the manager has no answer."""
     made = _with_reductions(found, plane, made, layer)
     if network == "tcp":
         made = without_reads(made)
@@ -51,14 +51,14 @@ def managed_messages(found: Managed, plane: Plane, made: Messages, layer: str, n
 
 
 def with_stated_sls(found: Managed, plane: Plane, made: Messages) -> Messages:
-    """Return ``made`` with the SLs that the manager states for paths; messages with an SL keep it.
+    """Return ``made`` with the SLs that the manager gives for paths; messages with an SL keep it.
     Raises :class:`InputError` for messages without a path."""
     asks = made.sl == PATH_SL
     if not asks.any():
         return made
     if found.path_sl is None or _by_records(
         found
-    ):  # of a group the member record has it, between aggregation nodes the manager of these
+    ):  # a group's SL is in the member record, and the manager of aggregation nodes has theirs
         asks &= (made.src != made.dst) & (made.group == 0) & (made.reduces == 0)
     stated = stated_sls(found, plane, made.src[asks], made.dst[asks])
     if stated is None:
@@ -69,8 +69,8 @@ def with_stated_sls(found: Managed, plane: Plane, made: Messages) -> Messages:
 
 
 def other_sls(found: Managed, plane: Plane, made: Messages) -> np.ndarray:
-    """Return which messages have another SL than the engine's table states for their path
-    (bool[messages]); none where the engine assigns no SLs."""
+    """Return which messages have another SL than the engine's table gives for their path (bool[messages]); none if
+    the engine assigns no SLs."""
     different = np.zeros(len(made), bool)
     if found.path_sl is None or not len(made):
         return different
@@ -81,16 +81,16 @@ def other_sls(found: Managed, plane: Plane, made: Messages) -> np.ndarray:
 
 
 def stated_sls(found: Managed, plane: Plane, source: np.ndarray, target: np.ndarray) -> np.ndarray | None:
-    """Return the SLs (int8) that the manager states for paths between end ports ``source`` and
-    ``target`` (rows as in messages): those of its path records, of the engine, or of a running
-    fabric's subnet administration (:data:`PATH_SL` where only an engine's table lacks one). None
+    """Return the SLs (int8) that the manager gives for paths between end ports ``source`` and ``target`` (rows as
+    in messages): those of its path records, of the engine, or of a running fabric's subnet administration
+    (:data:`PATH_SL` only if an engine's table lacks one). None
     without a manager. Raises :class:`InputError`, one line, for a pair without a path."""
     if not _by_records(found) and found.path_sl is not None:
         return _of_table(found, plane, source, target)
     if found.subnet is None and found.ask_sls is None:
         return None
     if not _by_records(found) and found.ask_sls is None:
-        # Without partitions, policy or an engine's SLs the administration states SL 0.
+        # Without partitions, policy or an engine's SLs the administration gives SL 0.
         return np.zeros(len(source), np.int8)
     pairs, row = np.unique(np.asarray(source, np.int64) << 32 | target, return_inverse=True)
     ends = plane.ends[pairs >> 32], plane.ends[pairs & 0xFFFFFFFF]
@@ -103,7 +103,7 @@ def stated_sls(found: Managed, plane: Plane, source: np.ndarray, target: np.ndar
         raise InputError(
             f"the subnet administration has no path from {fabric.port_name(int(ends[0][at]))} to "
             f"{fabric.port_name(int(ends[1][at]))}: they share no partition "
-            f"of which one is a full member, or no route leads there ({int(absent[row].sum()):,} of {len(row):,} paths)"
+            f"with a full member, or no route leads there ({int(absent[row].sum()):,} of {len(row):,} paths)"
         )
     return np.asarray(stated, np.int8)[row]
 
@@ -115,8 +115,8 @@ def _by_records(found: Managed) -> bool:
 
 
 def _recorded(found: Managed, source: np.ndarray, target: np.ndarray) -> np.ndarray | None:
-    """Return the SLs (int16) of path records between ports, :data:`NO_RECORD` without one; None
-    where a running fabric's administration does not answer."""
+    """Return the SLs (int16) of path records between ports, :data:`NO_RECORD` without one; None if a running
+    fabric's administration does not answer."""
     if found.ask_sls is None or _by_records(found):
         assert found.subnet is not None
         return path_record_sls(found.subnet, source, target)
@@ -152,18 +152,17 @@ def _with_groups(found: Managed, plane: Plane, made: Messages, layer: str) -> Me
     from softib.scenario.sa_requests import joined_groups
 
     if layer != "packet":
-        raise InputError("only packets know multicast; add --layer packet")
+        raise InputError("only the packet layer supports multicast; add --layer packet")
     if found.subnet is None:
         raise InputError(
-            "multicast groups are made by the subnet manager, and these tables are not its own; give an engine"
+            "multicast groups are made by the subnet manager, and softib's did not make these tables; give an engine"
         )
     return replace(made, groups=joined_groups(found.subnet, plane.ends, made))
 
 
 def _with_reductions(found: Managed, plane: Plane, made: Messages, layer: str) -> Messages:
     """Return ``made`` with the messages of its all-reduces over trees of aggregation nodes: pieces
-    in the packet layer, streams in the others. Raises :class:`InputError` where no tree joins the
-    hosts."""
+    in the packet layer, streams in the others. Raises :class:`InputError` if no tree joins the hosts."""
     if not made.reductions:
         return made
     from softib.scenario.aggregation import all_reduces
