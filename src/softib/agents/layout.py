@@ -201,6 +201,6 @@ def _trained(fabric: Fabric) -> np.ndarray:
     for bit, n in LANES_BY_BIT.items():
         lanes[bit] = n
     codes = active_speed_codes(fabric.port_info, fabric.port_mlnx_speed)
-    known = fabric.linked & (codes > 0)
+    trained = fabric.linked & (codes > 0)
     width = lanes[PortInfo.link_width_active.get(fabric.port_info)]
-    return np.stack([np.where(known, width, 255), np.where(known, codes, 255)], axis=1).astype(np.uint8)
+    return np.stack([np.where(trained, width, 255), np.where(trained, codes, 255)], axis=1).astype(np.uint8)

@@ -169,10 +169,10 @@ class LinkFaults:
         ends = self._ends(port)
         best = int(supported_speed_codes(self.fabric, np.array(ends)).min())
         widths = int(np.bitwise_and.reduce(supported_lanes(self.fabric, np.array(ends))))
-        known = sorted(n for bit, n in LANES_BY_BIT.items() if bit & widths)
+        supported = sorted(n for bit, n in LANES_BY_BIT.items() if bit & widths)
         name = self.fabric.port_name(port)
-        if lanes is not None and lanes not in known:
-            raise InputError(f"width {lanes}X: the ends of {name} support {' and '.join(f'{n}X' for n in known)}")
+        if lanes is not None and lanes not in supported:
+            raise InputError(f"width {lanes}X: the ends of {name} support {' and '.join(f'{n}X' for n in supported)}")
         if code is not None and code > best:
             raise InputError(f"speed {SPEED_BY_CODE[code].name}: the ends of {name} reach {SPEED_BY_CODE[best].name}")
 

@@ -85,12 +85,12 @@ class RmppSegments:
         counters, by_level = self.fabric.counters, self.fabric.sl_counters
         for egress in egress_ports(self.fabric, port, lid):
             ends = ((egress, "xmit"), (int(self.fabric.port_peer[egress]), "rcv"))
-            for row, what in ends:
+            for row, direction in ends:
                 for name, n in (
-                    (f"port_{what}_data", packets * int(MAD_DWORDS)),
-                    (f"port_{what}_pkts", packets),
-                    (f"port_unicast_{what}_pkts", packets),
+                    (f"port_{direction}_data", packets * int(MAD_DWORDS)),
+                    (f"port_{direction}_pkts", packets),
+                    (f"port_unicast_{direction}_pkts", packets),
                 ):
                     counters[name][row] = min(int(counters[name][row]) + n, MOST)
-                levels = by_level[f"{what}_data_sl"]
+                levels = by_level[f"{direction}_data_sl"]
                 levels[row, sl & 15] = min(int(levels[row, sl & 15]) + packets * int(MAD_DWORDS), MOST)

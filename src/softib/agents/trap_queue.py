@@ -66,8 +66,8 @@ class PendingTrap:
 
     def says(self, other: Notice) -> bool:
         """Is it the same notice?"""
-        mine = self.notice
-        return (mine.trap, mine.detail, mine.data) == (other.trap, other.detail, other.data)
+        this = self.notice
+        return (this.trap, this.detail, this.data) == (other.trap, other.detail, other.data)
 
 
 @dataclass
@@ -188,17 +188,17 @@ class TrapQueue:
             del self._ports[port]
             return None
         trap = at.next()
-        made = None
+        sent = None
         if max(at.free_ps, trap.due_ps) <= now_ps:  # or a due one was repressed meanwhile
-            made = self._made(at, trap)
-            if made is None:
+            sent = self._made(at, trap)
+            if sent is None:
                 for p in at.pending:
                     p.due_ps = max(p.due_ps, now_ps + HOMELESS_PS)
-            elif not self._leaves(at, trap, int(made[0].dlid[0]), now_ps):
-                made = None
+            elif not self._leaves(at, trap, int(sent[0].dlid[0]), now_ps):
+                sent = None
         if at.pending:
             self._list(port, at)
-        return made
+        return sent
 
     def _made(self, at: PortTraps, trap: PendingTrap) -> tuple[MadBatch, int] | None:
         """Its MAD; None without a manager. An exception costs only this trap: it would be raised every time."""

@@ -196,6 +196,8 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     _open_closed_streams()
     _end_like_ctrl_c()
+    if argv is None:  # this process is this call's alone
+        _raise_dropped_interrupts()
     speak_plainly()
     _warn_in_one_line()
     try:
@@ -211,6 +213,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     sys.exit(code)
 
 
+AGAIN_S = 0.01
+"""Time after which an interrupt that Python dropped is raised again."""
 _signals: list[int] = []
 """The signal that ended this command, where it was another than SIGINT."""
 
@@ -229,6 +233,23 @@ def _end_like_ctrl_c() -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if threading.current_thread() is threading.main_thread() and signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, end)
+
+
+def _raise_dropped_interrupts() -> None:
+    """Where an interrupt rises in a callback (of a weak reference, as imports have them, or of
+    LLVM), Python drops it and the command would go on: raise it again."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    def dropped(unraisable: sys.UnraisableHookArgs) -> None:
+        if unraisable.exc_type is KeyboardInterrupt:
+            signal.signal(signal.SIGALRM, end)
+            signal.setitimer(signal.ITIMER_REAL, AGAIN_S)
+        else:
+            sys.__unraisablehook__(unraisable)
+
+    sys.unraisablehook = dropped
 
 
 def _warn_in_one_line() -> None:
@@ -271,6 +292,9 @@ def _run(argv: Sequence[str] | None) -> int:
         print(f"softib: {shown(usage_text(error))}", file=sys.stderr)
         return 2
     except (click.Abort, KeyboardInterrupt):
+        # Where it passed an exec of text (dataclass has one), "python -m softib" would end by SIGINT, whatever this
+        # returns; the next exec forgets it.
+        exec("")
         return 128 + (_signals[-1] if _signals else signal.SIGINT)
     except SoftibBug as error:
         return _bug(error)

@@ -46,11 +46,11 @@ class Codec:
     def unpack(self, octets: bytes) -> dict[str, Any]:
         """All named fields of the leading bytes."""
         whole = int.from_bytes(octets[: self.size], "big")
-        found: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         for name, (shift, mask, size) in self._fields.items():
             value = (whole >> shift) & mask
-            found[name] = value.to_bytes(size, "big") if size else value
-        return found
+            fields[name] = value.to_bytes(size, "big") if size else value
+        return fields
 
 
 _codecs: dict[type[Structure], Codec] = {}
@@ -58,10 +58,10 @@ _codecs: dict[type[Structure], Codec] = {}
 
 def codec(structure: type[Structure]) -> Codec:
     """The codec of ``structure``, made once."""
-    found = _codecs.get(structure)
-    if found is None:
-        found = _codecs[structure] = Codec(structure)
-    return found
+    cached = _codecs.get(structure)
+    if cached is None:
+        cached = _codecs[structure] = Codec(structure)
+    return cached
 
 
 class Head:

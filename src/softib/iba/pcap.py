@@ -178,11 +178,11 @@ class PcapFile:
         """Stop writing, ignoring errors of the file."""
         self._file = None
 
-    def _call(self, what: Any) -> None:
+    def _call(self, action: Any) -> None:
         if self._file is None:
             return
         try:
-            what(self._file)
+            action(self._file)
         except OSError as error:
             raise self._wrong(error) from None
 

@@ -310,8 +310,8 @@ def mask_of(record: type[Structure], *names: str) -> int:
     no bit."""
     bits = 0
     for name in names:
-        found = [1 << i for i, n in enumerate(COMPONENTS[record]) if n == name]
-        if not found:
+        positions = [1 << i for i, n in enumerate(COMPONENTS[record]) if n == name]
+        if not positions:
             raise KeyError(f"{record.__name__} has no component {name}")
-        bits |= sum(found)
+        bits |= sum(positions)
     return bits

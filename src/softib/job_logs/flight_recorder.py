@@ -57,8 +57,8 @@ def read_dump(path: str | os.PathLike[str]) -> list[RankState] | None:
 def _rank_of(path: str | os.PathLike[str], stated: dict[str, Any]) -> int:
     if isinstance(stated.get("rank"), int):
         return int(stated["rank"])
-    found = re.search(r"(\d+)(?:\.\w+)?$", os.fspath(path))
-    return int(found[1][:9]) if found else 0
+    number = re.search(r"(\d+)(?:\.\w+)?$", os.fspath(path))
+    return int(number[1][:9]) if number else 0
 
 
 def _states(stated: dict[str, Any], rank: int) -> list[RankState]:

@@ -107,9 +107,9 @@ class _Scan:
 
     def _block(self, block: bytes) -> None:
         at, counted = 0, 0
-        while found := _ANY.search(block, at):
-            begin = block.rfind(b"\n", 0, found.start()) + 1
-            end = block.find(b"\n", found.end())
+        while match := _ANY.search(block, at):
+            begin = block.rfind(b"\n", 0, match.start()) + 1
+            end = block.find(b"\n", match.end())
             end = len(block) if end < 0 else end
             counted += block.count(b"\n", at, begin)
             self._one(block[begin : min(end, begin + LINE_MOST)], self.line + counted + 1)
@@ -119,8 +119,8 @@ class _Scan:
 
     def _one(self, raw: bytes, line: int) -> None:
         text = raw.decode("utf-8", "replace").rstrip("\r\n")
-        if b"SLURM_JOB" in raw and (found := _JOB_ID.search(text)):
-            job = found[1] or found[2]
+        if b"SLURM_JOB" in raw and (job_id := _JOB_ID.search(text)):
+            job = job_id[1] or job_id[2]
             if job not in self.log.job_ids:
                 self.log.job_ids.append(job)
         for reader, pattern in _candidates(raw):
@@ -222,10 +222,10 @@ def _ends(groups: dict[str, str]) -> tuple[End, End]:
 
 def _lid(text: str, base: int) -> int:
     try:
-        found = int(text, base) if text else 0
+        lid = int(text, base) if text else 0
     except ValueError:
         return 0
-    return found if 0 < found < 0xC000 else 0
+    return lid if 0 < lid < 0xC000 else 0
 
 
 def _gid(text: str) -> str:
@@ -246,8 +246,8 @@ def _gid(text: str) -> str:
     return "" if address == ipaddress.IPv6Address(0) else str(address)
 
 
-def _merged(one: End, more: End) -> End:
-    return End(one.host or more.host, one.device or more.device, one.gid or more.gid, one.lid or more.lid)
+def _merged(one: End, other: End) -> End:
+    return End(one.host or other.host, one.device or other.device, one.gid or other.gid, one.lid or other.lid)
 
 
 def _add_rank_events(log: JobLog) -> None:
@@ -259,9 +259,9 @@ def _add_rank_events(log: JobLog) -> None:
         if old is None or (state.begun, state.ended) > (old.begun, old.ended):
             ranks[state.rank] = state
     for group, ranks in sorted(by_group.items()):
-        if len(ranks) < 2 or (found := _stuck(list(ranks.values()))) is None:
+        if len(ranks) < 2 or (stuck := _stuck(list(ranks.values()))) is None:
             continue
-        symptom, text, detail = found
+        symptom, text, detail = stuck
         log.events.append(
             Event(symptom, "PyTorch", shown(f"{group}: {text}" if group else text, 300), log.files[0], 0, detail=detail)
         )

@@ -218,9 +218,9 @@ def find(name: str | None) -> Instance:
             f"--name {name}' starts the fabric again"
         )
     if not here:
-        what = f"no fabric named {name!r} is running" if name is not None else "no fabric is running"
+        absent = f"no fabric named {name!r} is running" if name is not None else "no fabric is running"
         left = f" (killed: {', '.join(killed[:5])}; see 'softib status')" if killed else ""
-        raise InputError(f"{what}; start one with 'softib up SOURCE'{left}")
+        raise InputError(f"{absent}; start one with 'softib up SOURCE'{left}")
     names = [s.name for s in here]
     if name is None:
         if len(here) > 1:

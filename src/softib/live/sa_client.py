@@ -209,8 +209,8 @@ def path_sls(
             if done % 64 == 0:
                 progress(f"paths of {done:,} of {counted(len(sources), 'port')}")
             a, b = end_of[PathRecord.slid.get(records)], end_of[PathRecord.dlid.get(records)]
-            known = (a >= 0) & (b >= 0)
-            a, b, sl_of = a[known], b[known], np.asarray(PathRecord.sl.get(records), np.uint8)[known]
+            listed = (a >= 0) & (b >= 0)
+            a, b, sl_of = a[listed], b[listed], np.asarray(PathRecord.sl.get(records), np.uint8)[listed]
             before = sls[a, b]
             sls[a, b] = sl_of
             if ((before != NO_PATH) & (before != sl_of)).any() or (sls[a, b] != sl_of).any():

@@ -87,8 +87,8 @@ class SharedFabric:
         ends = [_pages(texts_at + len(texts)), 0]
         for entry, column in zip(directory, COLUMNS, strict=True):
             array = getattr(fabric, column.name)
-            dtype, more = _plain(column)
-            shape = (*array.shape, *more)
+            dtype, inner = _plain(column)
+            shape = (*array.shape, *inner)
             store = LAZY if column.name in LAZY_COLUMNS else EAGER
             entry["name"], entry["dtype"], entry["writer"], entry["store"] = column.name, dtype, column.writer, store
             entry["offset"], entry["ndim"] = ends[store], len(shape)

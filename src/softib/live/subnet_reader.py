@@ -80,7 +80,7 @@ class SubnetReader:
         self.transactor = Transactor(config.window, config.timeout_ps, config.retries)
         self.pacing = Pacing(self.transactor)
 
-    def drive(self, what: str, heard: Heard, lost: Lost = lambda attr, tags, why: None) -> None:
+    def drive(self, phase: str, heard: Heard, lost: Lost = lambda attr, tags, why: None) -> None:
         """Send what is queued, and what answers add to the queue, until all is answered or abandoned."""
         t, queue = self.transactor, self.queue
         inbox: MadBatch | None = None
@@ -96,7 +96,7 @@ class SubnetReader:
             while t.room > 0 and len(queue):
                 t.submit(*queue.take(t.room))
             inbox = self.pacing.exchange(self.wire, now_ps)
-            self.progress(what, self.subnet.db.n_nodes, t.sent)
+            self.progress(phase, self.subnet.db.n_nodes, t.sent)
 
     # -- the readings --
 
@@ -309,8 +309,8 @@ def fabric_of(subnet: Subnet, name: str) -> Fabric:
     one = rows <= peers
     a, z = rows[one], peers[one]
     b.links(node_at[db.port_node[a]], db.port_num[a], node_at[db.port_node[z]], db.port_num[z])
-    known = np.flatnonzero(~db.is_switch[db.port_node] & (db.port_guid > 0))
-    b.port_guids(node_at[db.port_node[known]], db.port_num[known], db.port_guid[known])
+    hosts = np.flatnonzero(~db.is_switch[db.port_node] & (db.port_guid > 0))
+    b.port_guids(node_at[db.port_node[hosts]], db.port_num[hosts], db.port_guid[hosts])
     f = b.build()
     port_at = f.node_base[node_at[db.port_node]] + db.port_num.astype(np.int64)
     _images(f, db, order, port_at)

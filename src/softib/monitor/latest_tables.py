@@ -80,8 +80,8 @@ class JobsCrossing:
         self._of = stamp, result
         try:
             stated = read_jobs(self._file)
-            found = routed(replace(result, fabric=result.fabric.copy()), None, None, quietly)
-            self._links = place_jobs(found.fabric, found.graph, found.lft, stated)
+            tables = routed(replace(result, fabric=result.fabric.copy()), None, None, quietly)
+            self._links = place_jobs(tables.fabric, tables.graph, tables.lft, stated)
             self._failed = ""
         except SoftibError as error:
             if str(error) != self._failed:

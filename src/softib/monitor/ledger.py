@@ -88,13 +88,13 @@ class Ledger:
             self.faults = _load(self.path, self.notice)
             self._stamp = stamp_of(self.path)
 
-    def step(self, found: Iterable[tuple[str, Sequence[str], Sequence[str]]], now_s: float, holds_s: float) -> None:
+    def step(self, findings: Iterable[tuple[str, Sequence[str], Sequence[str]]], now_s: float, holds_s: float) -> None:
         """Record the present faults: (key, names, labels of the finding, its code first). Faults no longer present are
         kept for another ``holds_s`` seconds."""
         with locked(self.path):
             self.refresh()
             present: set[str] = set()
-            for key, names, labels in found:
+            for key, names, labels in findings:
                 fault = self.faults.setdefault(key, Fault(key, list(names)))
                 fault.names = list(names)
                 fault.series = [*(fault.series if key in present else ()), list(labels)]
@@ -138,12 +138,12 @@ def repaired(path: Path, names: Sequence[str], repair: Repair) -> list[Fault]:
         faults = _load(path, lambda line: None)
         wanted: dict[str, Fault] = {}
         for name in names:
-            mine = {k: f for k, f in faults.items() if name in f.names}
-            if not mine:
+            named = {k: f for k, f in faults.items() if name in f.names}
+            if not named:
                 raise UnknownName(
                     "cable or device in the ledger", name, sorted({n for f in faults.values() for n in f.names})
                 )
-            wanted |= mine
+            wanted |= named
         for fault in wanted.values():
             fault.repairs = [*fault.repairs, repair][-MOST:]
             for episode in fault.episodes:

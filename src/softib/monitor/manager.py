@@ -112,9 +112,9 @@ class ManagerWatch:
         lid = masters[0].lid if masters else self.poller.master_lid
         ports = self.poller.targets.ports
         rows = np.flatnonzero(ports.lid == lid) if lid else np.zeros(0, np.int64)
-        known = next((g for g, m in self.managers.items() if m.lid == lid), 0) if lid else 0
+        stated = next((g for g, m in self.managers.items() if m.lid == lid), 0) if lid else 0
         return (
-            known or (int(ports.node_guid[rows[0]]) if len(rows) else 0),
+            stated or (int(ports.node_guid[rows[0]]) if len(rows) else 0),
             lid,
             ports.node[rows[0]] if len(rows) else "",
         )
@@ -194,9 +194,9 @@ class ManagerWatch:
         t, poller = self.poller.targets, self.poller
         says = PortInfo.cap_mask.get(poller._info) & int(CapMask.IS_SM) > 0
         lids = dict.fromkeys(t.ports.lid[says].tolist())
-        known = poller.manager_lids
-        lids.update(dict.fromkeys(known.values()))
-        by_lid = {lid: guid for guid, lid in known.items()}
+        managers = poller.manager_lids
+        lids.update(dict.fromkeys(managers.values()))
+        by_lid = {lid: guid for guid, lid in managers.items()}
         lids_there = [lid for lid in lids if lid]
         return [by_lid.get(lid, lid) for lid in lids_there], np.array(lids_there, np.uint16)
 

@@ -70,12 +70,12 @@ class PortCounters:
         self.gets, self.targets, self.agents, self.now_ns = gets, targets, agents, now_ns
         t = targets
         cap = agents.cap[t.end]
-        more = agents.cap2[t.end] & int(perf.CapMask2.ADDITIONAL_EXTENDED_COUNTERS) > 0
-        self._wide = more | (cap & int(perf.CapMask.EXTENDED_WIDTH) > 0)
+        additional = agents.cap2[t.end] & int(perf.CapMask2.ADDITIONAL_EXTENDED_COUNTERS) > 0
+        self._wide = additional | (cap & int(perf.CapMask.EXTENDED_WIDTH) > 0)
         self._extended = self._wide | (cap & int(perf.CapMask.EXTENDED_WIDTH_NO_IETF) > 0)
-        self._more = more
+        self._more = additional
         rows = np.arange(len(t))
-        plain, extended = rows[~more], rows[self._extended]
+        plain, extended = rows[~additional], rows[self._extended]
         self._main_rows = np.concatenate([plain, extended])
         self._is_extended = np.arange(len(self._main_rows)) >= len(plain)
         self._main = MadBatch.concat([port_gets(PLAIN.id, t, plain), port_gets(EXTENDED.id, t, extended)])

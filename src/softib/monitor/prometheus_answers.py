@@ -51,10 +51,10 @@ class Series:
         return self.samples[-1][1] if self.samples else None
 
 
-def answer_of(url: str, what: str, given: dict[str, str]) -> list[Series]:
+def answer_of(url: str, call: str, given: dict[str, str]) -> list[Series]:
     """The series in the server's answer to ``/api/v1/WHAT`` at ``url``. Raises :class:`PeerError` if no Prometheus
     answers, too late, or with too much."""
-    address = f"{url.rstrip('/')}/api/v1/{what}?{urllib.parse.urlencode(given)}"
+    address = f"{url.rstrip('/')}/api/v1/{call}?{urllib.parse.urlencode(given)}"
     deadline = time.monotonic() + PATIENCE_S
     try:
         data = _fetched(address, deadline)

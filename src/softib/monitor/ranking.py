@@ -143,6 +143,6 @@ def _ports_of_hosts(ports: ObservedPorts) -> dict[str, list[int]]:
         name = ports.node[row]
         both = adapter_of(name)
         host = both[0] if both else name
-        for known in dict.fromkeys((name, host, host.partition(".")[0])):
-            rows_of.setdefault(known, []).append(row)
+        for name_of_host in dict.fromkeys((name, host, host.partition(".")[0])):
+            rows_of.setdefault(name_of_host, []).append(row)
     return rows_of

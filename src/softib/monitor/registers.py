@@ -57,8 +57,8 @@ def _version(data: np.ndarray) -> str:
     device = int(GeneralInfo.device_id.get(data))
     parts: tuple[int, ...] = ()
     if any(first <= device <= last for first, last in EXT_FW_DEVICES):
-        more = data[EXT_AT : EXT_AT + GeneralInfoExt.size]
-        parts = tuple(int(f.get(more)) for f in (GeneralInfoExt.major, GeneralInfoExt.minor, GeneralInfoExt.sub_minor))
+        ext = data[EXT_AT : EXT_AT + GeneralInfoExt.size]
+        parts = tuple(int(f.get(ext)) for f in (GeneralInfoExt.major, GeneralInfoExt.minor, GeneralInfoExt.sub_minor))
     if not any(parts):
         parts = tuple(int(f.get(data)) for f in (GeneralInfo.fw_major, GeneralInfo.fw_minor, GeneralInfo.fw_sub_minor))
     return ".".join(map(str, parts)) if any(parts) else ""

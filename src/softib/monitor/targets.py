@@ -61,8 +61,8 @@ def best_gbps(info: np.ndarray, peer: np.ndarray) -> np.ndarray:
         lanes[(bits & bit) > 0] = n
     other = np.maximum(peer, 0)
     both, wide = np.minimum(code, code[other]), np.minimum(lanes, lanes[other])
-    known = (peer >= 0) & (both > 0) & (wide > 0)
-    return np.where(known, data_gbps(np.where(known, both, 0), np.where(known, wide, 0)), np.nan)
+    sure = (peer >= 0) & (both > 0) & (wide > 0)
+    return np.where(sure, data_gbps(np.where(sure, both, 0), np.where(sure, wide, 0)), np.nan)
 
 
 @dataclass(frozen=True)

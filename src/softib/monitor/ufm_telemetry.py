@@ -90,8 +90,8 @@ def is_telemetry(file: str) -> bool:
     names = first.split(",")
     as_csv = any(n in names for n in _GUID) and any(n in names for n in _PORT)
     names = _spelled(names)  # for names also used by others, another column must be telemetry's
-    more = any(n in COUNTERS or n in LEVELS for n in names)
-    as_csv |= more and any(n in names for n in _GUID) and any(n in names for n in _PORT)
+    telemetry = any(n in COUNTERS or n in LEVELS for n in names)
+    as_csv |= telemetry and any(n in names for n in _GUID) and any(n in names for n in _PORT)
     return as_csv or (start[:1] in ("{", "[") and '"values"' in start and '"node_guid"' in start)
 
 

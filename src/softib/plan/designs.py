@@ -40,21 +40,21 @@ class Demand:
     name: str = "design"
 
     def __post_init__(self) -> None:
-        for what, value, least in (("hosts", self.hosts, 1), ("adapters", self.adapters, 1)):
+        for name, value, least in (("hosts", self.hosts, 1), ("adapters", self.adapters, 1)):
             if value < least:
-                raise InputError(f"{what} {value}: a design needs at least {counted(least, what.removesuffix('s'))}")
+                raise InputError(f"{name} {value}: a design needs at least {counted(least, name.removesuffix('s'))}")
         if self.oversubscription < 1:
             raise InputError(
                 f"oversubscription {self.oversubscription:g}: use 1 for a full bisection, 2 for half as many uplinks"
             )
 
     @classmethod
-    def of_gpus(cls, gpus: int, per_host: int = 8, adapters: int | None = None, **more: Any) -> Demand:
+    def of_gpus(cls, gpus: int, per_host: int = 8, adapters: int | None = None, **options: Any) -> Demand:
         """The demand of ``gpus`` GPUs, ``per_host`` in a host and by default an adapter for each (the last host may
         have idle slots)."""
         if gpus < 1 or per_host < 1:
             raise InputError(f"{gpus} GPUs, {per_host} a host: both must be at least 1")
-        return cls(-(-gpus // per_host), per_host if adapters is None else adapters, gpus=per_host, **more)
+        return cls(-(-gpus // per_host), per_host if adapters is None else adapters, gpus=per_host, **options)
 
     @property
     def ports(self) -> int:

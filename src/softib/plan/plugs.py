@@ -38,8 +38,8 @@ def media_of(generation: str) -> tuple[Cable, ...]:
     has none."""
     media = tuple(c for c in CABLES if c.generation == generation)
     if not media:
-        known = ", ".join(dict.fromkeys(c.generation for c in CABLES))
-        raise InputError(f"no cable of {generation} has a published reach; softib knows those of {known}")
+        generations = ", ".join(dict.fromkeys(c.generation for c in CABLES))
+        raise InputError(f"no cable of {generation} has a published reach; softib knows those of {generations}")
     return media
 
 

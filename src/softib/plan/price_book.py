@@ -145,10 +145,10 @@ def price_of(book: CostBook, fabric: Fabric, network: str, *, whole: bool = Fals
     low = high = 0.0
     missing: list[str] = []
 
-    def add(count: int, price: Range | None, what: str) -> None:
+    def add(count: int, price: Range | None, item: str) -> None:
         nonlocal low, high
         if price is None and count:
-            missing.append(f"{network} {what}")
+            missing.append(f"{network} {item}")
         elif price is not None:
             low, high = low + count * price.low, high + count * price.high
 
@@ -157,10 +157,10 @@ def price_of(book: CostBook, fabric: Fabric, network: str, *, whole: bool = Fals
         add(f.sizes.switches, book.switches[network], "switch")
     else:
         add(int((used & switch).sum()), book.switch_ports.get(network), "switch port")
-    known = sorted(book.cables.get(network, ()), key=lambda c: c.up_to_m)
+    cables = sorted(book.cables.get(network, ()), key=lambda c: c.up_to_m)
     cable = np.unique(f.port_cable[used & (f.port_cable >= 0)])
     lengths, counts = np.unique(np.nan_to_num(f.cable_length_m[cable]), return_counts=True)
     for metres, count in zip(lengths.tolist(), counts.tolist(), strict=True):
-        add(count, next((c for c in known if metres <= c.up_to_m), None), f"cable of {metres:g} m")
+        add(count, next((c for c in cables if metres <= c.up_to_m), None), f"cable of {metres:g} m")
     short = int(np.isnan(f.cable_length_m[cable]).sum())
     return Price(0.0, 0.0, tuple(missing), short) if missing else Price(low, high, (), short)

@@ -160,8 +160,8 @@ def refilled(graph: SwitchGraph, lft: np.ndarray, to: np.ndarray, kept: np.ndarr
     full = lft.copy()
     full[:, lids[to[at]]] = LFT_NO_ROUTE
     copy_paths(links_of(graph), routes_of(graph, lft, lids[kept[at]], at[kept[at]]), full)
-    mine = to[at]
-    full[graph.end_switch[at[mine]], lids[mine]] = graph.end_port[at[mine]]
+    refill = to[at]
+    full[graph.end_switch[at[refill]], lids[refill]] = graph.end_port[at[refill]]
     return None if fill(graph, full, needs, to, whole=True)[0] else full
 
 

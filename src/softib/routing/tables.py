@@ -185,6 +185,6 @@ def tables(graph: SwitchGraph, d: Distances) -> np.ndarray:
 def share_paths(graph: SwitchGraph, lft: np.ndarray) -> None:
     """Give all LIDs of a port (LMC) the entries of its base LID."""
     for offset in range(1, 1 << int(graph.end_lmc.max(initial=0))):
-        more = np.flatnonzero(graph.end_lmc >= offset.bit_length())
-        base = graph.end_lid[more].astype(np.int64)
+        further = np.flatnonzero(graph.end_lmc >= offset.bit_length())
+        base = graph.end_lid[further].astype(np.int64)
         lft[:, base + offset] = lft[:, base]

@@ -83,15 +83,15 @@ class Accounts:
     def by_password(self, name: str, password: str) -> Account | None:
         """The account, if the password is right."""
         key = hmac.digest(self._key, f"{name}:{password}".encode(), "sha256")
-        until_s, known = self._right.get(key, (0.0, None))
-        if known is not None and until_s > time.monotonic():
-            return known
-        found = self._find("SELECT name, role, tenant, secret FROM account WHERE name = ?", name)
-        salt, _, digest = (found[3] if found else "AAAA$AAAA").partition("$")
+        until_s, cached = self._right.get(key, (0.0, None))
+        if cached is not None and until_s > time.monotonic():
+            return cached
+        row = self._find("SELECT name, role, tenant, secret FROM account WHERE name = ?", name)
+        salt, _, digest = (row[3] if row else "AAAA$AAAA").partition("$")
         got = hashlib.scrypt(password.encode(), salt=b64decode(salt), **COST)
-        if found is None or not hmac.compare_digest(got, b64decode(digest)):
+        if row is None or not hmac.compare_digest(got, b64decode(digest)):
             return None
-        account = Account(*found[:3])
+        account = Account(*row[:3])
         with self._lock:
             self._right[key] = time.monotonic() + REMEMBERED_S, account
         return account
@@ -106,16 +106,16 @@ class Accounts:
 
     def by_token(self, token: str) -> Account | None:
         """The account of a token."""
-        found = self._find(
+        row = self._find(
             "SELECT a.name, a.role, a.tenant FROM token t JOIN account a ON a.name = t.name WHERE t.digest = ?",
             _digest(token),
         )
-        return None if found is None else Account(*found)
+        return None if row is None else Account(*row)
 
     def by_certificate(self, common_name: str) -> Account | None:
         """The account named by the common name of a verified client certificate."""
-        found = self._find("SELECT name, role, tenant FROM account WHERE name = ?", common_name)
-        return None if found is None else Account(*found)
+        row = self._find("SELECT name, role, tenant FROM account WHERE name = ?", common_name)
+        return None if row is None else Account(*row)
 
     def _find(self, query: str, value: str) -> tuple[Any, ...] | None:
         return next(iter(self.store.read(query, (value,))), None)

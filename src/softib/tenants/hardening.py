@@ -33,7 +33,7 @@ def read_evidence(
     wire: MadWire,
     mkey: int = 0,
     allowed: frozenset[int] | None = None,
-    progress: Progress = lambda what, nodes, mads: None,
+    progress: Progress = lambda phase, nodes, mads: None,
 ) -> Evidence:
     """The evidence about the subnet behind ``wire``, read with M_Key ``mkey`` (0: as a host without one). Raises
     :class:`PeerError` if not even this host's port answers with the key."""

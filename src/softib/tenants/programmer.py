@@ -52,7 +52,7 @@ class Drift:
     extra: tuple[int, ...]
 
     def __str__(self) -> str:
-        keys = lambda found: ", ".join(map(pkey_text, found))
+        keys = lambda pkeys: ", ".join(map(pkey_text, pkeys))
         parts = [f"lacks {keys(self.missing)}"] * bool(self.missing) + [f"holds {keys(self.extra)}"] * bool(self.extra)
         return f"{self.port} ({guid_text(self.guid)}) {' and '.join(parts)}, which this service did not program"
 
@@ -256,8 +256,8 @@ class Programmer:
     def _refused(self, revision: int, guid: int, wrong: Differences) -> None:
         port, (missing, extra) = self.view.ports[guid], wrong
         keys = ", ".join(pkey_text(k) for k in sorted(missing or extra))
-        what = f"does not accept {keys}" if missing else f"still holds {keys}"
-        where = f"{port.name} ({guid_text(port.guid)}) {what}"
+        problem = f"does not accept {keys}" if missing else f"still holds {keys}"
+        where = f"{port.name} ({guid_text(port.guid)}) {problem}"
         self._pending.pop(revision, None)
         LOG.warning("revision %d is refused: %s", revision, where)
         if revision in self._undone:
@@ -275,15 +275,15 @@ class Programmer:
         if time.monotonic() < self._searched + self._search_s():
             return
         self._discover()
-        found = [(one, silent & self.view.ports.keys()) for one, silent in self._pending.values()]
-        appeared = set().union(*(guids for _, guids in found))
+        hits = [(one, silent & self.view.ports.keys()) for one, silent in self._pending.values()]
+        appeared = set().union(*(guids for _, guids in hits))
         if not appeared:
             return
         wrong = self._verify(appeared)
         if wrong:  # the manager has not seen them yet, or read its file earlier
             self.manager.program(self.hooks.snapshot())
             wrong = self._verify(appeared)
-        self._judge([one for one, guids in found if guids], wrong)
+        self._judge([one for one, guids in hits if guids], wrong)
 
     # -- reconciliation --
 

@@ -120,8 +120,8 @@ class Store:
 
     def unprogrammed(self) -> list[Revision]:
         """Revisions that are only durable, or wait for members: the oldest first."""
-        found = self.read("SELECT * FROM revision WHERE state IN ('durable', 'pending') ORDER BY id")
-        return [_revision(row) for row in found]
+        rows = self.read("SELECT * FROM revision WHERE state IN ('durable', 'pending') ORDER BY id")
+        return [_revision(row) for row in rows]
 
     # -- writing --
 

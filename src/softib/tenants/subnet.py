@@ -136,15 +136,15 @@ class SubnetView:
         except PeerError:
             self.close()
             raise
-        found: dict[int, Held] = {}
+        held: dict[int, Held] = {}
         for port in ports:
             entries, leaf = read.get(port.row), read.get(port.leaf)
             if entries is not None and (port.leaf < 0 or leaf is not None):
                 keys = tuple(entries[entries > 0].tolist())
-                found[port.guid] = Held(keys, None if leaf is None else frozenset(leaf[leaf > 0].tolist()))
-        silent = {p.guid for p in ports} - found.keys()
-        self.tables = {g: h for g, h in self.tables.items() if g not in silent} | found
-        return found
+                held[port.guid] = Held(keys, None if leaf is None else frozenset(leaf[leaf > 0].tolist()))
+        silent = {p.guid for p in ports} - held.keys()
+        self.tables = {g: h for g, h in self.tables.items() if g not in silent} | held
+        return held
 
     def close(self) -> None:
         """Close the wire into the subnet; the next discovery opens it again."""

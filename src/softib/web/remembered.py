@@ -37,12 +37,12 @@ class Remembered:
         self._cables: frozenset[Cable] = frozenset()
         self.now: Snapshot | None = None
 
-    def begin(self, known: Snapshot) -> None:
+    def begin(self, kept: Snapshot) -> None:
         """The known state before the first reading: its cables and nodes that no reading sees stay, with the time
         since when."""
-        f = known.fabric
+        f = kept.fabric
         self._nodes = frozenset(zip(f.node_guid.tolist(), map(bytes, f.node_desc), strict=True))
-        self._cables, self.now = cables_of(f), known
+        self._cables, self.now = cables_of(f), kept
 
     def take(self, f: Fabric, time_s: float) -> bool:
         """A reading of ``time_s``; returns whether there is another map to draw. If one end of a cable has another

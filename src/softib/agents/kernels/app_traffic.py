@@ -188,10 +188,10 @@ def free_cell(v, cell):
 def fold_link_waits(t, v):
     """PortXmitWait of ports whose data waited for later links."""
     for port in range(min(v.waited.shape[0], t.port_peer.shape[0])):
-        more = v.link_clocks[port, CLOCK_WAIT] - v.waited[port]
-        if more != np.uint64(0):
+        waits = v.link_clocks[port, CLOCK_WAIT] - v.waited[port]
+        if waits != np.uint64(0):
             v.waited[port] = v.link_clocks[port, CLOCK_WAIT]
-            add(t.counters[port], XMIT_WAIT, more)
+            add(t.counters[port], XMIT_WAIT, waits)
 
 
 @kernel(_nrt=False)

@@ -36,14 +36,14 @@ def add(row, column, n):
 
 
 @inner
-def pass_port(t, port, what):
+def pass_port(t, port, packets):
     """Record that packets went through ``port``."""
     before = t.passed[port]
     if before == np.uint64(0):
         n = t.progress[TOUCHED]
         t.touched[n] = port
         t.progress[TOUCHED] = n + 1
-    t.passed[port] = before + what
+    t.passed[port] = before + packets
 
 
 @inner

@@ -197,8 +197,8 @@ def _tables():
     the other, and attributes int64[n, 5]: ID, group, first and last field, the ``op_code`` that it counts."""
     fields, attributes = [], []
     for struct, names in _ATTRIBUTES:
-        known = {n for g in GROUPS for n in g.names}
-        names = names or [f.name for f in struct.named() if f.name in known]
+        columns = {n for g in GROUPS for n in g.names}
+        names = names or [f.name for f in struct.named() if f.name in columns]
         group = next(i for i, g in enumerate(GROUPS) if names[0] in g.names)
         begin = len(fields)
         for name in names:

@@ -66,14 +66,14 @@ def is_site_local(t, port):
 @inner
 def nth_remote_port(t, ingress, site_local, n):
     """The port of record ``n`` of a table, -1 after the last one; ``n`` -1: the number of records."""
-    node, found = t.port_node[ingress], np.int64(0)
+    node, count = t.port_node[ingress], np.int64(0)
     for number in range(1, np.int64(t.node_nports[node]) + 1):
         port = np.int64(t.node_base[node]) + number
         if is_remote_port(t, ingress, port) and is_site_local(t, port) == site_local:
-            if found == n:
+            if count == n:
                 return port
-            found += 1
-    return found if n < 0 else np.int64(-1)
+            count += 1
+    return count if n < 0 else np.int64(-1)
 
 
 @inner

@@ -151,12 +151,12 @@ def samples_result(t, m, end, now):
     m[DATA_AT + R_STATUS_AT] = status
     port = np.int64(t.node_base[t.port_node[end]]) + get8(kept, SELECT_AT)
     for i in range(COUNTERS):
-        what = get16(kept, COUNTERS_AT + 2 * i)
-        if what < 1 or what > QUANTITIES.shape[0] or status == STARTED or t.sample_ps[end, 1] == 0:
+        quantity = get16(kept, COUNTERS_AT + 2 * i)
+        if quantity < 1 or quantity > QUANTITIES.shape[0] or status == STARTED or t.sample_ps[end, 1] == 0:
             continue
-        value = t.sample_count[end, what - 1]
+        value = t.sample_count[end, quantity - 1]
         if status == RUNNING:
-            here = t.counters[port, QUANTITIES[what - 1]]
+            here = t.counters[port, QUANTITIES[quantity - 1]]
             value = here - value if here >= value else here
         put32(m, DATA_AT + R_COUNTER_AT + 4 * i, min(np.int64(value & np.uint64(0x7FFFFFFFFFFFFFFF)), 0xFFFFFFFF))
     return OK

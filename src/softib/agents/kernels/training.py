@@ -86,8 +86,8 @@ def agree(t, port, peer):
     No faster and no wider than the cable was at the start: training does not repair a damaged link.
     """
     widths = get8(t.port_info[port], WIDTH_ENABLED_AT) & get8(t.port_info[peer], WIDTH_ENABLED_AT)
-    mine, theirs = enabled_speeds(t, port), enabled_speeds(t, peer)
-    speeds = mine & theirs
+    local, theirs = enabled_speeds(t, port), enabled_speeds(t, peer)
+    speeds = local & theirs
     width, fastest = -1, -1
     for i in range(LANES.shape[0]):
         if width < 0 and widths & WIDTH_BIT[i] and LANES[i] <= t.trained[port, 0]:

@@ -153,10 +153,11 @@ def run_campaign(
     program: str,
     base_port: int,
     progress: Callable[[int, int, float], None],
+    extra: tuple[str, ...] = (),
 ) -> None:
     """Run the batches that are not in the journal yet. ``progress`` is called with the batches that are done, the
     number of all
-    batches, and the seconds that the rest is expected to take."""
+    batches, and the seconds that the rest is expected to take. ``extra``: further arguments of perftest."""
     done = {(e["round"], e["test"], *pair[:2]) for e in journal.entries for pair in e["values"]}
     # Servers of a run that died may still listen on hosts: a resumed run begins behind their ports.
     tcp = exchange_ports(base_port, launcher.name == "local", len(journal.entries) * len(ports) // 2)
@@ -186,7 +187,7 @@ def run_campaign(
                 entry["failures"].append([p.source, p.target, lost, out[host]])
         if alive:
             load = [p for p in batch.load if not any(ports[row].host in out for row in (p.source, p.target))]
-            _run(batch, alive, load, ports, launcher, program, tcp, entry)
+            _run(batch, alive, load, ports, launcher, (program, *extra), tcp, entry)
             ended = _allocation_ended(entry) if launcher.name == "srun" else ""
             if not ended:
                 _leave_out(entry, ports, out, strikes)
@@ -230,11 +231,12 @@ def _run(
     load: Sequence[Exchange],
     ports: Sequence[HostPort],
     launcher: Launcher,
-    program: str,
+    program_and_extra: tuple[str, ...],
     tcp: Any,
     entry: dict[str, Any],
 ) -> None:
-    runs = [Run(program, batch.latency, batch.both, p.size, p.iterations, next(tcp)) for p in pairs]
+    program, *extra = program_and_extra
+    runs = [Run(program, batch.latency, batch.both, p.size, p.iterations, next(tcp), tuple(extra)) for p in pairs]
     limit_s = OVERHEAD_S + SLOWEST * max(p.seconds for p in pairs)
     ends = lambda some: [(ports[p.source], ports[p.target]) for p in some]
     if batch.load:

@@ -11,7 +11,18 @@ from softib.errors import PeerError
 from softib.live.acceptance.launchers import MISSING, NOT_REACHED, TIMED_OUT, HostPort, Launcher, Program
 from softib.live.acceptance.perftest import Run, arguments, parse, reason_of
 
-__all__ = ["LOOK_S", "REACHED_S", "RETRY_S", "Outcome", "PairPrograms", "load_run", "run_pairs", "run_under_load"]
+__all__ = [
+    "ENDLESS",
+    "LOOK_S",
+    "REACHED_S",
+    "RETRY_S",
+    "Outcome",
+    "PairPrograms",
+    "Pairs",
+    "load_run",
+    "run_pairs",
+    "run_under_load",
+]
 
 LOOK_S = 0.02
 RETRY_S = 0.3

@@ -12,7 +12,7 @@ from typing import Any
 from softib.agents.optical_faults import COLDEST_C, HOTTEST_C, MOST_DB
 from softib.errors import InputError
 
-__all__ = ["KINDS", "LiveFault", "flap_times", "options_of"]
+__all__ = ["KINDS", "LiveFault", "flap_times", "options_of", "rate_option"]
 
 PS = 10**12
 RATES = ("ber", "gbps", "share", "db", "celsius")
@@ -148,6 +148,11 @@ KINDS: dict[str, LiveFault] = {
     "clear": LiveFault("clears all faults of a link or a switch, or of the whole fabric", place="a port or a node"),
 }
 """Kind by name, as ``softib fault`` and the control socket spell it."""
+
+
+def rate_option(kind: str) -> str | None:
+    """The option that RATE of ``kind`` is; None where it takes none."""
+    return next((name for name in KINDS[kind].needed if name in RATES), None)
 
 
 def _called(option: str) -> str:

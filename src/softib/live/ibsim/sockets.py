@@ -166,14 +166,14 @@ def _holder(port: int) -> str:
     return f" ({user_name(uid)}{process} uses it)"
 
 
-def _bound(family: int, address: Any, what: str) -> socket.socket:
+def _bound(family: int, address: Any, name: str) -> socket.socket:
     s = socket.socket(family, socket.SOCK_DGRAM)
     s.setblocking(False)
     try:
         s.bind(address)
     except OSError as error:
         s.close()
-        raise InputError(f"{what} cannot be opened: {error.strerror or error}") from None
+        raise InputError(f"{name} cannot be opened: {error.strerror or error}") from None
     return s
 
 

@@ -71,10 +71,10 @@ def write_keys(lids: Path, mkeys: MKeys) -> None:
     _replace(_neighbour_file(lids, NEIGHBOURS), (f"{a:#018x}:{p} {b:#018x}:{q}\n\n" for (a, p), (b, q) in ends))
 
 
-def _neighbour_file(lids: Path, what: str) -> Path:
+def _neighbour_file(lids: Path, suffix: str) -> Path:
     if "guid2lid" in lids.name:
-        return lids.with_name(lids.name.replace("guid2lid", what))
-    return lids.with_name(f"{lids.name}.{what}")
+        return lids.with_name(lids.name.replace("guid2lid", suffix))
+    return lids.with_name(f"{lids.name}.{suffix}")
 
 
 def _lines(path: Path) -> list[str]:

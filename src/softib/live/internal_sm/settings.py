@@ -81,18 +81,18 @@ class ManagerSettings:
         fields = {"sweep_interval_ps": SWEEP_INTERVAL_PS} | first | options | self.given
         return config_of({k: v for k, v in fields.items() if k not in ROUTE_KEYS})
 
-    def _without_effect(self, found: dict[str, Any]) -> None:
-        """Remove from ``found`` what OpenSM does not read: tables of QoS without ``qos TRUE``, settings of
+    def _without_effect(self, settings: dict[str, Any]) -> None:
+        """Remove from ``settings`` what OpenSM does not read: tables of QoS without ``qos TRUE``, settings of
         congestion control without their switch."""
         for switch, options in (("qos", QOS_OPTIONS), ("congestion_control", CC_OPTIONS)):
-            if found.get(switch, self.fallback.get(switch)):
+            if settings.get(switch, self.fallback.get(switch)):
                 continue
-            named = [name for name in found if name in options]
-            stated = [name for name in named if found[name] != _default(name)]
+            named = [name for name in settings if name in options]
+            stated = [name for name in named if settings[name] != _default(name)]
             if stated:
                 self.note(f"{self.options}: {', '.join(stated)}: no effect without {switch} TRUE, as with OpenSM")
             for name in named:
-                del found[name]
+                del settings[name]
 
     def _torus_without_qos(self, stated: dict[str, Any], section: dict[str, Any]) -> None:
         engines = str(stated.get("engine", section.get("engine", ""))).split(",")

@@ -87,8 +87,8 @@ def checks() -> Iterator[Check]:
         yield from one()
 
 
-def _made(name: str, good: bool, what: str, fix: str, *, needed: bool = False) -> Check:
-    return Check(name, "ok" if good else "missing" if needed else "absent", what, "" if good else fix)
+def _made(name: str, good: bool, state: str, fix: str, *, needed: bool = False) -> Check:
+    return Check(name, "ok" if good else "missing" if needed else "absent", state, "" if good else fix)
 
 
 def _libraries() -> Iterator[Check]:

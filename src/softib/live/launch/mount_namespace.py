@@ -30,10 +30,10 @@ CLASSES = Path("/sys/class")
 DEVICES = Path("/sys/devices")
 
 
-def _failing(what: str, result: int) -> None:
+def _failing(call: str, result: int) -> None:
     if result:
         error = ctypes.get_errno()
-        raise OSError(error, f"{what}: {os.strerror(error)}")
+        raise OSError(error, f"{call}: {os.strerror(error)}")
 
 
 def _libc() -> ctypes.CDLL:

@@ -62,8 +62,8 @@ def umad_library() -> Path:
 def built_libraries() -> list[Path]:
     """Every library of :data:`PRELOADS` that is built. Raises :class:`InputError` as
     :func:`umad_library`."""
-    more: tuple[Path, ...] = PRELOADS[1:]
-    return [umad_library(), *(library for library in more if library.is_file())]
+    others: tuple[Path, ...] = PRELOADS[1:]
+    return [umad_library(), *(library for library in others if library.is_file())]
 
 
 @dataclass(frozen=True)

@@ -42,10 +42,10 @@ class Services:
                 self._masked.setdefault(port, []).append(e)
             return 0
         if not named and not (e.ps == PS.IB and e.service_id):
-            found = self._free(e)
-            if found is None:
+            free_port = self._free(e)
+            if free_port is None:
                 return errno.EADDRNOTAVAIL
-            e.service_id |= found
+            e.service_id |= free_port
         if error := self._conflict(e, bool(e.flags & REUSE)):
             return error
         for port in e.ports:

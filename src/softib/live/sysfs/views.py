@@ -173,10 +173,10 @@ class View:
         if path.endswith(f"/{NODE_DESC}"):
             _fill(f"{self.folder}/{path}", octets)
         else:
-            made = f"{self.folder}/.new"
-            _fill(made, octets)
+            new = f"{self.folder}/.new"
+            _fill(new, octets)
             # A reader gets the old line or the new one, never a part of one.
-            os.replace(made, f"{self.folder}/{path}")
+            os.replace(new, f"{self.folder}/{path}")
         self._shown[path] = octets
         return True
 

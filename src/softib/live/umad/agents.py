@@ -73,8 +73,8 @@ class AgentTable:
         if agent.qpn > 1 or (rmpp_version and not has_rmpp(agent.mgmt_class)):
             return errno.EINVAL, 0
         if agent.mgmt_class:
-            known = agent.mgmt_class < CLASSES or agent.mgmt_class == SUBN_DR
-            if not known or agent.version >= VERSIONS or smi != (agent.qpn == 0):
+            served = agent.mgmt_class < CLASSES or agent.mgmt_class == SUBN_DR
+            if not served or agent.version >= VERSIONS or smi != (agent.qpn == 0):
                 return errno.EINVAL, 0
             if agent.mgmt_class in VENDOR2_CLASSES and not agent.oui:
                 return errno.EINVAL, 0

@@ -107,9 +107,9 @@ def find_device(wanted: str | None = None, guid: int | None = None) -> UmadDevic
     )
 
 
-def _one(matches: list[UmadDevice], what: str, all_of: list[UmadDevice]) -> UmadDevice:
+def _one(matches: list[UmadDevice], wanted: str, all_of: list[UmadDevice]) -> UmadDevice:
     if matches:
         return matches[0]
-    known = [f"{d.ca}:{d.portnum}" for d in all_of]
-    similar = nearest(what, known) or known[:8]
-    raise InputError(f"no umad device {what}; there are {', '.join(similar)}")
+    names = [f"{d.ca}:{d.portnum}" for d in all_of]
+    similar = nearest(wanted, names) or names[:8]
+    raise InputError(f"no umad device {wanted}; there are {', '.join(similar)}")

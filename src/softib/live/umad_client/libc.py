@@ -46,11 +46,11 @@ def _libc() -> ctypes.CDLL:
     return libc
 
 
-def _checked(result: int, what: str) -> int:
+def _checked(result: int, name: str) -> int:
     if result < 0:
         # libumad2sim returns some errors as -errno without setting errno
         number = ctypes.get_errno() or (-result if result < -1 else errno.EIO)
-        raise OSError(number, os.strerror(number), what)
+        raise OSError(number, os.strerror(number), name)
     return result
 
 

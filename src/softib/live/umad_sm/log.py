@@ -36,8 +36,8 @@ class _Short(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """The line."""
-        more = ", ".join(f"{k} {v}" for k, v in _details(record).items())
-        line = f"softib: {record.getMessage()}" + (f": {more}" if more else "")
+        details = ", ".join(f"{k} {v}" for k, v in _details(record).items())
+        line = f"softib: {record.getMessage()}" + (f": {details}" if details else "")
         return shown(line)
 
 

@@ -169,10 +169,10 @@ class SharedHeap:
         region = HEADER.macro("SOFTIB_KEY_REGION")
         for taken in self._runs(np.flatnonzero(self.blocks[: self._high("block_high", len(self.blocks))])):
             keys = self.keys[taken]
-            mine = (
+            regions = (
                 (keys["qpn"] != 0) & (keys["kind"] == region) & (keys["process"] != 0) & np.isin(keys["qpn"], numbers)
             )
-            keys["length"][mine] = 0
+            keys["length"][regions] = 0
 
     def tick(self) -> None:
         """Free the objects of ended programs that no living one uses."""

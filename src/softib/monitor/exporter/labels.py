@@ -30,9 +30,9 @@ def escaped(text: str) -> str:
 def port_guids(ports: ObservedPorts) -> list[str]:
     """The GUID of each port in treydock's exporter: that of ``ibnetdiscover --ports``, the PortGUID (for a switch's
     ports that of its port 0; the NodeGUID if a source has no other)."""
-    known = ports.text.get("port_guid")
+    stated = ports.text.get("port_guid")
     nodes = [f"{g:#018x}" for g in ports.node_guid.tolist()]
-    return nodes if known is None else [str(g) or n for g, n in zip(known.tolist(), nodes, strict=True)]
+    return nodes if stated is None else [str(g) or n for g, n in zip(stated.tolist(), nodes, strict=True)]
 
 
 def hca_name(description: str) -> str:

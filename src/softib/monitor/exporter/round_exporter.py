@@ -97,16 +97,16 @@ def _parsed(text: str) -> tuple[Extension, str]:
 
 
 def _opened(source: str, extension: Extension, target: str) -> RoundSink:
-    package, what = extension.package, f"round exporter {extension.name}"
-    with blamed_on(package, what):
+    package, name = extension.package, f"round exporter {extension.name}"
+    with blamed_on(package, name):
         exporter: RoundExporter = extension.value(source, target)
 
     def take(ports: ObservedPorts, reading: Reading, interval: Interval | None) -> None:
-        with blamed_on(package, what):
+        with blamed_on(package, name):
             exporter.export(ports, reading, interval)
 
     def close() -> None:
-        with blamed_on(package, what):
+        with blamed_on(package, name):
             exporter.close()
 
     return RoundSink(take, close, "these rounds are not exported")

@@ -145,22 +145,22 @@ def _of_status(status: Mapping[str, Any], sweep_s: Mapping[str, float]) -> Itera
         yield _family("softib_sm_sweep_seconds", [((phase,), float(s)) for phase, s in sweep_s.items()])
         yield _family("softib_sm_sweep_problems", [((), float(len(sm["problems"])))])
     sa = sm.get("sa", {})
-    for metric, what in (
+    for metric, name in (
         ("softib_sa_requests_total", "requests"),
         ("softib_sa_busy_total", "busy"),
         ("softib_sa_waiting", "waiting"),
     ):
-        if what in sa:
-            yield _family(metric, [((), float(sa[what]))])
+        if name in sa:
+            yield _family(metric, [((), float(sa[name]))])
     wait = sa.get("wait")
     if wait:
         yield _wait(wait)
         yield _family("softib_sa_oldest_wait_seconds", [((), float(wait["oldest_s"]))])
     traps = status.get("traps", {})
-    yield _family("softib_traps", [((what,), float(n)) for what, n in traps.items() if not what.startswith("trap_")])
-    raised = {what.removeprefix("trap_"): n for what, n in traps.items() if what.startswith("trap_")}
+    yield _family("softib_traps", [((name,), float(n)) for name, n in traps.items() if not name.startswith("trap_")])
+    raised = {name.removeprefix("trap_"): n for name, n in traps.items() if name.startswith("trap_")}
     yield _family("softib_traps_raised_total", [((number,), float(n)) for number, n in raised.items()])
-    yield _family("softib_fabric_mads_total", [((what,), float(n)) for what, n in status.get("mads", {}).items()])
+    yield _family("softib_fabric_mads_total", [((name,), float(n)) for name, n in status.get("mads", {}).items()])
 
 
 def _wait(wait: Mapping[str, Any]) -> Family:

@@ -223,8 +223,8 @@ class _File:
     block: str
     found: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
 
-    def wrong(self, line: int, what: str) -> InputError:
-        return InputError(f"{self.name}:{line}: {what}")
+    def wrong(self, line: int, problem: str) -> InputError:
+        return InputError(f"{self.name}:{line}: {problem}")
 
     def read(self, text: str) -> None:
         inside: dict[str, Any] | None = None
@@ -315,10 +315,10 @@ def _topologies(
 
 def _steps(file: _File, files: Mapping[str, tuple[str, str]], topologies: tuple[Topology, ...]) -> tuple[Step, ...]:
     file.read(files["rch_policy_file"][0])
-    found = sorted(((line, Step(**fields)) for line, fields in file.found), key=lambda step: step[1].id)
-    by_id = {step.id: step for _, step in found}
+    steps = sorted(((line, Step(**fields)) for line, fields in file.found), key=lambda step: step[1].id)
+    by_id = {step.id: step for _, step in steps}
     parts = {0, *(t.id for t in topologies)}
-    for line, step in found:
+    for line, step in steps:
         if not step.id or not step.engine:
             raise file.wrong(line, "a unicast-step needs an id and an engine")
         if step.engine not in ONE_VL:
@@ -331,8 +331,8 @@ def _steps(file: _File, files: Mapping[str, tuple[str, str]], topologies: tuple[
             raise file.wrong(
                 line, f"step {step.id} is a fallback to {step.fallback_to}, which is no step or a fallback itself"
             )
-    firsts = [(line, step) for line, step in found if not step.fallback_to]
+    firsts = [(line, step) for line, step in steps if not step.fallback_to]
     if not firsts or firsts[0][1].topology:
         line = firsts[0][0] if firsts else 1
         raise file.wrong(line, "the step with the lowest id routes the whole fabric; use topology: 0")
-    return tuple(step for _, step in found)
+    return tuple(step for _, step in steps)

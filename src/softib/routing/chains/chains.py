@@ -194,10 +194,10 @@ def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
     lft = np.full((graph.n_switches, graph.lft_size), LFT_NO_ROUTE, np.uint8)
     loops, lost = False, 0
     for nth, step in enumerate(s for s in policy.steps if not s.fallback_to):
-        made = _made(graph, options, policy, groups, step, notes, is_first=nth == 0)
-        if made is None:
+        part = _made(graph, options, policy, groups, step, notes, is_first=nth == 0)
+        if part is None:
             continue
-        taken, rows, table = made
+        taken, rows, table = part
         new = lft.copy()
         new[rows] = np.where(table != LFT_NO_ROUTE, table, lft[rows])
         new_loops, new_lost = has_credit_loop(graph, new), lost_pairs(graph, new)

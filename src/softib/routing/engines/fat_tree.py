@@ -47,12 +47,12 @@ def choices(graph: SwitchGraph, options: RouteOptions) -> Iterator[tuple[np.ndar
             if not len(roots):
                 continue
             rank = rank_switches(graph, roots)
-            mine = is_compute & (rank[graph.end_switch] == level)
-            if np.count_nonzero(mine) < COMPUTE * np.count_nonzero(is_compute):
+            of_level = is_compute & (rank[graph.end_switch] == level)
+            if np.count_nonzero(of_level) < COMPUTE * np.count_nonzero(is_compute):
                 continue
             switches = np.zeros(graph.n_switches, bool)
-            switches[graph.end_switch[mine]] = True
-            others = np.flatnonzero(is_compute & ~mine)
+            switches[graph.end_switch[of_level]] = True
+            others = np.flatnonzero(is_compute & ~of_level)
             if (roots.tobytes(), others.tobytes()) not in tried and not _split(graph, roots, others):
                 yield roots, others
             tried.add((roots.tobytes(), others.tobytes()))

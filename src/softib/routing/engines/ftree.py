@@ -102,9 +102,9 @@ def _add_lids(graph: SwitchGraph, lft: np.ndarray) -> None:
     base = graph.end_lid.astype(np.int64)
     for offset in range(1, 1 << int(graph.end_lmc.max())):
         like = place[first + (np.arange(len(place)) - first + offset) % count]
-        more = graph.end_lmc[place] >= offset.bit_length()
-        ends = place[more]
-        lft[:, base[ends] + offset] = lft[:, base[like[more]]]
+        further = graph.end_lmc[place] >= offset.bit_length()
+        ends = place[further]
+        lft[:, base[ends] + offset] = lft[:, base[like[further]]]
         lft[graph.end_switch[ends], base[ends] + offset] = graph.end_port[ends]
 
 
@@ -123,14 +123,14 @@ def imperfect(graph: SwitchGraph, options: RouteOptions) -> tuple[RouteOptions, 
             cn_guids=tuple(g for g in options.cn_guids if g not in guids),
         )
         try:
-            made = _route(graph, changed, [])
+            tables = _route(graph, changed, [])
         except NotATree:
             continue
-        if lost_pairs(graph, made.lft) or has_credit_loop(graph, made.lft):
+        if lost_pairs(graph, tables.lft) or has_credit_loop(graph, tables.lft):
             continue
-        worst = balance(graph, made.lft).most
+        worst = balance(graph, tables.lft).most
         if best is None or worst < best[0]:
-            best = worst, changed, made
+            best = worst, changed, tables
     return None if best is None else best[1:]
 
 

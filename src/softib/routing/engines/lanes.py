@@ -166,14 +166,14 @@ def by_direction(
     ca_pairs, others = _pairs(graph)
     most = min(max(between, 2), most)
     left = layers.place(ca_pairs, 0, most)
-    lft, more = _with_switches(layers, lft, others, between, most)
+    lft, rest = _with_switches(layers, lft, others, between, most)
     both = _by_end(graph, layers.layer)
     has_cas = cas_per_switch(graph) > 0
     port0, first = _port0_and_first(graph)
     full[:, port0] = np.where(layers.layer[:, graph.end_switch[port0]] == NO_LAYER, full[:, first], both[:, port0])
     one_side = ~has_cas[:, None] | ~has_cas[graph.end_switch]
     full = np.where(one_side, both, full)
-    return Lanes(lft, full, int(full.max(initial=0)) + 1, between, False, left + more)
+    return Lanes(lft, full, int(full.max(initial=0)) + 1, between, False, left + rest)
 
 
 def by_path(graph: SwitchGraph, lft: np.ndarray, most: int) -> np.ndarray | None:

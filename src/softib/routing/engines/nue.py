@@ -69,13 +69,13 @@ def _routed(
         columns = graph.end_switch, graph.end_lid, graph.end_lmc, graph.end_port
         dests = np.stack([column[ends].astype(np.int64) for column in columns], axis=1)
         counted, wanted = ~graph.end_is_switch[ends], sources[graph.end_switch[ends]]
-        found = route_part(
+        routed_part = route_part(
             c, table, _tree_state(graph), (tree, graph.out_port), dests, (counted, wanted), cas, weight, lft
         )
-        mine = np.isin(np.arange(len(graph.end_lid)), ends)
-        by_tree, lost = by_tree + found[0], lost + found[1]
-        if fill(graph, lft, dependencies_of(graph, lft, mine, switches=True), mine)[0]:
-            full = refilled(graph, lft, mine, mine)
+        share = np.isin(np.arange(len(graph.end_lid)), ends)
+        by_tree, lost = by_tree + routed_part[0], lost + routed_part[1]
+        if fill(graph, lft, dependencies_of(graph, lft, share, switches=True), share)[0]:
+            full = refilled(graph, lft, share, share)
             lost += full is None
             lft = lft if full is None else full
     shared, numbers = np.unique(sls, return_inverse=True)  # a share may have no destination

@@ -99,13 +99,13 @@ def _best(
     leaf: list[str] = []
     one_leaf: tuple[int, str, np.ndarray, np.ndarray] | None = None
     options = []
-    for what, ranks in guesses:
+    for source, ranks in guesses:
         d = ordered_hops(graph, top_down(graph, ranks))
         lines: list[str] = []
         lost = illegal_pairs(graph, d, hops)
         if lost > MOST_LOST * np.count_nonzero(hops[cas_per_switch(graph) > 0] != UNREACHED):
             notes.append(
-                f"ranks from {what}: {lost:,} (CA switch, switch) pairs have no legal path in the tree; too many for "
+                f"ranks from {source}: {lost:,} (CA switch, switch) pairs have no legal path in the tree; too many for "
                 f"detours"
             )
             continue
@@ -114,21 +114,21 @@ def _best(
             one_leaf = one_leaf or _one_leaf(graph, leaf)
             if (most := balance(graph, lft).most) > one_leaf[0]:  # detours add paths
                 notes.append(
-                    f"ranks from {what}: {most:,} paths on the worst link, {one_leaf[0]:,} with one leaf as root"
+                    f"ranks from {source}: {most:,} paths on the worst link, {one_leaf[0]:,} with one leaf as root"
                 )
                 continue
         if connect(graph, d, lft, lines, whole=True):
             if not lost:
                 return _routing(graph, engine, ranks, lft, notes)
-            options.append((balance(graph, lft).most, what, ranks, lft))
-        notes += [f"ranks from {what}: {line}" for line in lines]
+            options.append((balance(graph, lft).most, source, ranks, lft))
+        notes += [f"ranks from {source}: {line}" for line in lines]
     options.append(one_leaf or _one_leaf(graph, leaf))
-    _, what, ranks, lft = min(options, key=lambda o: o[0])
+    _, source, ranks, lft = min(options, key=lambda o: o[0])
     if len(options) > 1:
         notes.append(
-            f"took ranks from {what}; paths on the worst link: " + ", ".join(f"{o[0]:,} by {o[1]}" for o in options)
+            f"took ranks from {source}; paths on the worst link: " + ", ".join(f"{o[0]:,} by {o[1]}" for o in options)
         )
-    if what == "one leaf":
+    if source == "one leaf":
         notes += leaf
     return _routing(graph, engine, ranks, lft, notes)
 

@@ -241,8 +241,8 @@ class MulticastTrees:
         """bool[k]: may a host's packet of ``sl`` leave its switch by ``link`` on ``vl``?"""
         s, out = self.source_of[link], self.graph.out_port[link]
         any_in = (table[:, :, :, sl] == vl).any(axis=1)
-        found: np.ndarray = any_in[s % len(any_in), out % any_in.shape[1]]
-        return found
+        enters: np.ndarray = any_in[s % len(any_in), out % any_in.shape[1]]
+        return enters
 
 
 def _closes_a_cycle(source: np.ndarray, target: np.ndarray, channels: int) -> bool:

@@ -78,12 +78,12 @@ def on_vls(graph: SwitchGraph, vls: int) -> SwitchGraph:
     """``graph`` with a link for each VL of a link: row ``link * vls + vl``."""
     if vls == 1:
         return graph
-    more = np.arange(vls, dtype=np.int32)
+    each_vl = np.arange(vls, dtype=np.int32)
     return replace(
         graph,
         first=graph.first * vls,
         peer=np.repeat(graph.peer, vls),
-        reverse=(graph.reverse[:, None] * vls + more).ravel().astype(np.int32),
+        reverse=(graph.reverse[:, None] * vls + each_vl).ravel().astype(np.int32),
     )
 
 

@@ -147,8 +147,8 @@ class _Change:
     def changing(self) -> np.ndarray:
         """bool[lids]: entries or SLs change."""
         entries: np.ndarray = (self.old[:, self.lids] != self.new[:, self.lids]).any(axis=0)
-        more = (self.use.fresh & ~self.use.before).any(axis=0)
-        return entries | (more[self.ends] if len(more) > 1 else more)
+        fresh_sls = (self.use.fresh & ~self.use.before).any(axis=0)
+        return entries | (fresh_sls[self.ends] if len(fresh_sls) > 1 else fresh_sls)
 
 
 def transition_stages(graph: SwitchGraph, old: np.ndarray, new: np.ndarray, use: SlUse = ONE_VL) -> Stages | None:

@@ -221,16 +221,16 @@ def overruns(t, port, packets, octets, now):
     row, each = t.overruns[port], update_ps(t, port)
     gbps = SPEED_GBPS[speed_code(t, port)] * LANES[t.port_info[port, WIDTH_AT]]
     period = np.int64(now / each)
-    more = 1 + np.int64(min(octets * 8e3 / gbps / each, 1e9))
-    if period - more >= row[LAST]:
-        if period - more > row[LAST]:
+    periods = 1 + np.int64(min(octets * 8e3 / gbps / each, 1e9))
+    if period - periods >= row[LAST]:
+        if period - periods > row[LAST]:
             row[RUN] = 0
     else:
-        more = max(period - row[LAST], np.int64(0))
+        periods = max(period - row[LAST], np.int64(0))
     row[LAST] = max(row[LAST], period)
     limit = np.int64(max(get8(t.port_info[port], THRESHOLDS_AT) & 15, 1))
-    errors = (row[RUN] + more) // limit
-    row[RUN] = (row[RUN] + more) % limit
+    errors = (row[RUN] + periods) // limit
+    row[RUN] = (row[RUN] + periods) % limit
     if errors > 0:
         grow(t.counters[port], OVERRUNS, errors)
         threshold(t, now, end_port(t, port), TRAP_OVERRUN, np.int64(t.port_num[port]))
