@@ -32,6 +32,8 @@ from softib.errors import (
 if TYPE_CHECKING:
     from softib.api.acceptance.accepting import accept
     from softib.api.acceptance.baselines import Baseline, baseline
+    from softib.api.acceptance.coverage import Coverage
+    from softib.api.acceptance.covering import cover
     from softib.api.acceptance.result import Acceptance
     from softib.api.audit import Audit, audit
     from softib.api.fabric import Fabric, generate, load, running, topologies
@@ -87,6 +89,8 @@ _LAZY = {
     "Attachment": "running.attach",
     **dict.fromkeys(("CiRun", "ci"), "running.ci"),
     "accept": "acceptance.accepting",
+    "cover": "acceptance.covering",
+    "Coverage": "acceptance.coverage",
     "Acceptance": "acceptance.result",
     **dict.fromkeys(("Baseline", "baseline"), "acceptance.baselines"),
     **dict.fromkeys(("Server", "Starter", "up"), "running.serving"),
@@ -135,6 +139,7 @@ __all__ = [
     "Comparison",
     "ConfigCheck",
     "Cost",
+    "Coverage",
     "Demand",
     "Designs",
     "Drawing",
@@ -197,6 +202,7 @@ __all__ = [
     "ci",
     "compare",
     "compile_kernels",
+    "cover",
     "diagnose",
     "diff",
     "doctor",
