@@ -61,6 +61,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "why": "why a job failed, from its log to the cable",
         "accept": "bandwidth and latency between all hosts, and which host or cable is slow",
         "baseline": "keep how a fabric was accepted, and say what has changed since",
+        "node-check": "is this host fit for a job: ports, rates, firmware, PCIe, counters, in a second",
     },
     "Manage": {
         "sm": "softib's subnet manager on any umad device; sweep, reload, explain",
@@ -138,7 +139,7 @@ class VerbGroup(click.Group):
         """Import the verb's module."""
         if cmd_name not in VERBS:
             return None
-        module = importlib.import_module(f"softib.cli.{TOGETHER.get(cmd_name, cmd_name)}")
+        module = importlib.import_module(f"softib.cli.{TOGETHER.get(cmd_name, cmd_name).replace('-', '_')}")
         command: click.Command = getattr(module, cmd_name if cmd_name in TOGETHER else "command")
         return command
 
