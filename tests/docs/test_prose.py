@@ -82,7 +82,7 @@ def test_pages_read_plainly():
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_help_reads_plainly(verb):
-    source = (ROOT / "src" / "softib" / "cli" / f"{TOGETHER.get(verb, verb)}.py").read_text("utf-8")
+    source = (ROOT / "src" / "softib" / "cli" / f"{TOGETHER.get(verb, verb).replace('-', '_')}.py").read_text("utf-8")
     assert not stumbles(source)
 
 

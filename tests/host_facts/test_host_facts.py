@@ -15,7 +15,7 @@ adapters:
   mlx5_*:
     count: 2
     firmware: 28.39.1002
-    board: MT_0000000838
+    psid: MT_0000000838
     pcie: {gts: 32, width: 16}
     ports:
       1: {state: ACTIVE, gbps: 400, lanes: 4, link_layer: InfiniBand, gids: 1, pkeys: [0xffff, 0x8001]}
@@ -74,7 +74,7 @@ def test_each_planted_fault_is_named_and_nothing_else(tmp_path, manifest, files,
     ("files", "found"),
     [
         ({"fw_ver": "28.38.1000"}, [("firmware", "mlx5_10", None)]),
-        ({"board_id": "MT_0000000222"}, [("board", "mlx5_10", None)]),
+        ({"board_id": "MT_0000000222"}, [("psid", "mlx5_10", None)]),
         ({"rate": "100 Gb/sec (1X NDR)"}, [("rate", "mlx5_10", 1), ("lanes", "mlx5_10", 1)]),
         ({"link_layer": "Ethernet"}, [("link-layer", "mlx5_10", 1)]),
         ({"pkeys": ("0xffff",)}, [("pkeys", "mlx5_10", 1)]),

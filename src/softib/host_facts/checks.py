@@ -23,7 +23,7 @@ class NodeFault(Result):
     """One thing that is not as it ought to be."""
 
     check: str
-    """``adapter-missing``, ``port-state``, ``rate``, ``lanes``, ``firmware``, ``board``, ``pcie``,
+    """``adapter-missing``, ``port-state``, ``rate``, ``lanes``, ``firmware``, ``psid``, ``pcie``,
     ``gids``, ``pkeys``, ``link-layer``, ``counter``, ``unread``."""
     adapter: str
     port: int | None
@@ -73,7 +73,7 @@ def _missing(host: HostFacts, manifest: Manifest) -> Iterator[NodeFault]:
 
 
 def _of_adapter(a: AdapterFacts, wanted: AdapterWanted) -> Iterator[NodeFault]:
-    for check, want, has in (("firmware", wanted.firmware, a.firmware), ("board", wanted.board, a.board)):
+    for check, want, has in (("firmware", wanted.firmware, a.firmware), ("psid", wanted.psid, a.psid)):
         if want is not None and want != has:
             yield NodeFault(check, a.name, None, want, has or "unknown")
     link = a.pcie

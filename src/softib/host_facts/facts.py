@@ -53,8 +53,8 @@ class AdapterFacts(Result):
     kind: str
     """hca_type, for example ``MT4129``."""
     firmware: str
-    board: str
-    """PSID."""
+    psid: str
+    """The kernel's board_id."""
     node_guid: str
     slot: str
     """PCI address; empty: not known."""

@@ -1,10 +1,10 @@
-"""What a host ought to be: a manifest, written by hand or recorded from a good host.
+"""What a host ought to be: a manifest, written manually or recorded from a good host.
 
 adapters:
   mlx5_*:                        # names, also patterns; each must match an adapter
     count: 8                     # that many adapters match (default: one or more)
     firmware: 28.39.1002
-    board: MT_0000000838
+    psid: MT_0000000838
     pcie: {gts: 32, width: 16}   # at least
     ports:
       1: {state: ACTIVE, gbps: 400, lanes: 4, link_layer: InfiniBand, gids: 1, pkeys: [0xffff]}
@@ -62,7 +62,7 @@ class AdapterWanted:
 
     count: int | None = None
     firmware: str | None = None
-    board: str | None = None
+    psid: str | None = None
     gts: float | None = None
     width: int | None = None
     ports: Mapping[int, PortWanted] = field(default_factory=dict)
@@ -93,7 +93,7 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
 
 
 def _adapter(value: Any, where: str) -> AdapterWanted:
-    given = _map(value, where, {"count", "firmware", "board", "pcie", "ports"})
+    given = _map(value, where, {"count", "firmware", "psid", "pcie", "ports"})
     pcie = _map(given.get("pcie"), f"{where}.pcie", {"gts", "width"})
     ports = {}
     for number, port in _map(given.get("ports"), f"{where}.ports").items():
@@ -104,7 +104,7 @@ def _adapter(value: Any, where: str) -> AdapterWanted:
     return AdapterWanted(
         number("count"),
         _text(given.get("firmware"), f"{where}.firmware"),
-        _text(given.get("board"), f"{where}.board"),
+        _text(given.get("psid"), f"{where}.psid"),
         None if pcie.get("gts") is None else _number(pcie["gts"], f"{where}.pcie.gts"),
         None if pcie.get("width") is None else int(_number(pcie["width"], f"{where}.pcie.width")),
         ports,
@@ -157,7 +157,7 @@ def recorded(host: HostFacts) -> dict[str, Any]:
 
 
 def _recorded_adapter(a: AdapterFacts) -> dict[str, Any]:
-    out: dict[str, Any] = {"firmware": a.firmware, "board": a.board}
+    out: dict[str, Any] = {"firmware": a.firmware, "psid": a.psid}
     if a.pcie is not None:
         out["pcie"] = {"gts": a.pcie.gts, "width": a.pcie.width}
     out["ports"] = {

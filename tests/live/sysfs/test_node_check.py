@@ -8,7 +8,9 @@ import json
 def test_a_node_is_as_recorded_until_its_cable_is_pulled(softib, tmp_path):
     softib("up", "one.yaml", "--detach")
     root = softib("run", "--node", "host-0002", "--sysfs").strip() + "/class/infiniband"
-    files = [f"/sys/class/infiniband/mlx5_0/ports/1/{f}" for f in ("state", "phys_state", "rate", "link_layer", "pkeys/0")]
+    files = [
+        f"/sys/class/infiniband/mlx5_0/ports/1/{f}" for f in ("state", "phys_state", "rate", "link_layer", "pkeys/0")
+    ]
     softib("run", "--node", "host-0002", "--", "cat", *files)  # makes the tree true
     manifest = str(tmp_path / "m.yaml")
     said = softib("node-check", "--root", root, "--record", manifest, "--json")

@@ -26,5 +26,5 @@ def drain(node: str, reason: str) -> None:
     except subprocess.TimeoutExpired:
         raise PeerError(f"scontrol did not answer within {LIMIT_S:.0f} s; node {node} is not drained") from None
     if done.returncode:
-        said = shown((done.stderr or done.stdout).strip().partition("\n")[0])
-        raise PeerError(f"scontrol did not drain node {node}: {said or f'it ended with {done.returncode}'}")
+        output = shown((done.stderr or done.stdout).strip().partition("\n")[0])
+        raise PeerError(f"scontrol did not drain node {node}: {output or f'it ended with {done.returncode}'}")
