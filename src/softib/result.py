@@ -66,6 +66,7 @@ DOCUMENTS: dict[str, str] = {
     "plan-design": "api.planning.design:DesignComparison",
     "plan-grow": "api.planning.growth:AddedHosts",
     "plan-quote": "api.planning.cables:QuoteCheck",
+    "node-check": "api.node_check:NodeCheck",
     "path": "analysis.path_explanation:Explanation",
     "replay": "api.simulation.replay:Replay",
     "report": "analysis.model:Report",
