@@ -183,13 +183,13 @@ def check(
     """
     first, *others = tables or (SubnetTables(),)
     context = _context(fabric, records, structure, problems=problems, sms=sms, remedy=remedy, **vars(first))
-    found = [f for function in CHECKS for f in function(context)]
+    findings = [f for function in CHECKS for f in function(context)]
     for other in others:
         same = replace(context, remedy=None, **vars(other))
-        found += [f for function in OF_TABLES for f in function(same)]
-    found += _foreign_findings(context)
+        findings += [f for function in OF_TABLES for f in function(same)]
+    findings += _foreign_findings(context)
     compared = compare(fabric, plan) if isinstance(plan, CablingPlan) else plan
-    return one_each(found, compared)
+    return one_each(findings, compared)
 
 
 def check_structure(fabric: Fabric, **options: Any) -> tuple[list[Finding], Structure]:
@@ -200,8 +200,8 @@ def check_structure(fabric: Fabric, **options: Any) -> tuple[list[Finding], Stru
     return check(fabric, structure=structure, **options), structure
 
 
-def _context(fabric: Fabric, records: frozenset[str] | None, structure: Structure | None, **more: Any) -> Context:
-    context = Context(FabricView(fabric, records), **more)
+def _context(fabric: Fabric, records: frozenset[str] | None, structure: Structure | None, **options: Any) -> Context:
+    context = Context(FabricView(fabric, records), **options)
     if structure is not None:
         context.__dict__["structure"] = structure  # fills the cached property
     return context
