@@ -92,8 +92,8 @@ def discover(address: str, as_json: bool) -> int:
     """List the subsystems of a target and the ports on which they are."""
     import softib
 
-    found = softib.nvme_discover(address)
-    print_json(found.to_json()) if as_json else print_lines(found.lines())
+    listing = softib.nvme_discover(address)
+    print_json(listing.to_json()) if as_json else print_lines(listing.lines())
     return 0
 
 
@@ -102,8 +102,8 @@ def discover(address: str, as_json: bool) -> int:
 def list_(address: str, nqn: str | None, namespace: int, as_json: bool) -> int:
     """Connect, and list paths and namespaces."""
     with _connect(address, nqn, namespace) as disk:
-        found = disk.describe()
-    print_json(found.to_json()) if as_json else print_lines(found.lines())
+        description = disk.describe()
+    print_json(description.to_json()) if as_json else print_lines(description.lines())
     return 0
 
 
