@@ -21,7 +21,7 @@ __all__ = ["HEAD", "cells", "completion_bars", "page", "print_comparison"]
 
 HEAD = ("network", "Gb/s", "completion", "ratio", "p50", "p99", "CPU share", "price", "per price", "")
 WIDTHS = (14, 7, 12, 8, 12, 12, 10)
-"""Of the columns before the prices, which stand below where lines are short."""
+"""Columns before the prices, which are printed below if lines are short."""
 ETHERNET = {"roce": "RoCE", "tcp": "TCP"}
 
 
@@ -29,7 +29,7 @@ def cells(row: Network) -> tuple[str, ...]:
     """One network as texts under :data:`HEAD`."""
     name, comma, options = row.network.partition(",")
     us = lambda v: "" if v is None else time_text(v * 1e6)
-    doubt = "" if row.gbps is None or row.end_agrees else "the packet layer may say something else: "
+    doubt = "" if row.gbps is None or row.end_agrees else "the packet layer may give a different result: "
     lost = "" if row.gbps is None or row.good else "not every message completed "
     return (
         ETHERNET.get(name, name) + comma + options,
@@ -69,8 +69,7 @@ def _row(console: Console, columns: Sequence[int], parts: Sequence[str], style: 
 
 
 def _prices(c: NetworkComparison, console: Console) -> None:
-    """The price of each network that has one, and its performance for the price where the network
-    as it is has one too."""
+    """The price of each network that has one, and its performance for the price if the network as it is has one too."""
     priced = [(row, row.price) for row in c.networks if row.price is not None]
     compared = any(row.per_price is not None for row, _ in priced)
     if priced:
@@ -84,7 +83,7 @@ def _prices(c: NetworkComparison, console: Console) -> None:
 
 
 def _jobs(c: NetworkComparison, console: Console) -> None:
-    """The time of each job by network, where there are several."""
+    """The time of each job by network, if there are several."""
     names = [job.job for job in c.networks[0].jobs]
     for name in names if len(names) > 1 else ():
         times = {row.network: j.took_us for row in c.networks for j in row.jobs if j.job == name}
@@ -100,7 +99,7 @@ def completion_bars(rows: Sequence[Network]) -> str:
 
 def page(c: NetworkComparison) -> str:
     """The page of :class:`softib.Comparison`: the table without empty columns, and a bar for
-    each completion. No scripts, nothing from elsewhere."""
+    each completion. No scripts, and nothing loaded from elsewhere."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
