@@ -27,7 +27,7 @@ PERMISSIVE_BYTE = LID_PERMISSIVE & 0xFF
 BUSY = int(MadStatus.BUSY)
 
 WAITING, ON_WIRE, OVERDUE, RETRY, DONE = range(5)
-"""State of a request: not sent; sent and holding a slot in the window; sent, its slot given up; timed out and
+"""State of a request: not sent; sent and holding a slot in the window; sent, its slot released; timed out and
 waiting to be sent again; finished."""
 
 

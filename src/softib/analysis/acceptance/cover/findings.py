@@ -45,7 +45,7 @@ def _slow(routes: CoverRoutes, port: int, one: DirectionLoss) -> Finding:
         codes.SLOW["host" if host else "cable"],
         [_location(routes, port), _location(routes, peer)],
         f"{one.place} → {one.peer} carries {one.loss_percent:g} % less than the directions like it, in each of "
-        f"{counted(one.rounds, 'round')}" + ("; its adapter, cable and host are not told apart" if host else ""),
+        f"{counted(one.rounds, 'round')}" + ("; its adapter, cable and host are not distinguished" if host else ""),
         {"loss_percent": one.loss_percent, "rounds": one.rounds},
     )
 
