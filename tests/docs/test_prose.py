@@ -71,7 +71,7 @@ EVERYWHERE = {
     r"what there is\b": "all that exists, or the noun",
     r"sits there\b": "uses it, runs there",
     r"is there already\b": "exists already",
-    r"goe?s? before\b": "overrides, goes first",
+    r"go(?:es)? before\b": "overrides, goes first",
     r"gives back\b": "returns, releases",
     r"in vain\b": "without success",
     r"now and then\b": "from time to time",
@@ -101,7 +101,7 @@ def test_pages_read_plainly():
 
 @pytest.mark.parametrize("verb", MODULES)
 def test_help_reads_plainly(verb):
-    source = (ROOT / "src" / f"{MODULES[verb].replace('.', '/')}.py").read_text("utf-8")
+    source = (ROOT / "src" / f"{MODULES[verb].replace('.', '/').replace('-', '_')}.py").read_text("utf-8")
     assert not stumbles(source)
 
 
