@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
 from bench.validation.training import TABLE_1, TABLE_2, Case, best_constant, predicted
 
 NAMED = {c.name: c for c in (*TABLE_1, *TABLE_2)}
