@@ -27,7 +27,7 @@ PERMISSIVE_BYTE = LID_PERMISSIVE & 0xFF
 BUSY = int(MadStatus.BUSY)
 
 WAITING, ON_WIRE, OVERDUE, RETRY, DONE = range(5)
-"""State of a request: not sent; sent and holding a slot in the window; sent, its slot given up; timed out and
+"""State of a request: not sent; sent and holding a slot in the window; sent, its slot released; timed out and
 waiting to be sent again; finished."""
 
 
@@ -102,7 +102,7 @@ def match(mads, first, n, t, rows, refused, left):
     """Finish the requests answered by ``mads`` (uint8[n, 256]).
 
     ``rows[r]`` int64 becomes the row of the request, TID - ``first``, among the first ``n`` of
-    ``t`` (:data:`~softib.mad.outstanding.RequestColumns`), -1 where there is none; ``refused[r]``
+    ``t`` (:data:`~softib.mad.outstanding.RequestColumns`), -1 if there is none; ``refused[r]``
     whether the answer has a bad status. An answer has the response bit, the TID of a request that was sent and
     is not finished, and its class and attribute. Of two answers to one request, the first counts. A "busy" answer
     counts as none, and the request is sent again after its timeout (IBA 13.4.7).

@@ -140,8 +140,8 @@ def _settle(u, a, settled, order, taken):
 
 @kernel
 def _waits(c, vl_state, a, v, target, taken, whole_paths):
-    """Does link ``a`` to switch ``v`` continue by an existing dependency (``whole_paths``: to the target, with such
-    dependencies alone)?"""
+    """Does link ``a`` to switch ``v`` continue by an existing dependency (``whole_paths``: to the target, with only
+    such dependencies)?"""
     while v != target:
         b = taken[v]
         if b < 0 or vl_state.present[c.dep_first[a] + b - c.first[v]] != ADDED:

@@ -271,7 +271,7 @@ def _lids_by_switch(graph: SwitchGraph) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _held(layers: _Layers, lft: np.ndarray, path_sl: np.ndarray, vl: int) -> Any:
-    """VL ``vl`` with the paths between CAs that ``path_sl`` puts there."""
+    """VL ``vl`` with those paths between CAs to which ``path_sl`` assigns it."""
     graph = layers.graph
     lids, ends = destinations(graph)
     to_cas = ~graph.end_is_switch[ends]

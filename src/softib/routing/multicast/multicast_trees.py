@@ -187,7 +187,7 @@ class MulticastTrees:
         return hops, parent
 
     def _spanning(self, root: int, of: np.ndarray | None = None) -> np.ndarray:
-        """The breadth-first tree from ``root``, of the links ``of`` alone (bool[links])."""
+        """The breadth-first tree from ``root``, only of the links ``of`` (bool[links])."""
         links = self.links if of is None else self._links(of)
         _, parent = self._search(root, links)
         rows = links.row

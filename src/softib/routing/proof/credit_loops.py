@@ -200,7 +200,7 @@ def needs_of(
     dropped: np.ndarray,
     senders: Senders = CAS,
 ) -> tuple[np.ndarray, np.ndarray, int]:
-    """What waits for what on the paths to ``lids`` (of the end ports ``ends``); ``at``:
+    """The dependencies between channels on the paths to ``lids`` (of the end ports ``ends``); ``at``:
     :func:`port_map`; the others as of :func:`~softib.routing.proof.verify.verify`. Returns channels
     in use bool[channels], their dependencies uint64[channels, words], and VLs.
 

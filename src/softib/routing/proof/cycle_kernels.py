@@ -112,8 +112,8 @@ def any_cycle(start, targets, alive, cycle):
 def shorten(start, targets, alive, cycle, length, budget):
     """A shortest cycle: a search from every living node, none deeper than the best so far.
 
-    A node that was searched is struck from ``alive``, since no shorter cycle runs through it. Gives
-    up after ``budget`` steps over dependencies and keeps the best. Returns the length; ``cycle``
+    A node that was searched is struck from ``alive``, since no shorter cycle runs through it. Stops
+    after ``budget`` steps over dependencies and keeps the best. Returns the length; ``cycle``
     int32[nodes] in and out.
     """
     n = start.shape[0] - 1
