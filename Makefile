@@ -93,7 +93,7 @@ oldest: setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 	@folder=$$(mktemp -d /tmp/softib-oldest.XXXXXX); \
 	$(BIN)/uv venv --quiet --no-python-downloads --python $(PYTHON) $$folder/venv \
-	  && $(BIN)/uv pip install --quiet --python $$folder/venv/bin/python --resolution lowest-direct '.[dev,monitor,tables,pandas,notebook,sweep,dask,xlsx,serve]' \
+	  && $(BIN)/uv pip install --quiet --python $$folder/venv/bin/python --resolution lowest-direct '.[dev,monitor,tables,pandas,notebook,sweep,dask,xlsx,serve,tenants]' \
 	  && SOFTIB_CACHE_DIR=$$folder/cache $$folder/venv/bin/python -m pytest -q -p no:cacheprovider $(OLDEST); \
 	code=$$?; rm -rf $$folder; exit $$code
 
@@ -101,7 +101,7 @@ oldest: setup
 sbom: setup
 	@folder=$$(mktemp -d /tmp/softib-sbom.XXXXXX); \
 	$(PYTHON) -m venv $$folder \
-	  && $$folder/bin/python -m pip install --quiet --disable-pip-version-check '.[torch,monitor,tables,pandas,notebook,sweep,dask,xlsx,serve]' \
+	  && $$folder/bin/python -m pip install --quiet --disable-pip-version-check '.[torch,monitor,tables,pandas,notebook,sweep,dask,xlsx,serve,tenants]' \
 	  && $(BIN)/python .ci/make_sbom.py dist/softib.cdx.json $$folder/bin/python; \
 	code=$$?; rm -rf $$folder; exit $$code
 

@@ -55,10 +55,10 @@ def file_to_finding(folder: Path) -> object:
 WALKS = {
     "workload → time": Walk(workload_to_time, frozenset({"api", "analysis", "workloads", "scenario", "sim"}), 3),
     "file → finding": Walk(
-        file_to_finding, frozenset({"api", "source", "fabric", "analysis", "scenario", "routing", "diags"}), 8
+        file_to_finding, frozenset({"api", "source", "fabric", "analysis", "scenario", "routing", "diags"}), 4
     ),
 }
-"""The walks of softib in Python; that of a message is C, and that of a MAD is one call of ``agents``. The aim of the second is 5."""
+"""The walks of softib in Python; that of a message is C, and that of a MAD is one call of ``agents``."""
 
 
 def layers() -> dict[str, int]:

@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from softib.api.simulation.replay import Replay, replay
     from softib.api.simulation.result import Simulation
     from softib.api.simulation.simulate import Record, scaling, simulate
+    from softib.api.storage import NvmeBench, NvmeDisk, NvmeTarget, NvmeTransfer, nvme_connect, nvme_discover
     from softib.api.sweep.sweep import Sweep, sweep
     from softib.api.table import Table
     from softib.api.tenants import TenantOptions, serve_tenants
@@ -113,6 +114,9 @@ _LAZY = {
     **dict.fromkeys(("Record", "scaling", "simulate"), "simulation.simulate"),
     "Simulation": "simulation.result",
     **dict.fromkeys(("Sweep", "sweep"), "sweep.sweep"),
+    **dict.fromkeys(
+        ("NvmeBench", "NvmeDisk", "NvmeTarget", "NvmeTransfer", "nvme_connect", "nvme_discover"), "storage"
+    ),
     "Drawing": "graph",
     "Table": "table",
     "Node": "node",
@@ -156,6 +160,10 @@ __all__ = [
     "MissingLibrary",
     "Node",
     "NodeCheck",
+    "NvmeBench",
+    "NvmeDisk",
+    "NvmeTarget",
+    "NvmeTransfer",
     "Observed",
     "Parameter",
     "PeerError",
@@ -207,6 +215,8 @@ __all__ = [
     "kind_of",
     "load",
     "node_check",
+    "nvme_connect",
+    "nvme_discover",
     "observe",
     "on_compiling",
     "plan_cables",

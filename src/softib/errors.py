@@ -106,8 +106,8 @@ class UnknownName(InputError):
     def __init__(self, what: str, name: str, known: Iterable[str]):
         names = list(dict.fromkeys(known))
         similar = nearest(name, names)
-        more = ", …" if len(names) > 20 else ""
-        hint = f"did you mean {', '.join(similar)}?" if similar else f"known: {', '.join(names[:20])}{more}"
+        rest = ", …" if len(names) > 20 else ""
+        hint = f"did you mean {', '.join(similar)}?" if similar else f"known: {', '.join(names[:20])}{rest}"
         super().__init__(f"no {what} named {name!r}; {hint}")
         self.name = name
 

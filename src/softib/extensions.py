@@ -67,7 +67,7 @@ def extensions(group: str, taken: Container[str], check: Callable[[str, Any], No
 
 
 @contextmanager
-def blamed_on(package: str, what: str) -> Iterator[None]:
+def blamed_on(package: str, part: str) -> Iterator[None]:
     """Turn an exception raised inside an extension into an :class:`~softib.errors.InputError`: one
     line with the name of the package ("": softib's own, whose exceptions pass). Errors of softib pass
     as they are."""
@@ -78,7 +78,7 @@ def blamed_on(package: str, what: str) -> Iterator[None]:
     except (Exception, SystemExit) as error:
         if not package:
             raise
-        raise InputError(f"package {package}: {what} failed: {_reason(error)}") from error
+        raise InputError(f"package {package}: {part} failed: {_reason(error)}") from error
 
 
 def _reason(error: BaseException) -> str:

@@ -220,12 +220,12 @@ def small_content(path: str | os.PathLike[str], most: int) -> Content:
     if is_stdin(path):
         return _unpacked(name, iter([_standard_input()]), most)
     try:
-        found = path.stat()
-        if stat.S_ISFIFO(found.st_mode):
-            return _unpacked(name, iter([_fifo(path, (found.st_dev, found.st_ino))]), most)
-        if stat.S_ISDIR(found.st_mode):
+        status = path.stat()
+        if stat.S_ISFIFO(status.st_mode):
+            return _unpacked(name, iter([_fifo(path, (status.st_dev, status.st_ino))]), most)
+        if stat.S_ISDIR(status.st_mode):
             raise UnreadableFile(f"{path}: a directory, not a regular file; name the file in it")
-        if not stat.S_ISREG(found.st_mode):
+        if not stat.S_ISREG(status.st_mode):
             raise UnreadableFile(f"{path}: not a regular file; save the text in one first, or pipe it in and name it -")
         with path.open("rb") as file:
             return _unpacked(name, _chunks(file), most)

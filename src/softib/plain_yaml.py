@@ -66,8 +66,8 @@ CoreSchema.yaml_constructors = {
 }
 
 
-def load_plain_yaml(text: str, where: str, what: str) -> Any:
-    """The document in ``text``, of the file ``where``, which should be a ``what``.
+def load_plain_yaml(text: str, where: str, kind: str) -> Any:
+    """The document in ``text``, of the file ``where``, which should be a ``kind``.
 
     Raises :class:`UnreadableFile`, one line, for every text that is not such YAML.
     """
@@ -77,12 +77,12 @@ def load_plain_yaml(text: str, where: str, what: str) -> Any:
         mark = error.problem_mark or error.context_mark
         line = f":{mark.line + 1}" if mark else ""
         raise UnreadableFile(
-            f"{where}{line}: not a {what}: {one_line(error.problem or error.context or 'no YAML')}"
+            f"{where}{line}: not a {kind}: {one_line(error.problem or error.context or 'no YAML')}"
         ) from None
     except RecursionError:
-        raise UnreadableFile(f"{where}: not a {what}: nested too deeply") from None
+        raise UnreadableFile(f"{where}: not a {kind}: nested too deeply") from None
     except (yaml.YAMLError, ValueError, TypeError) as error:  # a character that YAML forbids; a number of 5,000 digits
-        raise UnreadableFile(f"{where}: not a {what}: {one_line(str(error))}") from None
+        raise UnreadableFile(f"{where}: not a {kind}: {one_line(str(error))}") from None
 
 
 def one_line(text: str) -> str:

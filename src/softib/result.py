@@ -57,6 +57,10 @@ DOCUMENTS: dict[str, str] = {
     "generate": "cli.generate:Kinds",
     "ledger": "api.monitor.exporting:FaultLedger",
     "listening": "cli.shared.output:Listening",
+    "nvme-bench": "api.storage:NvmeBench",
+    "nvme-discover": "api.storage:NvmeDiscovery",
+    "nvme-list": "api.storage:NvmeSubsystem",
+    "nvme-transfer": "api.storage:NvmeTransfer",
     "plan-cables": "api.planning.cables:CableList",
     "plan-cost": "api.planning.cost:CostSheet",
     "plan-design": "api.planning.design:DesignComparison",
@@ -75,6 +79,7 @@ DOCUMENTS: dict[str, str] = {
     "sm-run": "api.manager.managing:SmRun api.manager.managing:PlannedChanges api.manager.several:SmRunPorts",
     "status": "live.status:Status",
     "sweep": "api.sweep.sweep:Sweep",
+    "target": "api.storage:TargetDescription",
     "top": "render.top:Top",
     "why": "analysis.jobs.why:Why",
 }
@@ -152,7 +157,7 @@ class Result:
         return document(self.document, self) if self.document else self._keys()
 
     def _keys(self, cls: type[Result] | None = None) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        document: dict[str, Any] = {}
         for name, how in keys_of(cls or type(self)):
             value = getattr(self, name)
             if callable(value):
@@ -160,10 +165,10 @@ class Result:
             if value is None and (how.optional or how.flat is not None):
                 continue
             if how.flat is not None:
-                found |= value._keys(how.flat)
+                document |= value._keys(how.flat)
             else:
-                found[how.name or name] = plain(value if how.json is None or value is None else how.json(value))
-        return found
+                document[how.name or name] = plain(value if how.json is None or value is None else how.json(value))
+        return document
 
     def facts(self) -> list[tuple[str, str]]:
         """(label, text) of the fields that have a label, for people."""
@@ -186,12 +191,12 @@ def document(name: str, result: Result | None = None, /, **body: Any) -> dict[st
 
 def model_of(name: str) -> Any:
     """The type of the document ``name``, for pydantic."""
-    found = []
+    models = []
     for one in DOCUMENTS[name].split():
         module, _, cls = one.partition(":")
         model = getattr(importlib.import_module(f"softib.{module}"), cls)
-        found.append(json_type(model, schema=Literal[schema_id(name)]))
-    return functools.reduce(operator.or_, found)
+        models.append(json_type(model, schema=Literal[schema_id(name)]))
+    return functools.reduce(operator.or_, models)
 
 
 @_once
@@ -202,12 +207,12 @@ def keys_of(cls: Any) -> tuple[tuple[str, Key], ...]:
 
 @_once
 def _declared(cls: Any) -> tuple[tuple[str, Key], ...]:
-    found: list[tuple[str, Key]] = []
+    keys: list[tuple[str, Key]] = []
     of_fields = [(f.name, f.metadata.get(KEY, Key())) for f in _fields(cls)]
     for name, how in (*of_fields, *((n, f.__dict__[KEY]) for n, f in _properties(cls).items())):
-        names = [other for other, _ in found]
-        found.insert(names.index(how.before) if how.before in names else len(found), (name, how))
-    return tuple(found)
+        names = [other for other, _ in keys]
+        keys.insert(names.index(how.before) if how.before in names else len(keys), (name, how))
+    return tuple(keys)
 
 
 def _fields(cls: Any) -> tuple[Field[Any], ...]:
@@ -217,15 +222,15 @@ def _fields(cls: Any) -> tuple[Field[Any], ...]:
 
 def _properties(cls: type) -> dict[str, Any]:
     """Functions of the class that :func:`also` decorates, by their names."""
-    found = {}
+    properties = {}
     for base in reversed(cls.__mro__):
         for name, thing in vars(base).items():
             function = getattr(thing, "fget", None) or getattr(thing, "func", None) or thing
             if KEY in getattr(function, "__dict__", {}):
-                found[name] = inspect.unwrap(function)
+                properties[name] = inspect.unwrap(function)
             else:
-                found.pop(name, None)
-    return found
+                properties.pop(name, None)
+    return properties
 
 
 def plain(value: Any) -> Any:
@@ -276,10 +281,10 @@ def json_type(cls: type[Result], **first: Any) -> Any:
     from typing_extensions import TypedDict
 
     typed_dict: Any = TypedDict
-    made = typed_dict(cls.__name__, {**first, **dict(_typed_keys(cls))})
-    made.__doc__, made.__module__ = cls.__doc__, cls.__module__
-    made.__pydantic_config__ = ConfigDict(extra="forbid")
-    return made
+    model = typed_dict(cls.__name__, {**first, **dict(_typed_keys(cls))})
+    model.__doc__, model.__module__ = cls.__doc__, cls.__module__
+    model.__pydantic_config__ = ConfigDict(extra="forbid")
+    return model
 
 
 def _typed_keys(cls: type[Result]) -> Iterator[tuple[str, Any]]:
@@ -318,11 +323,11 @@ def _evaluated(cls: type, field: Field[Any] | None, function: Any) -> Any:
 @_once
 def _names(module: str) -> dict[str, Any]:
     """Names of a module, those that it imports for type checkers alone among them."""
-    found = dict(vars(sys.modules[module]))
+    names = dict(vars(sys.modules[module]))
     for node in ast.parse(inspect.getsource(sys.modules[module])).body:
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-            exec(compile(ast.Module(node.body, []), module, "exec"), found)
-    return found
+            exec(compile(ast.Module(node.body, []), module, "exec"), names)
+    return names
 
 
 def _of_json(kind: Any) -> Any:
@@ -344,7 +349,7 @@ def _json_types(cls: Any) -> Any:
 @_once
 def _texts(cls: Any) -> dict[str, str]:
     """The string below each field, of the class and its bases."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for base in reversed(cls.__mro__):
         if base is object or not issubclass(base, Result) or base is Result:
             continue
@@ -353,5 +358,5 @@ def _texts(cls: Any) -> dict[str, str]:
         for node, below in zip(body.body, body.body[1:], strict=False):
             match node, below:
                 case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
-                    found[name] = text
-    return found
+                    texts[name] = text
+    return texts

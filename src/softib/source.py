@@ -80,7 +80,7 @@ def _subnet(
     from softib.fabric.formats.resolve import named
     from softib.live.subnet_reader import read
 
-    result = read(source, lambda what, nodes, mads: progress(f"{what}: {nodes} nodes, {mads} MADs"))
+    result = read(source, lambda phase, nodes, mads: progress(f"{phase}: {nodes} nodes, {mads} MADs"))
     for note in result.notes:
         notice(f"{source}: {note}")
     return named(result, node_name_map)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from softib.analysis.routed import Routed, from_engine
+from softib.analysis.routing import Routed, from_engine
 from softib.analysis.simulation.run import phases_of
 from softib.errors import InputError
 from softib.fabric.formats.base import ReadResult

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from softib.analysis.routed import from_engine
+from softib.analysis.routing import from_engine
 from softib.errors import InputError, PeerError
 from softib.fabric.formats.base import ReadResult
 from softib.fabric.topologies.registry import generate

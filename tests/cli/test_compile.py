@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from softib.api import machine
-from softib.cli.itself import compile as compile_verb
+from softib.cli.itself.installation import compile as compile_verb
 from softib.cli.main import VERBS
 from softib.errors import PeerError
 
@@ -56,7 +56,7 @@ def test_nothing_is_left_to_compile(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("kernels", "shown"), [("both", False), ("", False), ("plain (no name)", True)])
 def test_status_says_how_kernels_are_compiled_where_something_is_missing(kernels, shown, capsys) -> None:
-    from softib.cli.status import _print
+    from softib.cli.run.status import _print
 
     one = {"name": "f", "ready": True, "pid": 1, "uptime_s": 1.0, "source": "s", "switches": 1, "cas": 1, "links": 1,
            "port_states": {"active": 2}, "sm": {"kind": "none"}, "clients": [], "bugs": 0, "kernels": kernels,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from softib.cli.itself import SHELLS
+from softib.cli.itself.installation import SHELLS
 from softib.cli.main import COMPLETE, VERBS
 from tests.cli.completing import completed
 from tests.cli.run import one_line, softib

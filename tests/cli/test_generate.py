@@ -64,3 +64,13 @@ def test_the_lists_have_every_kind_and_parameter():
 )  # fmt: skip
 def test_mistakes_are_one_line(words, hint):
     assert hint in one_line(softib("generate", *words))
+
+
+@pytest.mark.parametrize("word", ("x", "4xx4", "4x4xa", ",", "2:x", "1e9"))
+def test_the_word_that_was_typed_is_shown(word):
+    """Not what a parser made of it: the oracle is the word itself."""
+    for kind in KINDS.values():
+        for p in (p for p in kind.all_parameters if p.form != "text"):
+            given = [(q.name, "4") for q in kind.all_parameters if q.required and q is not p] + [(p.name, word)]
+            line = one_line(softib("generate", kind.name, *(f"--{n.replace('_', '-')}={w}" for n, w in given)))
+            assert repr(word) in line, line

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from softib.cli.check import command
-from softib.cli.report import command as report
+from softib.cli.look.check import command
+from softib.cli.look.report import command as report
 from softib.fabric.faults.inject import remove_cable
 from softib.fabric.formats.registry import write
 from tests.fabric.formats.cabling.director import director_fabric, text

@@ -81,7 +81,7 @@ def test_a_wrong_question_ends_with_2_and_one_line(tree, workload):
 
 def test_a_run_that_cannot_complete_ends_with_1(tree, monkeypatch):
     """What a deadlock or a lost message is for scripts: here a layer that completes nothing."""
-    from softib.cli.simulate import command
+    from softib.cli.predict.simulate import command
     from softib.sim import fluid
     from softib.sim.outcome import NEVER
 

@@ -6,8 +6,8 @@ import click
 import pytest
 
 from softib.api.running.serving import _arguments
-from softib.cli.status import _engine
-from softib.cli.up import command
+from softib.cli.run.status import _engine
+from softib.cli.run.up import command
 
 OPTIONS = [p for p in command.params if isinstance(p, click.Option) and p.name not in ("detach", "name", "help")]
 

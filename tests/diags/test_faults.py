@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from softib.diags.check import check
-from softib.diags.finding import Severity, finding
+from softib.diags.finding import Location, Severity, finding
 from softib.diags.structure.one_fault import one_each
 from softib.errors import InputError
 from softib.fabric.builder import FabricBuilder
@@ -138,14 +138,22 @@ def test_a_lid_of_several_ports_is_one_finding_with_the_pairs_that_it_costs(owne
 
 
 def test_pairs_that_a_duplicate_lid_costs_are_evidence_of_it() -> None:
-    lid = finding("duplicate-lid", [], "a and b both have LID 7", {"lid": 7, "lids": {"a": [7, 7], "b": [7, 7]}})
-    lost = finding("unreachable-pairs", [], "43 of 1892 pairs do not arrive", {"pairs": 43, "of": 1892, "lids": [7]})
+    owners = [Location("a", 1, 1), Location("b", 2, 1)]
+    lid = finding(
+        "duplicate-lid", owners, "a and b both have LID 7", {"lid": 7, "lids": {"a[1]": [7, 7], "b[1]": [7, 7]}}
+    )
+    lost = finding(
+        "unreachable-pairs",
+        [],
+        "43 of 1892 pairs do not arrive",
+        {"pairs": 43, "of": 1892, "missed": ["a (LID 7)"]},
+    )
     (one,) = one_each([lid, lost], None)
     assert (
         one.message == "a and b both have LID 7; 43 of 1,892 pairs do not arrive"
         and one.evidence["also"][0]["evidence"]["pairs"] == 43
     )
-    other = replace(lost, evidence={**lost.evidence, "lids": [7, 8]})
+    other = replace(lost, evidence={**lost.evidence, "missed": ["a (LID 7)", "c (LID 8)"]})
     assert [f.code for f in one_each([lid, other], None)] == ["duplicate-lid", "unreachable-pairs"]
 
 

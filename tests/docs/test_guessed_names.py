@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.docs.scripts import ROOT
 
-HITS = 94  # as of now; the aim is 95, and the number only rises
+HITS = 95  # the number only rises
 SOURCE_FILES = {".py", ".c", ".h", ".js", ".toml"}
 
 

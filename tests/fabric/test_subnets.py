@@ -71,3 +71,37 @@ def test_a_lid_is_a_duplicate_on_one_subnet_alone(tmp_path, lid, ports):
     ends, good = valid_lids(fabric)
     assert int((~good).sum()) == len(ports) // 2
     assert PortInfo.lid.get(fabric.port_info)[ends].all()
+
+
+ROUTES = """\
+Unicast lids [0x0-0x3] of switch DR path slid 0; dlid 0; 0,1 guid 0x0000000000000001 (leaf-a):
+0x0001 {route} : (Channel Adapter portguid 0x0000000000000012: 'host-1')
+0x0002 000 : (Switch portguid 0x0000000000000001: 'leaf-a')
+0x0003 002 : (Channel Adapter portguid 0x0000000000000022: 'host-2')
+Unicast lids [0x0-0x3] of switch DR path slid 0; dlid 0; 0,1 guid 0x0000000000000002 (leaf-b):
+0x0001 001 : (Channel Adapter portguid 0x0000000000000032: 'host-3')
+0x0002 000 : (Switch portguid 0x0000000000000002: 'leaf-b')
+0x0003 002 : (Channel Adapter portguid {owner})
+"""
+
+
+def _check(tmp_path, **routes: str):
+    """Findings about :data:`TWO`, whose host-4 has the LID of host-3, on tables."""
+    (tmp_path / "two.ibnetdiscover").write_text(TWO.format(lid=1))
+    (tmp_path / "two.lfts").write_text(ROUTES.format(**routes))
+    found = softib.check(str(tmp_path / "two.ibnetdiscover"), lfts=str(tmp_path / "two.lfts"))
+    return {f.code: f for f in found if f.code != "isolated-part"}
+
+
+def test_a_lid_taken_twice_explains_no_pair_of_another_subnet(tmp_path):
+    """host-1 is LID 1 of its subnet, and has no route there; host-3 and host-4 are both LID 1 of theirs, so one misses the other."""
+    found = _check(tmp_path, route="255", owner="0x0000000000000099: 'gone'")
+    assert set(found) == {"unreachable-pairs", "duplicate-lid"}
+    assert found["unreachable-pairs"].evidence["missed"] == ["host-1 (LID 1)"]
+    assert found["duplicate-lid"].message == "host-3[1] and host-4[1] both have LID 1; 1 of 4 pairs does not arrive"
+
+
+def test_a_port_takes_its_lid_of_the_dump_though_another_subnet_has_the_same(tmp_path):
+    """The dump knows host-4 as LID 3, which host-2 has on its own subnet: by these tables every pair arrives."""
+    found = _check(tmp_path, route="001", owner="0x0000000000000042: 'host-4'")
+    assert [f.message for f in found.values()] == ["host-3[1] and host-4[1] both have LID 1"]

@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from softib import load
 from softib.errors import PeerError
 from softib.fabric.topologies.registry import generate
 from softib.scenario.bring_up import bring_up
@@ -97,3 +98,39 @@ def test_opensm_is_judged_alike(softib, options, tmp_path):  # noqa: F811
     manager.wait(20)
     under("-F", str(options))
     assert codes(audited(softib, "one", "--mkey", MKEY)) == {"mkey-shared"}
+
+
+OPEN = {"port-info-set", "forwarding-table-set", "packets-across", "foreign-manager"}
+"""What gets through where no port has an M_Key: all MADs that an M_Key guards (IBA 14.2.4)."""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("ib_write_bw"), reason="perftest is absent")
+def test_a_rehearsal_gets_through_where_the_specification_lets_it(softib, tmp_path):  # noqa: F811
+    """IBA 14.2.4: without an M_Key everybody writes; at level 1 the key is hidden in ports but not by an administration that trusts everybody (15.4.1);
+    at level 2, with keys of one's own, nothing gets through."""
+    files = {name: tmp_path / name for name in ("partitions.conf", "one.conf", "two.conf")}
+    fabric = load(softib.folder / "two.yaml").arrays
+    last = fabric.port_guid[fabric.is_host[fabric.port_node] & fabric.linked].max()  # the victim is the last host
+    files["partitions.conf"].write_text(f"Default=0x7fff: ALL=limited, SELF=full;\nred=0x8001: {last:#x}=full;\n")
+    files["one.conf"].write_text("m_key 0x77\nm_key_protection_level 1\n")
+    files["two.conf"].write_text(OPTIONS.format(partitions=files["partitions.conf"]))
+
+    def outcomes(*args: str) -> dict[str, str]:
+        return {
+            a["attack"]: a["outcome"]
+            for a in audited(softib, str(softib.folder / "two.yaml"), "--rehearse", *args)["attempts"]
+        }
+
+    through = lambda found: {attack for attack, outcome in found.items() if outcome == "got through"}
+    assert through(outcomes()) == OPEN
+    known = outcomes("--sm-config", str(files["one.conf"]), "--partitions", str(files["partitions.conf"]))
+    assert known["mkey-from-port"] == "stopped" and known["self-admission"] == "got through"
+    assert through(known) == OPEN | {"mkey-from-administration", "self-admission", "enforcement-off"}
+    hardened = outcomes("--sm-config", str(files["two.conf"]))
+    assert set(hardened.values()) <= {"stopped", "not needed"} and len(hardened) == 10
+    assert not softib.status()
+
+
+def test_what_cannot_be_rehearsed(softib):  # noqa: F811
+    assert "twin" in softib("audit", "umad:mlx5_0", "--rehearse", code=2)

@@ -302,7 +302,7 @@ def test_a_page_of_ten_thousand_hosts_is_a_few_megabytes():
 
 def test_the_date_is_an_argument(monkeypatch):
     """SOURCE_DATE_EPOCH as reproducible-builds.org has it; nonsense is one line."""
-    from softib.cli.report import _stamp
+    from softib.cli.look.report import _stamp
     from softib.errors import InputError
     from softib.render.phrases import made
 

@@ -17,8 +17,8 @@ from softib.analysis.prediction import predict
 from softib.analysis.routing import judge
 from softib.diags.finding import Severity
 from softib.fabric.model import Fabric
-from softib.fabric.node_names import natural_key
 from softib.fabric.topologies.registry import generate
+from softib.natural_order import natural_key
 from softib.render.phrases import headline, size_text, tiles, time_text
 from softib.render.terminal import to_terminal
 from softib.result import plain

@@ -310,7 +310,7 @@ def test_a_switch_whose_table_is_too_short_is_named():
     fabric = odd_fabric()
     SwitchInfo.linear_fdb_cap.set(fabric.switch_info[1:2], 5)
     up = bring_up(fabric)
-    assert [p for p in up.report.problems if p.startswith("s1: says that its forwarding table has 5 entries")]
+    assert [p for p in up.report.problems if p.startswith("s1: has a forwarding table of 5 entries")]
     assert len(up.routing.lft) == 3 and (up.routing.lft[1] == 255).all()  # nobody's packets lead through it
 
 
@@ -322,7 +322,7 @@ def test_bad_arguments_are_one_line():
         bring_up(fabric, node="h9")
     with pytest.raises(InputError, match="nodes 0 to 7"):
         bring_up(fabric, node=8)
-    with pytest.raises(InputError, match="LMC is 0 to 7"):
+    with pytest.raises(InputError, match="use an LMC of 0 to 7"):
         bring_up(fabric, lmc=9)
     assert not fabric.lid.any()
 

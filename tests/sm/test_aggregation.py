@@ -134,8 +134,8 @@ def test_a_leaf_that_lost_its_way_to_the_root_is_joined_by_another():
 def test_limits_are_said():
     f = tree()
     sm, *_ = managed(f, "aggregation TRUE\naggregation_trees 200\naggregation_streaming_trees 2")
-    assert any("2 streaming trees are wanted, every node holds 1" in n for n in sm.report.notes)
-    assert any("200 trees are wanted, every node holds 125" in n for n in sm.report.notes)
+    assert any("2 streaming trees requested, but a node holds only 1" in n for n in sm.report.notes)
+    assert any("200 trees requested, but a node holds only 125" in n for n in sm.report.notes)
     assert len(sharp_trees(f)) == 126
     plain = tree(aggregation_nodes=False)
     sm, *_ = managed(plain)

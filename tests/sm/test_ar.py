@@ -145,7 +145,7 @@ def test_switched_off_it_stops():
 
 @pytest.mark.parametrize(("fabric", "engine", "says"), [
     (lambda: tree(), "minhop", "minhop ranks no switches"),
-    (lambda: tree(generation="QDR"), "updn", "no switch here can"),
+    (lambda: tree(generation="QDR"), "updn", "no switch here supports it"),
 ])  # fmt: skip
 def test_where_it_cannot_be_it_says_why_and_writes_nothing(fabric, engine, says):
     f = fabric()

@@ -37,7 +37,7 @@ def test_at_the_threshold_it_is_taken_out_and_given_back():
     assert not wire.lost_paths(), "all hosts are reached by other ways"
     wire.sm.request_sweep()
     wire.run(3)
-    assert wire.told("is isolated: its link fell again and again")
+    assert wire.told("is isolated: its link fails repeatedly")
     wire.run(40)
     assert not wire.dead_links() and f.port_state[port] == PortState.ACTIVE, "the pause is over"
 

@@ -53,8 +53,8 @@ def behind(wire: HostileWire, switch: int) -> set[int]:
     ("fields", "words"),
     [
         ({"node_guid": 0x1234567}, ("behind leaf-3[2]", "0x0000000001234567", "was")),
-        ({"num_ports": 2}, ("host-0006", "a CA of 2 ports", "it was a CA of 1 port")),
-        ({"node_type": int(NodeType.SWITCH)}, ("host-0006", "a switch of 1 port; it was a CA")),
+        ({"num_ports": 2}, ("host-0006", "a CA with 2 ports", "it was a CA with 1 port")),
+        ({"node_type": int(NodeType.SWITCH)}, ("host-0006", "a switch with 1 port; it was a CA")),
         ({"local_port_num": 0}, ("behind leaf-3[2]", "impossible NodeInfo")),
         ({"num_ports": 0}, ("behind leaf-3[2]", "impossible NodeInfo")),
     ],
@@ -73,8 +73,8 @@ def test_a_host_that_answers_otherwise_in_the_next_sweep(fields, words):
     [
         ({"node_guid": 0x1234567}, ("behind spine-3[2]", "0x0000000001234567")),
         ({"num_ports": 2}, ("behind spine-3[2]", "impossible NodeInfo")),
-        ({"num_ports": 40}, ("leaf-4", "a switch of 40 ports; it was a switch of 4")),
-        ({"node_type": int(NodeType.CA)}, ("leaf-4", "a CA of 4 ports; it was a switch")),
+        ({"num_ports": 40}, ("leaf-4", "a switch with 40 ports; it was a switch with 4")),
+        ({"node_type": int(NodeType.CA)}, ("leaf-4", "a CA with 4 ports; it was a switch")),
         ({"local_port_num": 1}, ("NodeGUID", "is on two devices")),
     ],
     ids=["guid", "fewer-ports", "more-ports", "type", "local-port"],
@@ -147,7 +147,7 @@ def test_a_switch_whose_port_state_change_never_ends():
     wire = HostileWire()
     _, leaf = host_and_switch(wire)
     lie_between_sweeps(wire, leaf, SmpAttr.SWITCH_INFO, attribute(SwitchInfo, port_state_change=1))
-    assert wire.converged() and wire.told("leaf-4", "PortStateChange is set still after it was cleared")
+    assert wire.converged() and wire.told("leaf-4", "PortStateChange is still set after it was cleared")
 
 
 def test_a_host_that_keeps_another_lid_than_it_is_given():
@@ -256,7 +256,7 @@ def test_a_switch_that_lies_about_its_linear_fdb_cap_from_the_start(name, cap):
     assert wire.sm.settled and wire.sm.state == SmState.MASTER and wire.sm.sweeps <= SWEEPS_A_MINUTE
     but = behind(wire, switch) if cap < 0xFFFF else set()
     assert not wire.lost_paths(but) and not wire.dead_links(but)
-    assert cap == 0xFFFF or wire.told(name, f"its forwarding table has {cap} entries", "left out"), wire.problems
+    assert cap == 0xFFFF or wire.told(name, f"has a forwarding table of {cap} entries", "left out"), wire.problems
 
 
 @pytest.mark.parametrize("name", ["leaf-4", "spine-3"])
@@ -277,7 +277,7 @@ def test_a_switch_whose_table_is_shorter_than_it_says(name):
 @pytest.mark.parametrize(
     ("structure", "attr", "fields", "words"),
     [
-        (SwitchInfo, SmpAttr.SWITCH_INFO, {"linear_fdb_cap": 0}, ("leaf-4", "0 entries", "it held as many before")),
+        (SwitchInfo, SmpAttr.SWITCH_INFO, {"linear_fdb_cap": 0}, ("leaf-4", "0 entries", "it held that many before")),
         (SwitchInfo, SmpAttr.SWITCH_INFO, {"linear_fdb_cap": 0xFFFF}, ("leaf-4", "LinearFDBCap is 65535; it was")),
         (SwitchInfo, SmpAttr.SWITCH_INFO, {"mcast_fdb_cap": 0}, ("leaf-4", "MulticastFDBCap is 0; it was")),
         (SwitchInfo, SmpAttr.SWITCH_INFO, {"mcast_fdb_cap": 0xFFFF}, ("leaf-4", "MulticastFDBCap is 65535; it was")),
@@ -285,7 +285,7 @@ def test_a_switch_whose_table_is_shorter_than_it_says(name):
         (NodeInfo, SmpAttr.NODE_INFO, {"partition_cap": 0}, ("leaf-4", "PartitionCap is 0; it was")),
         (NodeInfo, SmpAttr.NODE_INFO, {"partition_cap": 0xFFFF}, ("leaf-4", "PartitionCap is 65535; it was")),
         (PortInfo, SmpAttr.PORT_INFO, {"vl_cap": 0}, ("leaf-4", "VLCap of port 0 is 0; it was")),
-        (PortInfo, SmpAttr.PORT_INFO, {"vl_cap": 15}, ("leaf-4", "VLCap of port 1 is 15, which means nothing")),
+        (PortInfo, SmpAttr.PORT_INFO, {"vl_cap": 15}, ("leaf-4", "VLCap of port 1 is 15, which is undefined")),
         (PortInfo, SmpAttr.PORT_INFO, {"guid_cap": 0}, ("leaf-4", "GUIDCap of port 0 is 0; it was")),
         (PortInfo, SmpAttr.PORT_INFO, {"mtu_cap": 0}, ("leaf-4", "MTUCap of port 0 is 0; it was")),
     ],

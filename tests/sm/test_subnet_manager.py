@@ -236,7 +236,7 @@ def test_another_manager_is_noted():
     PortInfo.cap_mask.set(row, int(PortInfo.cap_mask.get(row)) | 2)
     sm = SubnetManager()
     settle(sm, AgentPlane(fabric), int(fabric.port(find_node(fabric, "first"), 1)))
-    assert "last[1] says that a subnet manager runs there" in sm.report.notes
+    assert "last[1] has IsSM set" in sm.report.notes
 
 
 def test_every_state_and_event():

@@ -35,7 +35,7 @@ class Network(Applications):
         self("down")
         self("up", "f.yaml", "--detach", "--partitions", rules)
         self.address = {node: self.net(node, "printenv", "SOFTIB_ADDRESS").strip() for node in (A, B)}
-        self.kept = [self.begin_net(node, "sleep", "600") for node in (A, B)]
+        self.kept = [self.begin_net(node, "sleep", "infinity") for node in (A, B)]
         self.net(A, "true"), self.net(B, "true")
 
     def net(self, node: str, *command: str, code: int = 0, options: tuple[str, ...] = ()) -> str:
@@ -118,7 +118,8 @@ def test_tshark_dissects_what_is_on_the_fabric(nodes, stock):
     encapsulation; a solicitation whose option has length 3; no malformed packet and no wrong checksum."""
     tshark = stock("tshark")
     for target in (nodes.address[B], f"{address6(interfaces(nodes, B)['ib0'])}%ib0"):
-        nodes.net(A, "ip", "neigh", "flush", "dev", "ib0")  # B's own probes may have told A its address since
+        for node in (B, A):  # B first: a neighbour that it still knows it probes, from which A would learn its address
+            nodes.net(node, "ip", "neigh", "flush", "dev", "ib0")
         file = nodes.folder / "ib0.pcap"
         nodes.net(A, "ping", "-c", "2", "-i", "0.2", target, options=("--pcap", str(file)))
         text = subprocess.run(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from softib.fabric.model import Fabric
-from softib.fabric.node_names import natural_key
+from softib.natural_order import natural_key
 from softib.routing.graph import SwitchGraph
 
 __all__ = ["Endpoints", "endpoints_of"]

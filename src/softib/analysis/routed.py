@@ -1,93 +1,41 @@
-"""A fabric with forwarding tables: brought up by the subnet manager, or with tables from a file;
-both judged alike."""
+"""Forwarding tables of a source, with their proof: those of a dump, those in the switches of a running
+fabric, or those that softib's subnet manager writes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from softib.analysis.model import BringUpPart, OtherSubnet, RoutingPart, SwitchRoutes
-from softib.analysis.routing import from_unmanaged, judge, with_names
+from softib.analysis.model import OtherSubnet, SwitchRoutes
+from softib.analysis.routing import Routed, Steps, from_engine, from_unmanaged, judge
 from softib.components import components
 from softib.errors import InputError, PeerError, SoftibError
-from softib.fabric.end_ports import common_lmc, valid_lids
+from softib.fabric.end_ports import valid_lids
 from softib.fabric.formats.base import Problem, ReadResult
 from softib.fabric.model import Fabric
-from softib.fabric.node_finder import master_of
-from softib.fabric.power_cycle import power_on
-from softib.fabric.subnets import managed_subnets, master_port, one_subnet, subnets_by_lids
+from softib.fabric.subnets import managed_subnets, master_port, one_subnet, subnet_of, subnets_by_lids
 from softib.iba.constants import LFT_NO_ROUTE
 from softib.iba.smp import PortInfo, SwitchInfo
 from softib.plural import counted, plural
-from softib.routing.engine import RouteOptions
 from softib.routing.graph import SwitchGraph
 from softib.routing.proof.credit_loops import NO_PATH
 
-if TYPE_CHECKING:
-    from softib.routing.proof.verify import Proof
-    from softib.routing.quality import Balance
-    from softib.scenario.bring_up import BringUp
-    from softib.sm.config import SmConfig
-
-__all__ = ["Routed", "check_choice", "from_engine", "from_file", "routed"]
+__all__ = ["RUNNING", "as_programmed", "from_file", "routed"]
 
 DUMPS = "a dump of tables has none"
 RUNNING = "running"
 """Format of a source that is a running fabric."""
 PER_SUBNET = ("path_sls", "pair_sls")
 """What of a running fabric is asked for at a port, as its reader's result has it."""
-Steps = Callable[[str], AbstractContextManager[None]]
-
-
-@dataclass
-class Routed:
-    """``fabric`` carries LIDs and tables; ``lft`` uint8[switches, LIDs] are the tables that were
-    judged. ``path_sl`` uint8 by [source switch, destination end], one row for all switches, or
-    [end, end] of ``graph``: SLs that a manager states for paths (None: it states none). ``config``
-    and ``manager_node`` are those of our manager, where it wrote the tables; ``subnet``: the
-    manager and the agents then. ``ask_sls``: ask the subnet administration of a running fabric for
-    the SLs from LIDs to LIDs (int16 by pair, -1: it has no path), where ``path_sl`` does not say;
-    raises a :class:`~softib.errors.SoftibError` where that does not answer. ``others``: the other
-    subnets of a fabric that has several."""
-
-    fabric: Fabric
-    graph: SwitchGraph
-    lft: np.ndarray
-    part: RoutingPart
-    proof: Proof
-    balance: Balance
-    bring_up: BringUpPart | None = None
-    options: RouteOptions | None = None
-    path_sl: np.ndarray | None = None
-    problems: list[Problem] = field(default_factory=list)
-    subnet: BringUp | None = None
-    config: SmConfig | None = None
-    manager_node: str | int | None = None
-    ask_sls: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None
-    others: list[Routed] = field(default_factory=list)
 
 
 ONE_VL = "all paths taken on one VL, which has no credit loop; then paths on several VLs have none"
 """Why no one was asked for SLs: the channels of one link are one there, so a loop of several VLs
 would be one, too."""
-
-
-def check_choice(engine: str | None, lfts: str | None, guid_files: Mapping[str, str | None] | None = None) -> None:
-    """Raise :class:`InputError` where both are given, or GUID files together with tables,
-    ``UnknownName`` where the engine does not exist."""
-    from softib.routing.engine import chain
-
-    if engine is not None and lfts is not None:
-        raise InputError("--engine computes tables and --lfts reads them; give one of the two")
-    if lfts is not None and any(v is not None for v in (guid_files or {}).values()):
-        raise InputError("GUID files are for an engine, and --lfts reads tables that are there; give one of the two")
-    if engine is not None:
-        chain(engine)
 
 
 def routed(
@@ -197,53 +145,6 @@ def _sls(result: ReadResult, graph: SwitchGraph) -> dict[str, Any]:
     }
 
 
-def from_engine(
-    result: ReadResult, engine: str | None, steps: Steps, guid_files: Mapping[str, str | None] | None = None
-) -> Routed:
-    """Bring a powered-on copy of the fabric up with the subnet manager, over MADs, and judge what
-    it wrote.
-
-    ``engine`` and ``guid_files`` (OpenSM's option → path) go before a fabric.yaml's ``sm`` section.
-    Raises :class:`LimitError` for more LIDs than InfiniBand has.
-    """
-    from softib.scenario.bring_up import bring_up
-    from softib.sm.config import config_of
-    from softib.sm.options.fabric_yaml import check_engine_keys, settings_of
-
-    check_engine_keys(result.extra.get("sm", {}))
-    section = {**result.extra.get("sm", {}), **{k: v for k, v in (guid_files or {}).items() if v is not None}}
-    section |= {"engine": engine} if engine else {}
-    settings = {"lmc": common_lmc(result.fabric), **settings_of(section)}
-    config = config_of(settings)
-    name, options = config.engine, config.options
-    fabric = result.fabric.copy()
-    power_on(fabric, keep_lids=True)
-    with steps("bring-up"):
-        # Where the file knows the master, ours stands in its place: what is judged is the subnet as that one sees it.
-        master = master_of(result.fabric)
-        up = bring_up(fabric, node=section.get("node", master), config=config)
-    with steps("proof"):
-        r = up.routing
-        origin = "written by our subnet manager over MADs"
-        wanted = r.engine if "," in name else name
-        part, proof, even = judge(fabric, up.graph, r.lft, wanted, origin, r.path_sl, r.sl2vl, list(r.notes))
-    part.tables = r.engine
-    return Routed(
-        fabric,
-        up.graph,
-        r.lft,
-        part,
-        proof,
-        even,
-        bring_up_part(up, master),
-        options,
-        r.path_sl,
-        config=config,
-        manager_node=section.get("node", master),
-        subnet=up,
-    )
-
-
 def from_file(result: ReadResult, path: str, steps: Steps) -> Routed:
     """Judge the tables of a dump.
 
@@ -304,7 +205,8 @@ def _with_lids_of(fabric: Fabric, path: str) -> tuple[Fabric, list[Problem]]:
         raise InputError(
             f"{fabric.source.path}: neither this file nor {path} tells LIDs, and tables are by LID; give one that does"
         )
-    filled = ports[~valid & (lids[ports] > 0) & ~np.isin(lids[ports], fabric.lid[ports[valid]])]
+    stated, dumped = (subnet_of(fabric)[ports] << 17 | lid[ports].astype(np.int64) for lid in (fabric.lid, lids))
+    filled = ports[~valid & (lids[ports] > 0) & ~np.isin(dumped, stated[valid])]
     if len(filled):
         fabric = fabric.copy()
         PortInfo.lid.set(fabric.port_info, lids[filled], filled)
@@ -329,26 +231,3 @@ def _without_unrouted_parts(fabric: Fabric, lft: np.ndarray) -> tuple[Fabric, li
         f"{counted(int(unrouted.sum()), 'node')} {plural(int(unrouted.sum()), 'has', 'have')} no cable to where "
         f"these tables lead; they are left out"
     ]
-
-
-def bring_up_part(up: BringUp, master: int | None = None) -> BringUpPart:
-    """What the subnet manager did. ``master``: the node of the manager that the source lists."""
-    sweep, fabric = up.report, up.fabric
-    notes = [*sweep.notes, *sweep.problems]
-    if len(up.unreached):
-        some = ", ".join(fabric.node_name(int(n)) for n in up.unreached[:3])
-        notes.append(
-            f"{counted(len(up.unreached), 'node')} {plural(len(up.unreached), 'has', 'have')} no path to the subnet "
-            f"manager and stay down, such as {some}"
-        )
-    return BringUpPart(
-        fabric.port_name(up.port),
-        up.routing.engine,
-        sweep.sets,
-        len(up.unreached),
-        sweep,
-        with_names(notes, fabric),
-        list(sweep.problems),
-        "" if master is None else fabric.node_name(master),
-        fabric.port_node[up.port] == master,
-    )

@@ -1,23 +1,137 @@
-"""From a proof to what the report and ``softib route`` say about forwarding tables."""
+"""A fabric with forwarding tables and their proof: the tables that softib's subnet manager writes, and what
+the report and ``softib route`` say about any tables."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from softib.analysis.model import AllPairs, LostPair, PathSpread, RoutingPart, Step, TierLoad
+from softib.analysis.model import AllPairs, BringUpPart, LostPair, PathSpread, RoutingPart, Step, TierLoad
 from softib.components import components
+from softib.fabric.end_ports import common_lmc
+from softib.fabric.formats.base import Problem, ReadResult
 from softib.fabric.model import Fabric
+from softib.fabric.node_finder import master_of
+from softib.fabric.power_cycle import power_on
+from softib.plural import counted, plural
+from softib.routing.engine import RouteOptions
 from softib.routing.graph import SwitchGraph
 from softib.routing.proof.credit_loops import Channel
 from softib.routing.proof.verify import Failure, Proof, verify
 from softib.routing.quality import Balance, balance
 
-__all__ = ["Labels", "from_unmanaged", "judge", "with_names"]
+if TYPE_CHECKING:
+    from softib.scenario.bring_up import BringUp
+    from softib.sm.config import SmConfig
+
+__all__ = ["Labels", "Routed", "Steps", "bring_up_part", "from_engine", "from_unmanaged", "judge", "with_names"]
+
+Steps = Callable[[str], AbstractContextManager[None]]
 
 _GUID = re.compile(r"\b(?:0x)?([0-9a-fA-F]{16})\b")
+
+
+@dataclass
+class Routed:
+    """``fabric`` carries LIDs and tables; ``lft`` uint8[switches, LIDs] are the tables that were
+    judged. ``path_sl`` uint8 by [source switch, destination end], one row for all switches, or
+    [end, end] of ``graph``: SLs that a manager states for paths (None: it states none). ``config``
+    and ``manager_node`` are those of our manager, where it wrote the tables; ``subnet``: the
+    manager and the agents then. ``ask_sls``: ask the subnet administration of a running fabric for
+    the SLs from LIDs to LIDs (int16 by pair, -1: it has no path), where ``path_sl`` does not say;
+    raises a :class:`~softib.errors.SoftibError` where that does not answer. ``others``: the other
+    subnets of a fabric that has several."""
+
+    fabric: Fabric
+    graph: SwitchGraph
+    lft: np.ndarray
+    part: RoutingPart
+    proof: Proof
+    balance: Balance
+    bring_up: BringUpPart | None = None
+    options: RouteOptions | None = None
+    path_sl: np.ndarray | None = None
+    problems: list[Problem] = field(default_factory=list)
+    subnet: BringUp | None = None
+    config: SmConfig | None = None
+    manager_node: str | int | None = None
+    ask_sls: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None
+    others: list[Routed] = field(default_factory=list)
+
+
+def from_engine(
+    result: ReadResult, engine: str | None, steps: Steps, guid_files: Mapping[str, str | None] | None = None
+) -> Routed:
+    """Bring a powered-on copy of the fabric up with the subnet manager, over MADs, and judge what
+    it wrote.
+
+    ``engine`` and ``guid_files`` (OpenSM's option → path) go before a fabric.yaml's ``sm`` section.
+    Raises :class:`LimitError` for more LIDs than InfiniBand has.
+    """
+    from softib.scenario.bring_up import bring_up
+    from softib.sm.config import config_of
+    from softib.sm.options.fabric_yaml import check_engine_keys, settings_of
+
+    check_engine_keys(result.extra.get("sm", {}))
+    section = {**result.extra.get("sm", {}), **{k: v for k, v in (guid_files or {}).items() if v is not None}}
+    section |= {"engine": engine} if engine else {}
+    settings = {"lmc": common_lmc(result.fabric), **settings_of(section)}
+    config = config_of(settings)
+    name, options = config.engine, config.options
+    fabric = result.fabric.copy()
+    power_on(fabric, keep_lids=True)
+    with steps("bring-up"):
+        # Where the file knows the master, ours stands in its place: what is judged is the subnet as that one sees it.
+        master = master_of(result.fabric)
+        up = bring_up(fabric, node=section.get("node", master), config=config)
+    with steps("proof"):
+        r = up.routing
+        origin = "written by our subnet manager over MADs"
+        wanted = r.engine if "," in name else name
+        part, proof, even = judge(fabric, up.graph, r.lft, wanted, origin, r.path_sl, r.sl2vl, list(r.notes))
+    part.tables = r.engine
+    return Routed(
+        fabric,
+        up.graph,
+        r.lft,
+        part,
+        proof,
+        even,
+        bring_up_part(up, master),
+        options,
+        r.path_sl,
+        config=config,
+        manager_node=section.get("node", master),
+        subnet=up,
+    )
+
+
+def bring_up_part(up: BringUp, master: int | None = None) -> BringUpPart:
+    """What the subnet manager did. ``master``: the node of the manager that the source lists."""
+    sweep, fabric = up.report, up.fabric
+    notes = [*sweep.notes, *sweep.problems]
+    if len(up.unreached):
+        some = ", ".join(fabric.node_name(int(n)) for n in up.unreached[:3])
+        notes.append(
+            f"{counted(len(up.unreached), 'node')} {plural(len(up.unreached), 'has', 'have')} no path to the subnet "
+            f"manager and stay down, such as {some}"
+        )
+    return BringUpPart(
+        fabric.port_name(up.port),
+        up.routing.engine,
+        sweep.sets,
+        len(up.unreached),
+        sweep,
+        with_names(notes, fabric),
+        list(sweep.problems),
+        "" if master is None else fabric.node_name(master),
+        fabric.port_node[up.port] == master,
+    )
 
 
 def judge(
@@ -72,9 +186,9 @@ def _ports_without_lid(fabric: Fabric, graph: SwitchGraph) -> int:
     """Cabled ports of hosts that the tables know no address of; of two that a cable joins directly,
     those without one."""
     ports = np.flatnonzero(fabric.linked & fabric.is_host[fabric.port_node])
-    known = fabric.port(graph.end_node.astype(np.int64), graph.end_portnum.astype(np.int64))
+    addressed = fabric.port(graph.end_node.astype(np.int64), graph.end_portnum.astype(np.int64))
     direct = ~fabric.is_switch[fabric.port_node[fabric.port_peer[ports]]] & (fabric.lid[ports] > 0)
-    return int((~np.isin(ports, known) & ~direct).sum())
+    return int((~np.isin(ports, addressed) & ~direct).sum())
 
 
 def from_unmanaged(graph: SwitchGraph) -> int:
@@ -85,7 +199,7 @@ def from_unmanaged(graph: SwitchGraph) -> int:
     return int((~addressed).sum()) * int((1 << graph.end_lmc.astype(np.int64)).sum())
 
 
-def _spread(fabric: Fabric, graph: SwitchGraph, found: Balance) -> PathSpread:
+def _spread(fabric: Fabric, graph: SwitchGraph, even: Balance) -> PathSpread:
     """Paths of all-to-all traffic by tier: how evenly the tables use links that do the same work."""
     tiers = [
         TierLoad(
@@ -98,9 +212,9 @@ def _spread(fabric: Fabric, graph: SwitchGraph, found: Balance) -> PathSpread:
             t.imbalance,
             [(_name(fabric, graph, s), port, n) for s, port, n in t.worst],
         )
-        for t in found.tiers
+        for t in even.tiers
     ]
-    return PathSpread(found.most, found.mean, found.unused, tiers, len(found.paths))
+    return PathSpread(even.most, even.mean, even.unused, tiers, len(even.paths))
 
 
 def _steps(fabric: Fabric, graph: SwitchGraph, loop: list[Channel] | None) -> list[Step] | None:

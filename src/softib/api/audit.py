@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from softib.api.findings import severity_named
 from softib.api.progress import Steps, unwatched
@@ -13,6 +13,10 @@ from softib.api.table import Rows
 from softib.diags.finding import Finding
 from softib.errors import InputError
 from softib.result import Result
+from softib.tenants.rehearsal import Attempt
+
+if TYPE_CHECKING:
+    from softib.diags.hardening.evidence import Evidence
 
 __all__ = ["Audit", "audit"]
 
@@ -33,11 +37,14 @@ class AuditResult(Result):
     """Worst first."""
     unjudged: list[str]
     """What could not be read, a line each."""
+    attempts: list[Attempt] = field(default_factory=list)
+    """With ``rehearse``: the attacks on the twin, in the order in which they were tried."""
 
 
 class Audit(Rows[Finding]):
     """Findings of an audit, worst first. ``unjudged``: what could not be read, a line each;
-    ``good``: nothing but information, and nothing unjudged."""
+    ``attempts``: attacks on the twin, each an :class:`~softib.tenants.rehearsal.Attempt`;
+    ``good``: nothing but information, nothing unjudged, and no attack got through."""
 
     row, by = Finding, "severity"
 
@@ -51,9 +58,15 @@ class Audit(Rows[Finding]):
         return tuple(self._result.unjudged)
 
     @property
+    def attempts(self) -> tuple[Attempt, ...]:
+        """Attacks on the twin."""
+        return tuple(self._result.attempts)
+
+    @property
     def good(self) -> bool:
         """Does ``softib audit`` end with 0?"""
-        return not self.at_least("warning") and not self.unjudged
+        stopped = all(a.outcome in ("stopped", "not needed") for a in self.attempts)
+        return not self.at_least("warning") and not self.unjudged and stopped
 
     def at_least(self, severity: str) -> Audit:
         """Those of ``info``, ``warning`` or ``error`` and worse. Raises :class:`UnknownName`."""
@@ -67,7 +80,7 @@ class Audit(Rows[Finding]):
     def to_json(self) -> dict[str, Any]:
         """As ``softib audit --json`` prints it."""
         r = self._result
-        return AuditResult(r.source, r.ports, r.managers, list(self.rows), r.unjudged).to_json()
+        return replace(r, findings=list(self.rows)).to_json()
 
     def print(self) -> None:
         """As ``softib audit`` prints it."""
@@ -87,6 +100,7 @@ def audit(
     managers: str | os.PathLike[str] | None = None,
     options: str | os.PathLike[str] | None = None,
     partitions: str | os.PathLike[str] | None = None,
+    rehearse: bool = False,
     steps: Steps = unwatched,
 ) -> Audit:
     """Audit the running fabric, or the subnet behind ``umad:DEVICE``, ``source``, with Gets alone;
@@ -94,8 +108,11 @@ def audit(
 
     Without ``mkey`` it asks as a host without the M_Key would; with it as the manager, and again
     without, to see what is protected. ``managers``: a file of the PortGUIDs that may run a subnet
-    manager. Raises :class:`InputError` where there is nothing to audit, :class:`PeerError` where
-    no one answers.
+    manager. ``rehearse``: ``source``, a file or a running fabric, is started a second time with
+    these files; a host of this twin attacks it, and the twin is audited.
+
+    Raises :class:`InputError` where there is nothing to audit, :class:`PeerError` where no one
+    answers.
     """
     from softib.diags.hardening.evidence import Evidence
     from softib.diags.hardening.rules import judge
@@ -106,7 +123,11 @@ def audit(
         raise InputError(f"mkey={mkey:#x}: an M_Key has 64 bits")
     findings: list[Finding] = []
     evidence = Evidence()
-    if source:
+    attempts: list[Attempt] = []
+    if rehearse:
+        evidence, attempts = _rehearse(source, mkey, managers, options, partitions, steps)
+        findings += judge(evidence)
+    elif source:
         evidence = _read(source, mkey, managers, steps)
         findings += judge(evidence)
     elif managers is not None:
@@ -116,10 +137,47 @@ def audit(
     if source and managers is None:
         unjudged += ["which subnet managers are allowed: no one said (--managers FILE)"] * (len(evidence.managers) > 1)
     seen = [f"{m.where}: {m.state}, priority {m.priority}" for m in evidence.managers]
-    return Audit(AuditResult(source, len(evidence.ports), seen, sorted(findings, key=lambda f: -f.severity), unjudged))
+    findings.sort(key=lambda f: -f.severity)
+    return Audit(AuditResult(source, len(evidence.ports), seen, findings, unjudged, attempts))
 
 
-def _read(source: str, mkey: int, managers: str | os.PathLike[str] | None, steps: Steps) -> Any:
+def _rehearse(
+    source: str,
+    mkey: int,
+    managers: str | os.PathLike[str] | None,
+    options: str | os.PathLike[str] | None,
+    partitions: str | os.PathLike[str] | None,
+    steps: Steps,
+) -> tuple[Evidence, list[Attempt]]:
+    """What a twin of ``source`` shows, and what came of the attacks on it."""
+    from softib.api.fabric import load
+    from softib.api.running.serving import up
+    from softib.api.running.staging import staged
+    from softib.tenants.rehearsal import rehearse
+
+    if not source or source.startswith("umad:"):
+        raise InputError("a rehearsal attacks a twin: give a fabric's file or a running fabric")
+    twin = up(load(source), name=f"rehearsal-{os.getpid()}", sm_config=options, partitions=partitions)
+    try:
+        key = mkey or _configured_mkey(options)
+        evidence = _read(twin.name, key, managers, steps)
+        with staged(twin, key) as stage, steps("attacking"):
+            return evidence, list(rehearse(stage))
+    finally:
+        twin.down()
+
+
+def _configured_mkey(options: str | os.PathLike[str] | None) -> int:
+    from softib.input_files import read_text
+    from softib.sm.options.opensm_conf import as_opensm_reads
+
+    if options is None:
+        return 0
+    stated = as_opensm_reads(read_text(os.fspath(options), "file of the subnet manager", errors="replace"))
+    return int(str(stated.get("m_key") or 0), 0)
+
+
+def _read(source: str, mkey: int, managers: str | os.PathLike[str] | None, steps: Steps) -> Evidence:
     from softib.monitor.opening import is_live, open_source
     from softib.sm.options.fabric_yaml import read_guids
     from softib.tenants.hardening import read_evidence

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from softib.analysis import columns
 from softib.errors import InputError
 from softib.fabric.model import Fabric
-from softib.fabric.node_names import distinct_names
+from softib.fabric.node_finder import distinct_names
 from softib.whole_files import write_text
 
 if TYPE_CHECKING:

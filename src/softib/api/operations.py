@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from softib.api.arguments import check_choice
 from softib.api.fabric import Fabric, as_fabric, result_of
 from softib.api.findings import Findings
 from softib.api.progress import Steps, Timed, unwatched
@@ -16,7 +17,7 @@ from softib.api.routing import Routing
 if TYPE_CHECKING:
     import numpy as np
 
-    from softib.analysis.routed import Routed
+    from softib.analysis.routing import Routed
     from softib.api.monitor.diagnosing import Jobs
     from softib.api.running.running import RunningFabric
     from softib.routing.graph import SwitchGraph
@@ -63,7 +64,7 @@ def bring_up(
     >>> up.mads["lids"]
     14
     """
-    from softib.analysis.routed import check_choice, from_engine
+    from softib.analysis.routing import from_engine
 
     check_choice(engine, None, guid_files)
     fabric = as_fabric(source)
@@ -75,7 +76,7 @@ def route(
 ) -> Routing:
     """Tables for the fabric, and their proof: those a running fabric has, or new ones where
     ``engine`` is given or none are there (see :func:`bring_up`)."""
-    from softib.analysis.routed import check_choice, routed
+    from softib.analysis.routed import routed
 
     check_choice(engine, None, guid_files)
     fabric = as_fabric(source)
@@ -120,8 +121,7 @@ def _from_function(fabric: Fabric, tables: Tables, steps: Steps) -> Routing:
 
     import numpy as np
 
-    from softib.analysis.routed import from_engine
-    from softib.analysis.routing import judge
+    from softib.analysis.routing import from_engine, judge
     from softib.errors import InputError
 
     up = from_engine(result_of(fabric), None, steps)
@@ -161,7 +161,6 @@ def check(
     True
     """
     from softib.analysis.pipeline import checked
-    from softib.analysis.routed import check_choice
     from softib.api.findings import checked_codes, severity_named
 
     path = None if lfts is None else os.fspath(lfts)
@@ -186,8 +185,8 @@ def check(
         from softib.diags.cable_rules.judge import with_jobs
 
         report.findings = [with_jobs(f, jobs.on_port) for f in report.findings]
-    found = Findings(report).without(*ignore).at_least(severity)
-    return found if baseline is None else found.new_since(baseline)
+    findings = Findings(report).without(*ignore).at_least(severity)
+    return findings if baseline is None else findings.new_since(baseline)
 
 
 def predict(source: Source, *, engine: str | None = None, seed: int = 0, traffic: Any = None) -> Prediction:
@@ -197,11 +196,11 @@ def predict(source: Source, *, engine: str | None = None, seed: int = 0, traffic
     fewer than two hosts, and for traffic that does not fit them."""
     from softib.errors import InputError
 
-    made = report(source, engine=engine, seed=seed, traffic=traffic)
-    if made.prediction is None:
-        why = "; ".join(made.notes) or "fewer than two host ports have an address"
-        raise InputError(f"{made.fabric.name}: no traffic to predict: {why}")
-    return made.prediction
+    whole = report(source, engine=engine, seed=seed, traffic=traffic)
+    if whole.prediction is None:
+        why = "; ".join(whole.notes) or "fewer than two host ports have an address"
+        raise InputError(f"{whole.fabric.name}: no traffic to predict: {why}")
+    return whole.prediction
 
 
 def report(
@@ -219,13 +218,12 @@ def report(
     traffic matrix, ``{(source, destination): bytes}``, ``{source: {destination: bytes}}``, rows of
     these three, a DataFrame of pandas or polars, or a square array over all hosts."""
     from softib.analysis.pipeline import build
-    from softib.analysis.routed import check_choice
 
     path = None if lfts is None else os.fspath(lfts)
     check_choice(engine, path, guid_files)
     fabric = as_fabric(source)
     timed = Timed(steps)
-    found = build(
+    parts = build(
         fabric.source,
         result_of(fabric),
         plan=_paths(plan),
@@ -236,8 +234,8 @@ def report(
         traffic=None if traffic is None else _traffic(traffic),
         steps=timed,
     )
-    found.seconds.update(fabric.seconds | timed.seconds)
-    return Report(found, fabric)
+    parts.seconds.update(fabric.seconds | timed.seconds)
+    return Report(parts, fabric)
 
 
 def diff(before: Source, after: Source) -> Changes:
@@ -254,11 +252,11 @@ def diff(before: Source, after: Source) -> Changes:
     return Changes(a, b, compare(result_of(a).fabric, result_of(b).fabric))
 
 
-def _routing(found: Routed, fabric: Fabric) -> Routing:
+def _routing(tables: Routed, fabric: Fabric) -> Routing:
     from dataclasses import replace
 
     result = result_of(fabric)
-    return Routing(found, Fabric(replace(result, fabric=found.fabric), fabric.source))
+    return Routing(tables, Fabric(replace(result, fabric=tables.fabric), fabric.source))
 
 
 def _traffic(given: Any) -> TrafficFile | TrafficData:

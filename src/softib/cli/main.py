@@ -1,4 +1,5 @@
-"""``softib``: the command line. One thin file a verb; a verb's module loads only when it is called.
+"""``softib``: the command line. One thin file a verb, in a folder for each group of verbs; a verb's module
+loads only when it is called.
 
 Exit codes: 0 done; 1 the answer is bad news; 2 usage, nothing readable, or an output that cannot be
 written; 70 a bug of softib; 130 and 141 after Ctrl-C and after a reader of our output that left, as
@@ -50,6 +51,8 @@ GROUPS: dict[str, dict[str, str]] = {
         "run": "a program on a node of a running fabric",
         "shell": "a shell on a node of a running fabric",
         "fault": "inject faults into a running fabric, and clear them",
+        "target": "files as NVMe over Fabrics namespaces on a node",
+        "nvme": "read, write, measure and export namespaces of a target",
         "ci": "a fabric for the length of a command, in continuous integration",
     },
     "Watch": {
@@ -57,7 +60,6 @@ GROUPS: dict[str, dict[str, str]] = {
         "top": "busiest, most waiting and erring ports of a fabric, full-screen",
         "serve": "a fabric in a browser: map, loads, findings, paths; and as REST",
         "diagnose": "which cable is bad, by counters over time",
-        "audit": "are tenants kept apart and managers safe: M_Keys, partitions, managers, SA",
         "why": "why a job failed, from its log to the cable",
         "accept": "bandwidth and latency between all hosts, and which host or cable is slow",
         "baseline": "keep how a fabric was accepted, and say what has changed since",
@@ -65,6 +67,7 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "Manage": {
         "sm": "softib's subnet manager on any umad device; sweep, reload, explain",
+        "audit": "are tenants kept apart and managers safe: M_Keys, partitions, managers, SA",
     },
     "softib itself": {
         "doctor": "what this machine can run, and how to fix what it cannot",
@@ -72,18 +75,24 @@ GROUPS: dict[str, dict[str, str]] = {
         "completion": "shell completion of verbs, options, files, fabrics and nodes",
     },
 }
-"""Group → verb → its line in ``softib --help``. A verb is ``softib.cli.<verb>:command``, or one of
-:data:`TOGETHER`."""
+"""Group → verb → its line in ``softib --help``. A verb is ``softib.cli.<group>.<verb>:command``, or one of
+:data:`TOGETHER`. The folder of a group has its last word as name."""
 TOGETHER = {
     "advise": "plan",
     "down": "up",
     "shell": "run",
-    "doctor": "itself",
-    "compile": "itself",
-    "completion": "itself",
+    "doctor": "installation",
+    "compile": "installation",
+    "completion": "installation",
 }
-"""Small verbs → the module that has them by their names."""
+"""Small verbs → the module of their group that has them by their names."""
 VERBS: dict[str, str] = {verb: line for verbs in GROUPS.values() for verb, line in verbs.items()}
+MODULES = {
+    verb: f"softib.cli.{group.split()[-1].lower()}.{TOGETHER.get(verb, verb).replace('-', '_')}"
+    for group, verbs in GROUPS.items()
+    for verb in verbs
+}
+"""Verb → its module."""
 SYNONYMS = {
     "start": "up",
     "stop": "down",
@@ -139,7 +148,7 @@ class VerbGroup(click.Group):
         """Import the verb's module."""
         if cmd_name not in VERBS:
             return None
-        module = importlib.import_module(f"softib.cli.{TOGETHER.get(cmd_name, cmd_name).replace('-', '_')}")
+        module = importlib.import_module(MODULES[cmd_name])
         command: click.Command = getattr(module, cmd_name if cmd_name in TOGETHER else "command")
         return command
 
@@ -188,6 +197,8 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     _open_closed_streams()
     _end_like_ctrl_c()
+    if argv is None:  # this process is this call's alone
+        _raise_dropped_interrupts()
     speak_plainly()
     _warn_in_one_line()
     try:
@@ -203,6 +214,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     sys.exit(code)
 
 
+AGAIN_S = 0.01
+"""Time after which an interrupt that Python dropped is raised again."""
 _signals: list[int] = []
 """The signal that ended this command, where it was another than SIGINT."""
 
@@ -221,6 +234,23 @@ def _end_like_ctrl_c() -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if threading.current_thread() is threading.main_thread() and signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, end)
+
+
+def _raise_dropped_interrupts() -> None:
+    """Where an interrupt rises in a callback (of a weak reference, as imports have them, or of
+    LLVM), Python drops it and the command would go on: raise it again."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    def dropped(unraisable: sys.UnraisableHookArgs) -> None:
+        if unraisable.exc_type is KeyboardInterrupt:
+            signal.signal(signal.SIGALRM, end)
+            signal.setitimer(signal.ITIMER_REAL, AGAIN_S)
+        else:
+            sys.__unraisablehook__(unraisable)
+
+    sys.unraisablehook = dropped
 
 
 def _warn_in_one_line() -> None:
@@ -263,6 +293,9 @@ def _run(argv: Sequence[str] | None) -> int:
         print(f"softib: {shown(usage_text(error))}", file=sys.stderr)
         return 2
     except (click.Abort, KeyboardInterrupt):
+        # Where it passed an exec of text (dataclass has one), "python -m softib" would end by SIGINT, whatever this
+        # returns; the next exec forgets it.
+        exec("")
         return 128 + (_signals[-1] if _signals else signal.SIGINT)
     except SoftibBug as error:
         return _bug(error)

@@ -17,7 +17,7 @@ import numpy as np
 from softib.components import components
 from softib.diags.finding import Location
 from softib.fabric.model import Fabric
-from softib.fabric.node_names import distinct_names
+from softib.fabric.node_finder import distinct_names
 from softib.fabric.power_up import active_speed_codes
 from softib.iba.devices import is_aggregation_node
 from softib.iba.rates import LANES_BY_BIT, SPEED_BY_CODE, data_gbps

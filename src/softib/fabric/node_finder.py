@@ -10,6 +10,7 @@ must not mean ``leaf-10`` where it is misspelt.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ __all__ = [
     "NodeFinder",
     "default_port",
     "device_name",
+    "distinct_names",
     "find_node",
     "host_of",
     "master_of",
@@ -52,6 +54,19 @@ def master_of(fabric: Fabric) -> int | None:
     nodes = {sm.get("node") for sm in fabric.source.sms if state_of(sm) == "master"}
     node = nodes.pop() if len(nodes) == 1 else None
     return node if isinstance(node, int) and 0 <= node < fabric.sizes.nodes else None
+
+
+_SEPARATORS = re.compile(r"[\s\-_.:;,/]+")
+
+
+def distinct_names(f: Fabric) -> list[str]:
+    """Name of each node, with the GUID after it where another node's name is equal or differs only
+    in case or separators."""
+    names = f.node_names()
+    alike = [_SEPARATORS.sub(" ", name.casefold()).strip() for name in names]
+    times = Counter(alike)
+    guids = f.node_guid.tolist()
+    return [n if times[a] == 1 else f"{n} ({g:#018x})" for n, a, g in zip(names, alike, guids, strict=True)]
 
 
 DEVICE = re.compile(r"(?:mlx\d+|mthca|qib|hfi1|ib[ps]\w*|ibdev)_?\d+[\w.-]*")
@@ -160,12 +175,12 @@ class NodeFinder:
         """Every node that ``name`` means. Raises :class:`UnknownName` with the nearest names where
         there is none."""
         names = self._names()
-        found = names.get(name) or self._hosts.get(name) or self._by_guid(name)
-        if not found and len(name.encode("utf-8", "replace")) == CUT:
-            found = [row for known, rows in names.items() if known.startswith(name) for row in rows]
-        if not found:
+        rows_of_name = names.get(name) or self._hosts.get(name) or self._by_guid(name)
+        if not rows_of_name and len(name.encode("utf-8", "replace")) == CUT:
+            rows_of_name = [row for full, rows in names.items() if full.startswith(name) for row in rows]
+        if not rows_of_name:
             raise UnknownName("node", name, [*names, *self._hosts])
-        return found
+        return rows_of_name
 
     def _by_guid(self, name: str) -> list[int]:
         hit = GUID.fullmatch(name)
@@ -192,9 +207,9 @@ class NodeFinder:
     def _ambiguous(self, name: str, rows: list[int]) -> InputError:
         f = self.fabric
         some = ", ".join(f"{f.node_name(row)!r} {int(f.node_guid[row]):#018x}" for row in rows[:SHOWN])
-        more = ", …" if len(rows) > SHOWN else ""
+        rest = ", …" if len(rows) > SHOWN else ""
         return InputError(
-            f"{name!r} means {counted(len(rows), 'node')} ({some}{more}); write one of them in full, or its GUID"
+            f"{name!r} means {counted(len(rows), 'node')} ({some}{rest}); write one of them in full, or its GUID"
         )
 
     def port(self, place: str) -> int:

@@ -1,5 +1,4 @@
-"""MADs as the packets that cables carry: LRH, BTH, DETH, the MAD, invariant and variant CRC (IBA
-7.7, 9.2, 9.3, 7.8)."""
+"""MADs as packets on the wire: LRH, BTH, DETH, the MAD, invariant and variant CRC (IBA 7.7, 9.2, 9.3, 7.8)."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""MADs as the whole project passes them on: the wire bytes as one array, the addresses as columns
-(DESIGN decision 2).
+"""MADs as the whole project passes them: the wire bytes as one array, the addresses as columns (DESIGN decision 2).
 
-This is the only shape of a MAD inside softib. What a program or a file has instead (a datagram of
-ibsim's, a umad message, a packet) is made of it, and it of that, by the package of that format
-alone. :class:`MadBatch` is for Python, :data:`MadColumns` are the same columns for kernels.
+This is the only representation of a MAD inside softib. Other forms (a datagram of ibsim's, a umad message, a
+packet) are
+converted to and from it only by the package of that format. :class:`MadBatch` is for Python, :data:`MadColumns` are
+the same columns for kernels.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ COLUMNS = {
     "tid": np.uint64,
     "status": np.uint16,
 }
-"""The columns of a batch and their types, ``mad`` aside."""
+"""The columns of a batch and their types, without ``mad``."""
 
 
 @dataclass
 class MadBatch:
-    """``n`` MADs, where they come from and where they go. Rows are independent.
+    """``n`` MADs, their origin and destination. Rows are independent.
 
-    ``mad`` uint8[n, 256]; ``dlid``/``slid`` uint16 (0xffff: directed route); ``dqp``/``sqp`` uint32
-    the QPs that they are for and from (0 SMI, 1 GSI); ``sl`` uint8; ``pkey_index`` uint16 in the
-    table of the port that sends; ``tid`` uint64 as in the MAD; ``status`` uint16
+    ``mad`` uint8[n, 256]; ``dlid``/``slid`` uint16 (0xffff: directed route); ``dqp``/``sqp`` uint32 the destination
+    and source QPs (0 SMI, 1 GSI); ``sl`` uint8; ``pkey_index`` uint16 in the table of the sending port; ``tid``
+    uint64 as in the MAD; ``status`` uint16
     (:class:`SendStatus`). ``payload`` holds RMPP payloads longer than a MAD by row.
     """
 
@@ -83,7 +83,7 @@ class MadBatch:
         return MadBatch(self.mad[rows], **columns, payload=picked)
 
     def copy(self) -> MadBatch:
-        """The same MADs in memory of their own."""
+        """The same MADs in separate memory."""
         payload = None if self.payload is None else dict(self.payload)
         columns: dict[str, Any] = {name: getattr(self, name).copy() for name in COLUMNS}
         return MadBatch(self.mad.copy(), **columns, payload=payload)

@@ -1,5 +1,5 @@
-"""Requests of a manager on QP 1 (GMPs, IBA 13.4.2) made from columns: addressed by LID, 192 octets
-of data, a key of their class."""
+"""Requests of a manager on QP 1 (GMPs, IBA 13.4.2) made from columns: addressed by LID, 192 bytes of data, a key of
+their class."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def kind_of(mgmt_class: int, attr: int) -> int:
 class GmpRequests:
     """``n`` requests of one class, method and attribute, not built yet.
 
-    ``dlid`` uint16[n]; ``tag`` int64[n] is the caller's name of each; ``modifier`` uint32[n] or one
+    ``dlid`` uint16[n]; ``tag`` int64[n] identifies each for the caller; ``modifier`` uint32[n] or one
     number; ``data`` uint8[n, 192] or None; ``sl`` uint8[n] or one number; ``key`` of the class.
     """
 

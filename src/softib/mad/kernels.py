@@ -27,8 +27,8 @@ PERMISSIVE_BYTE = LID_PERMISSIVE & 0xFF
 BUSY = int(MadStatus.BUSY)
 
 WAITING, ON_WIRE, OVERDUE, RETRY, DONE = range(5)
-"""State of a request: not sent; sent and holding a place in the window; sent, its place given up;
-timed out and waiting to be sent again; finished."""
+"""State of a request: not sent; sent and holding a slot in the window; sent, its slot given up; timed out and
+waiting to be sent again; finished."""
 
 
 @kernel(_nrt=False, steps=lambda mads, *rest: 16 * len(mads), rows=True)
@@ -37,10 +37,10 @@ def fill_directed(mads, mads64, routes, c, data, method, attr):
     as uint64[n, 32]).
 
     Row r follows route ``c.route[r]`` of ``routes`` (``path`` uint8[routes, 64], ``hops``
-    uint8[routes]) and, where ``c.out_port[r]`` is not 0, one hop more through that port; its
+    uint8[routes]) and, where ``c.out_port[r]`` is not 0, one more hop through that port; its
     AttributeModifier is ``c.modifier[r]``, its M_Key ``c.mkey[r]``. ``data`` uint64[rows, 8] is
-    read at ``c.data_row[r]``; no rows = zeros. Tables: :mod:`softib.mad.smp_requests`. Returns the
-    hops of the longest; more than 63 do not fit into an SMP.
+    read at ``c.data_row[r]``; no rows = zeros. Tables: :mod:`softib.mad.smp_requests`. Returns the hops of the
+    longest route; more than 63 do not fit into an SMP.
     """
     most = np.int64(0)
     for r in range(mads.shape[0]):
@@ -99,17 +99,16 @@ def stamp(mads, first, kind):
 
 @kernel(_nrt=False, steps=lambda mads, *rest: 20 * len(mads), rows=True)
 def match(mads, first, n, t, rows, refused, left):
-    """Finish the requests that ``mads`` (uint8[n, 256]) answer.
+    """Finish the requests answered by ``mads`` (uint8[n, 256]).
 
     ``rows[r]`` int64 becomes the row of the request, TID - ``first``, among the first ``n`` of
     ``t`` (:data:`~softib.mad.outstanding.RequestColumns`), -1 where there is none; ``refused[r]``
     whether the answer has a bad status. An answer has the response bit, the TID of a request that was sent and
-    is not finished, and its class and attribute. Of two answers to one request the first counts. A
-    device that answers "busy" is taken at its word: that is no answer, and the request is sent
-    again when its time is over (IBA 13.4.7).
+    is not finished, and its class and attribute. Of two answers to one request, the first counts. A "busy" answer
+    counts as none, and the request is sent again after its timeout (IBA 13.4.7).
 
-    ``left`` int64[3]: how many are matched, how many of them held a place in the window, and how
-    many of these places were repetitions'.
+    ``left`` int64[3]: the number matched, the number of them with a slot in the window, and the number of these
+    that were repetitions.
     """
     left[:] = 0
     for r in range(mads.shape[0]):

@@ -1,9 +1,8 @@
-"""The table behind the transactor: one row a request that is not finished, addressed by its
-TransactionID.
+"""The table behind the transactor: one row per unfinished request, addressed by its TransactionID.
 
 TransactionIDs are consecutive, so ``row = TID - first TID of the table``: matching a batch of
-responses is a subtraction. The 256 octets of a request stay in the batch that was submitted, and
-batches are found by the TransactionID of their first request.
+responses is a subtraction. The 256 bytes of a request stay in the batch that was submitted, and batches are found
+by the TransactionID of their first request.
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ attribute)."""
 
 @dataclass
 class Matches:
-    """The requests that a batch of MADs answers, now finished: by MAD, ``rows`` int64[n] (-1: none)
-    and ``refused`` bool[n] (a bad status); ``count`` how many there are, ``on_wire`` how many held a
-    place in the window, ``repetitions`` how many of these had been sent before."""
+    """The requests answered by a batch of MADs, now finished: by MAD, ``rows`` int64[n] (-1: none)
+    and ``refused`` bool[n] (a bad status); ``count`` their number, ``on_wire`` the number with a slot in the
+    window, ``repetitions`` the number of these that had been sent before."""
 
     rows: np.ndarray
     refused: np.ndarray
@@ -76,7 +75,7 @@ class Outstanding:
         return tid
 
     def rows_of(self, tids: np.ndarray | range) -> Any:
-        """Rows of TIDs that are in the table, of consecutive ones as a slice."""
+        """Rows of TIDs in the table; consecutive ones as a slice."""
         if isinstance(tids, range):
             return slice(tids.start - self.first, tids.stop - self.first)
         return tids - self.first
@@ -90,7 +89,7 @@ class Outstanding:
         return tids[self.state[tids - self.first] == state]
 
     def match(self, mad: np.ndarray) -> Matches:
-        """Finish the requests that ``mad`` (uint8[n, 256]) answer."""
+        """Finish the requests answered by ``mad`` (uint8[n, 256])."""
         if not mad.flags.c_contiguous or not mad.flags.writeable:
             mad = np.array(mad, np.uint8, order="C")
         rows, refused, sums = np.empty(len(mad), np.int64), np.empty(len(mad), np.bool_), np.empty(3, np.int64)
@@ -107,18 +106,17 @@ class Outstanding:
         return MadBatch.concat(parts)
 
     def finish(self, rows: np.ndarray) -> None:
-        """Mark requests as over."""
+        """Mark requests as finished."""
         self.state[rows] = DONE
         self.live -= len(rows)
 
     def abandon(self) -> None:
-        """Every request is over."""
+        """Finish every request."""
         self.state[: self.n] = DONE
         self.live = 0
 
     def _drop_finished(self) -> None:
-        """Forget the finished requests before the first live one, and octets that are no longer
-        needed."""
+        """Drop the finished requests before the first live one, and bytes that are no longer needed."""
         alive = np.flatnonzero(self.state[: self.n] != DONE) if self.live else np.zeros(0, np.int64)
         cut = int(alive[0]) if len(alive) else self.n
         kept = self.n - cut

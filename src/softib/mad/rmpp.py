@@ -1,8 +1,7 @@
-"""A message longer than a MAD as the segments and acknowledgements that cables carry (IBA 13.6).
+"""A message longer than a MAD as segments and acknowledgements on the wire (IBA 13.6).
 
-Between softib's programs a message travels in one piece, so a capture has to cut it as the drivers
-of both ends would: one segment, its acknowledgement with the first window, then a window at a time,
-without losses.
+Between softib's programs a message travels in one piece, so a capture must split it as the drivers of both ends
+would: one segment, its acknowledgement with the first window, then a window at a time, without losses.
 """
 
 from __future__ import annotations
@@ -18,27 +17,27 @@ __all__ = ["RMPP_END", "RRESP_NONE", "SA_CLASS_HEADER", "WINDOW", "class_header_
 R = RmppHeader
 RMPP_END = RMPP_HEADER + R.size
 WINDOW = 64
-"""Segments that a receiver lets a sender have under way, as ib_mad's driver does."""
+"""Largest number of unacknowledged segments, as in ib_mad's driver."""
 RRESP_NONE = 31
 """RRespTime of a sender without a response time (IBA 13.6.2.1)."""
 SA_CLASS_HEADER = 20
 """SM_Key, AttributeOffset and ComponentMask (IBA 15.2.1.1)."""
 OUI_HEADER = 4
-"""Vendor classes of range 2: a reserved octet and the OUI (IBA 16.5.1)."""
+"""Vendor classes of range 2: a reserved byte and the OUI (IBA 16.5.1)."""
 DEVICE_HEADER = 28
-"""Device management and classes of the same layout: 64 octets of headers (IBA 16.3.1)."""
+"""Device management and classes of the same layout: 64 bytes of headers (IBA 16.3.1)."""
 _WHOLE = int(RmppFlag.ACTIVE | RmppFlag.FIRST | RmppFlag.LAST)
 
 
 def class_header_of(mgmt_class: int) -> int:
-    """Return how many octets after the RMPP header every segment repeats."""
+    """Return the number of bytes after the RMPP header that every segment repeats."""
     if mgmt_class == MgmtClass.SUBN_ADM:
         return SA_CLASS_HEADER
     return OUI_HEADER if mgmt_class in VENDOR2_CLASSES else DEVICE_HEADER
 
 
 def is_whole(mad: np.ndarray) -> np.ndarray:
-    """bool[n]: responses (of uint8[n, 256]) that are all of an RMPP message, in one segment."""
+    """bool[n]: responses (of uint8[n, 256]) that are a complete RMPP message in one segment."""
     rmpp = (mad[:, CLASS_AT] == MgmtClass.SUBN_ADM) | (
         (mad[:, CLASS_AT] >= VENDOR2_CLASSES.start) & (mad[:, CLASS_AT] < VENDOR2_CLASSES.stop)
     )
@@ -48,11 +47,10 @@ def is_whole(mad: np.ndarray) -> np.ndarray:
 
 
 def conversation(message: bytes, acknowledged: bool = True) -> tuple[np.ndarray, np.ndarray]:
-    """(uint8[n, 256], bool[n]): every MAD of a message in the order of the wire, and whether it
-    goes the message's way.
+    """(uint8[n, 256], bool[n]): every MAD of a message in wire order, and whether it has the message's direction.
 
-    ``message``: its head (MAD, RMPP and class header), then the data. Not ``acknowledged``: the
-    first segment alone, as a receiver without RMPP gets it.
+    ``message``: its head (MAD, RMPP and class header), then the data. Not ``acknowledged``: only the first segment,
+    as a receiver without RMPP gets it.
     """
     head = RMPP_END + class_header_of(message[1])
     data = np.frombuffer(message[head:], np.uint8)
@@ -66,7 +64,7 @@ def conversation(message: bytes, acknowledged: bool = True) -> tuple[np.ndarray,
     _number(mads, len(data) - (n - 1) * room, head - RMPP_END)
     if not acknowledged:
         return mads[:1], np.ones(1, bool)
-    after = np.unique(np.append(np.arange(1, n + 1, WINDOW), n))  # segments that are answered
+    after = np.unique(np.append(np.arange(1, n + 1, WINDOW), n))  # acknowledged segments
     wire = np.concatenate([mads, _acks(mads[0], after)])
     position = np.concatenate([np.arange(1, n + 1), after + 0.5])
     order = np.argsort(position, kind="stable")
@@ -74,7 +72,7 @@ def conversation(message: bytes, acknowledged: bool = True) -> tuple[np.ndarray,
 
 
 def _number(mads: np.ndarray, last: int, class_header: int) -> None:
-    """Write the RMPP headers of all segments; ``last`` octets of data are in the last one."""
+    """Write the RMPP headers of all segments; the last one has ``last`` bytes of data."""
     n, room = len(mads), MAD_SIZE - RMPP_END - class_header
     flags, length = np.full(n, int(RmppFlag.ACTIVE)), np.zeros(n, np.int64)
     length[-1] = last + class_header

@@ -1,9 +1,8 @@
 """Directed-route SMPs (IBA 14.2.2) made from columns: routes, requests that wait to be built, and
 the queue of them.
 
-A request is a few numbers until the moment it is sent: a queue of a million costs tens of
-megabytes, not 256 MB, and the 256-octet rows of one chunk stay in the cache from the sender to the
-agent.
+A request is a few numbers until it is sent: a queue of a million costs tens of megabytes, not 256 MB, and the
+256-byte rows of one chunk stay in the cache from the sender to the agent.
 """
 
 from __future__ import annotations
@@ -34,8 +33,8 @@ SmpColumns: Any = table("SmpColumns", ["route", "out_port", "modifier", "data_ro
 
 class Routes:
     """Directed routes as rows: ``path`` uint8[n, 64] (entry 0 unused, as in the SMP) and ``hops``
-    uint8[n]; ``mkey`` uint64[n] is the M_Key of the port that each leads to, 0 where the sender's
-    own will do (IBA 14.2.4: a port without one takes any)."""
+    uint8[n]; ``mkey`` uint64[n] is the M_Key of the port that each leads to, 0 if the sender's own suffices (IBA
+    14.2.4: a port without a key accepts any)."""
 
     def __init__(self) -> None:
         self.n = 0
@@ -62,16 +61,16 @@ class Routes:
 
     @property
     def mkey(self) -> np.ndarray:
-        """uint64[n], to be read; :meth:`set_mkey` writes."""
+        """uint64[n], read-only; :meth:`set_mkey` writes."""
         return self._mkey[: self.n]
 
     def set_mkey(self, rows: np.ndarray, keys: np.ndarray) -> None:
-        """Set the M_Keys (uint64) of the ports that ``rows`` lead to."""
+        """Set the M_Keys (uint64) of the destination ports of ``rows``."""
         self._mkey[rows] = keys
         self.keyed |= bool(np.any(keys))
 
     def add_local(self) -> int:
-        """The route of no hops: the port that sends. Returns its row."""
+        """The route without hops: the sending port. Returns its row."""
         return int(self._grow(1)[0])
 
     def extend(self, route: np.ndarray, out_port: np.ndarray) -> np.ndarray:
@@ -92,13 +91,12 @@ class Routes:
         return out
 
     def text(self, route: int, out_port: int = 0) -> str:
-        """``0,1,17`` as ``smpquery -D`` takes it."""
+        """``0,1,17`` as in ``smpquery -D``."""
         ports = self._path[route, 1 : int(self._hops[route]) + 1].tolist()
         return ",".join(str(p) for p in [0, *ports, *([out_port] if out_port else [])])
 
     def columns(self, n: int) -> Any:
-        """:data:`SmpColumns` of ``n`` rows or more to build requests from; the next call may give
-        the same ones."""
+        """:data:`SmpColumns` of at least ``n`` rows to build requests from; the next call may return the same ones."""
         if n > len(self._columns.route):
             self._columns = _smp_columns(max(n, 2 * len(self._columns.route)))
         return self._columns
@@ -120,11 +118,11 @@ class Routes:
 class SmpRequests:
     """``n`` requests of one method and attribute, not built yet.
 
-    ``route`` int32[n] are rows of a :class:`Routes`; ``tag`` int64[n] is the caller's name of each
-    request; ``modifier`` (scalar or column), ``out_port`` uint8[n]: one hop more (0 or None =
-    none), and ``mkey`` uint64[n] the M_Key of what is there (0 or None: the sender's own). ``data``
+    ``route`` int32[n] are rows of a :class:`Routes`; ``tag`` int64[n] identifies each request for the caller;
+    ``modifier`` (scalar or column), ``out_port`` uint8[n]: one more hop (0 or None = none), and ``mkey`` uint64[n]
+    the M_Key of the device there (0 or None: the sender's own). ``data``
     uint8[rows, 64] holds attributes and ``data_row`` int64[n] says which row each request carries
-    (None: row r carries row r); it is read when the request is built, so leave it alone until then.
+    (None: row r carries row r); it is read when the request is built, so do not change it until then.
     """
 
     method: int
@@ -142,8 +140,8 @@ class SmpRequests:
 
 
 def build(requests: SmpRequests, routes: Routes, mkey: int = 0, rows: slice = slice(None)) -> MadBatch:
-    """The MADs of ``requests[rows]``, TIDs 0. ``mkey``: the sender's own M_Key, where ``routes``
-    and ``requests`` name no other.
+    """The MADs of ``requests[rows]``, TIDs 0. ``mkey``: the sender's own M_Key, used if ``routes`` and ``requests``
+    have no other.
 
     Raises ``ValueError`` for a route of more than 63 hops (IBA 14.2.1.2).
     """
@@ -185,7 +183,7 @@ def _smp_columns(n: int) -> Any:
 
 
 class RequestQueue:
-    """Requests in the order in which they shall go out; :meth:`take` builds the next chunk."""
+    """Requests in sending order; :meth:`take` builds the next chunk."""
 
     def __init__(self, routes: Routes, mkey: int = 0):
         self.routes, self.mkey = routes, mkey

@@ -9,13 +9,13 @@ a clock.
             ...
 
 Defaults are OpenSM's: 4 SMPs on the wire, 200 ms, 3 retries (``max_wire_smps``,
-``transaction_timeout``, ``transaction_retries``). A MAD that is not answered within a tenth of its
-timeout no longer holds a place in the window, and repetitions hold a quarter of the window at most:
-a silent node costs its own requests alone.
+``transaction_timeout``, ``transaction_retries``). A MAD that is not answered within a tenth of its timeout no
+longer holds a slot in the window, and repetitions hold at most a quarter of the window: a silent node delays only
+its own requests.
 
-TransactionIDs are dense and stay below 2^32: umad and its relatives put an agent's number into the
-upper half, so responses are matched by the lower one. What matches no outstanding request (a late
-second answer, a forged one) is counted in ``strays`` and dropped.
+TransactionIDs are dense and stay below 2^32: umad and similar interfaces put an agent's number into the upper half,
+so responses are matched by the lower one. A response that matches no outstanding request (a late second
+answer, a forged one) is counted in ``strays`` and dropped.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ RETRY_PART = 4
 
 @dataclass
 class Completed:
-    """Requests that are over. ``tags`` int64[n] as submitted, ``attr`` int64[n] their attributes;
+    """Finished requests. ``tags`` int64[n] as submitted, ``attr`` int64[n] their attributes;
     ``batch`` holds their responses, of which those ``refused`` (bool[n]) have a bad status, or,
     where its ``status`` is TIMEOUT, the requests themselves."""
 
@@ -63,7 +63,7 @@ class Transactor:
 
     def __init__(self, window: int = WINDOW, timeout_ps: int = TIMEOUT_PS, retries: int = RETRIES, first_tid: int = 1):
         if window < 1 or timeout_ps < 1 or retries < 0:
-            raise ValueError("window and timeout_ps are at least 1, retries at least 0")
+            raise ValueError("window and timeout_ps must be at least 1, retries at least 0")
         self.window, self.timeout_ps, self.retries = window, timeout_ps, retries
         self.grace_ps = max(1, timeout_ps // GRACE_PART)
         self.sent = self.retried = self.timeouts = self.strays = 0
@@ -77,32 +77,30 @@ class Transactor:
         self._retry_window = max(1, window // RETRY_PART)
         self._backlog = 0
         self._completed: list[Completed] = []
-        self._nothing = MadBatch.zeros(0)  # eight arrays, for callers that ask at each turn of a loop
+        self._nothing = MadBatch.zeros(0)  # eight arrays, for callers that read them in each step of a loop
 
     @property
     def busy(self) -> bool:
-        """True while a request is neither answered nor given up."""
+        """True while a request is neither answered nor abandoned."""
         return self._table.live > 0
 
     @property
     def outstanding(self) -> int:
-        """Requests that are neither answered nor given up."""
+        """Requests that are neither answered nor abandoned."""
         return self._table.live
 
     @property
     def only_overdue(self) -> bool:
-        """True where everything outstanding was sent, and is later than answers usually are (the
-        grace is over)."""
+        """True if everything outstanding was sent, and later than answers usually arrive (the grace period is over)."""
         return self.busy and not self._on_wire and not self._waiting and not self._retry
 
     def resize(self, window: int) -> None:
-        """Another window from now on: a carrier that learned how fast its wire is sets it."""
+        """Use another window from now on, for a carrier that has measured the speed of its wire."""
         self.window, self._retry_window = max(1, window), max(1, window // RETRY_PART)
 
     @property
     def room(self) -> int:
-        """Return how many further requests could leave at once (repetitions have their own share
-        and take no room)."""
+        """Return the number of further requests that could be sent at once (repetitions have a separate share)."""
         return max(0, self.window - self._on_wire - self._backlog)
 
     def submit(self, batch: MadBatch, tags: np.ndarray) -> None:
@@ -116,7 +114,7 @@ class Transactor:
         self._backlog += len(batch)
 
     def abandon(self) -> None:
-        """Forget every request. Answers that still come are strays, because TIDs go on."""
+        """Forget every request. Answers that still arrive count as strays, since TIDs are not reused."""
         self._table.abandon()
         for waiting in (self._waiting, self._retry, self._in_grace, self._in_timeout):
             waiting.clear()
@@ -124,15 +122,14 @@ class Transactor:
         self._on_wire = self._retries_on_wire = self._backlog = 0
 
     def step(self, now_ps: int, inbox: MadBatch | None = None) -> tuple[MadBatch, int]:
-        """Take what arrived, give what shall leave now, and say when to call again at the
-        latest."""
+        """Take arrived MADs, return the MADs to send now, and the time of the next call at the latest."""
         self.receive(now_ps, inbox)
         return self.send(now_ps)
 
     def postpone(self, by_ps: int) -> None:
-        """The caller computed for ``by_ps`` and did not listen. That time does not count for the
-        devices asked, whose answers are unread meanwhile; a Set that is repeated because of it
-        would meet the effect of the first one (an M_Key: a violation, IBA 14.2.4)."""
+        """The caller computed for ``by_ps`` and did not read the wire. That time does not count for the devices, whose
+        answers are unread meanwhile; a Set repeated because of it would meet the effect of the first one (an M_Key:
+        a violation, IBA 14.2.4)."""
         if by_ps * GRACE_PART > self.grace_ps:
             for sent in (self._in_grace, self._in_timeout):
                 for i, (when_ps, tids) in enumerate(sent):
@@ -146,7 +143,7 @@ class Transactor:
     # -- in --
 
     def receive(self, now_ps: int, inbox: MadBatch | None = None) -> None:
-        """First half of :meth:`step`: match responses, then time out what waited too long."""
+        """First half of :meth:`step`: match responses, then time out requests that waited too long."""
         if inbox is not None and len(inbox):
             self._match(inbox)
         self._expire(now_ps)
@@ -197,7 +194,7 @@ class Transactor:
     # -- out --
 
     def send(self, now_ps: int) -> tuple[MadBatch, int]:
-        """Second half of :meth:`step`: what shall leave now, and the next deadline."""
+        """Second half of :meth:`step`: MADs to send now, and the next deadline."""
         parts: list[MadBatch] = []
         while self._retry and self._on_wire < self.window and self._retries_on_wire < self._retry_window:
             still = self._table.in_state(self._retry.popleft(), RETRY)

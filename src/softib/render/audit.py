@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["print_audit"]
 
 STYLES = {"error": "red", "warning": "yellow", "info": ""}
+OUTCOMES = {"stopped": "", "got through": "red", "not needed": "", "not tried": "yellow"}
 
 
 def print_audit(a: dict[str, Any], console: Console) -> None:
@@ -26,6 +27,11 @@ def print_audit(a: dict[str, Any], console: Console) -> None:
         console.print(text(f"{f['severity']:<8} {f['code']}", STYLES[f["severity"]]))
         console.print(text(f"  {f['message']}"))
         console.print(text(f"  {f['advice']}", "dim"))
+    for one in a["attempts"]:
+        console.print(text(f"{one['outcome']:<11} {one['attack']} ({one['clause']})", OUTCOMES[one["outcome"]]))
+        console.print(text(f"  {one['seen']}"))
+        if one["advice"]:
+            console.print(text(f"  {one['advice']}", "dim"))
     for line in a["unjudged"]:
         console.print(text(f"not judged: {line}", "yellow"))
     if not a["findings"] and not a["unjudged"]:

@@ -121,8 +121,8 @@ def ghosts(fabric: Fabric, graph: SwitchGraph, tiers: Tiers, findings: Iterable[
         a, b = (int(tiers.box[switch_of[p.guid]]) for p in finding.where)
         nodes = [node_of[p.guid] for p in finding.where]
         ports = [int(fabric.port(n, p.portnum)) for n, p in zip(nodes, finding.where, strict=True)]
-        known = all(p.portnum <= fabric.node_nports[n] for n, p in zip(nodes, finding.where, strict=True))
-        if a != b and known and (fabric.port_peer[ports] < 0).all():
+        exist = all(p.portnum <= fabric.node_nports[n] for n, p in zip(nodes, finding.where, strict=True))
+        if a != b and exist and (fabric.port_peer[ports] < 0).all():
             out.append(Bundle(min(a, b), max(a, b), 0, 0.0, "no cable", False, int(finding.severity)))
     return out[:MAX_LINES]
 

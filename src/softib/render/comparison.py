@@ -86,8 +86,8 @@ def _jobs(c: dict[str, Any], console: Console) -> None:
     names = [job["job"] for job in c["networks"][0]["jobs"]]
     for name in names if len(names) > 1 else ():
         times = {row["network"]: j["took_us"] for row in c["networks"] for j in row["jobs"] if j["job"] == name}
-        found = ", ".join(f"{n} {'never' if us is None else time_text(us * 1e6)}" for n, us in times.items())
-        console.print(text(f"job {name}: {found}"))
+        each = ", ".join(f"{n} {'never' if us is None else time_text(us * 1e6)}" for n, us in times.items())
+        console.print(text(f"job {name}: {each}"))
 
 
 def completion_bars(rows: list[dict[str, Any]]) -> str:

@@ -50,36 +50,36 @@ def place_boxes(
     boxes = [Box(0.0, 0.0, 0.0, BOX_HEIGHT, "", False) for _ in members]
     heads: list[tuple[float, str]] = []
     for t in range(tiers.n_tiers):
-        mine = tiers.boxes_of(t)
-        pitch = (WIDTH - 2 * MARGIN) / max(len(mine), 1)
-        width = _arc(len(mine)) if around else min(118.0, pitch * 0.84)
-        common = _label(boxes, mine.tolist(), members, names, width, around)
+        of_tier = tiers.boxes_of(t)
+        pitch = (WIDTH - 2 * MARGIN) / max(len(of_tier), 1)
+        width = _arc(len(of_tier)) if around else min(118.0, pitch * 0.84)
+        common = _label(boxes, of_tier.tolist(), members, names, width, around)
         heads.append((0.0, common))
-        for k, i in enumerate(mine.tolist()):
+        for k, i in enumerate(of_tier.tolist()):
             boxes[i].x, boxes[i].w = MARGIN + pitch * (k + 0.5), width
     if around:
         _round(boxes)
         return boxes, heads
     y = 30.0
     for t in range(tiers.n_tiers - 1, -1, -1):
-        mine = tiers.boxes_of(t)
+        of_tier = tiers.boxes_of(t)
         heads[t] = (y, heads[t][1])
-        for i in mine:
+        for i in of_tier:
             boxes[i].y = y
-        y += TIER_HEIGHT - BOX_HEIGHT + max((boxes[i].h for i in mine), default=BOX_HEIGHT)
+        y += TIER_HEIGHT - BOX_HEIGHT + max((boxes[i].h for i in of_tier), default=BOX_HEIGHT)
     return boxes, heads
 
 
 def _label(
-    boxes: list[Box], mine: list[int], members: list[list[int]], names: list[str], width: float, around: bool
+    boxes: list[Box], of_tier: list[int], members: list[list[int]], names: list[str], width: float, around: bool
 ) -> str:
     """Label the boxes of a tier: whole names where they fit, else what tells them apart, else that,
     upwards."""
-    whole = [who(members[i], names) for i in mine]
-    every = [n for i in mine for n in {members[i][0]: 0, members[i][-1]: 0}]
+    whole = [who(members[i], names) for i in of_tier]
+    every = [n for i in of_tier for n in {members[i][0]: 0, members[i][-1]: 0}]
     apart, common = distinct_parts([names[s] for s in every])
     part = dict(zip(every, apart, strict=True))
-    short = [who(members[i], part) for i in mine]
+    short = [who(members[i], part) for i in of_tier]
     room = int(width / LETTER)
     if max(map(len, whole), default=0) <= room:
         suffix, labels = "", whole
@@ -88,10 +88,10 @@ def _label(
     upright = not around and max(map(len, labels), default=0) > room
     if upright:
         labels = [
-            _shortened(label, part[members[i][0]], len(members[i])) for i, label in zip(mine, labels, strict=True)
+            _shortened(label, part[members[i][0]], len(members[i])) for i, label in zip(of_tier, labels, strict=True)
         ]
     high = max(BOX_HEIGHT, LETTER * max(map(len, labels), default=0) + 10) if upright else BOX_HEIGHT
-    for i, label in zip(mine, labels, strict=True):
+    for i, label in zip(of_tier, labels, strict=True):
         boxes[i].label, boxes[i].upright, boxes[i].h = label, upright, high
     return suffix
 

@@ -162,9 +162,9 @@ def _tiers(report: Report) -> Tiers | None:
     if g is None or not g.n_switches:
         return None
     names = [report.fabric.node_name(int(n)) for n in g.switch_node]
-    found = report.recognised or recognise(report.fabric)
-    tree = found.kind in TREES
-    return tiers_of(g, names, host_counts(report), found.rank[g.switch_node].astype(np.int64), tree)
+    structure = report.recognised or recognise(report.fabric)
+    tree = structure.kind in TREES
+    return tiers_of(g, names, host_counts(report), structure.rank[g.switch_node].astype(np.int64), tree)
 
 
 def host_counts(report: Report) -> np.ndarray:

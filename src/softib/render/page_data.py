@@ -48,13 +48,13 @@ def finding_ports(fabric: Fabric, findings: list[Finding]) -> list[list[tuple[in
         rows.setdefault(guid, []).append(i)
     out = []
     for finding in findings:
-        found = []
+        ports = []
         for place in finding.where:
             # Where several nodes have the GUID, the one of that name.
             some = rows.get(place.guid, [])
             node = next((n for n in some if len(some) == 1 or fabric.node_name(n) == place.node), -1)
-            found.append((node, place.portnum or 0))
-        out.append(found)
+            ports.append((node, place.portnum or 0))
+        out.append(ports)
     return out
 
 

@@ -49,40 +49,40 @@ NAMES = {
 }
 
 
-def plan_facts(found: PlanComparison | None) -> list[tuple[str, str]]:
+def plan_facts(comparison: PlanComparison | None) -> list[tuple[str, str]]:
     """(name, value) pairs for people: counts by status and reason, then the nodes with most cables
     to fix."""
-    if found is None:
+    if comparison is None:
         return []
-    facts = [("rows", _rows_text(found))]
+    facts = [("rows", _rows_text(comparison))]
     for status, name in NAMES.items():
-        if n := found.counts[status]:
-            notes = _notes(found, status)
+        if n := comparison.counts[status]:
+            notes = _notes(comparison, status)
             facts.append((name, f"{n:,}{f'  {notes}' if notes else ''}"))
-    per_node = Counter(node for t in found.table if t.status in TO_MEND for node in set(t.nodes))
+    per_node = Counter(node for t in comparison.table if t.status in TO_MEND for node in set(t.nodes))
     worst = sorted(((n, node) for node, n in per_node.items() if n > 1), key=lambda x: (-x[0], x[1]))[:WORST]
     if worst:
         facts.append(("most to fix at", ", ".join(f"{shown(node)} ({n:,})" for n, node in worst)))
     return facts
 
 
-def _rows_text(found: PlanComparison) -> str:
-    rows, repeated, mirrored = (found.rows[k] for k in ("all", "repeated", "mirrored"))
-    files = f" in {counted(len(found.files), 'file')}" if len(found.files) > 1 else ""
-    text = f"{rows:,}{files}, of {counted(found.planned, 'cable')}"
+def _rows_text(comparison: PlanComparison) -> str:
+    rows, repeated, mirrored = (comparison.rows[k] for k in ("all", "repeated", "mirrored"))
+    files = f" in {counted(len(comparison.files), 'file')}" if len(comparison.files) > 1 else ""
+    text = f"{rows:,}{files}, of {counted(comparison.planned, 'cable')}"
     if not repeated:
         return text
     how = "from its other end" if mirrored == repeated else f"{mirrored:,} from its other end" if mirrored else "again"
     return f"{text}; {counted(repeated, 'row')} repeat a cable" + (f" ({how})" if mirrored else "")
 
 
-def _notes(found: PlanComparison, status: str) -> str:
+def _notes(comparison: PlanComparison, status: str) -> str:
     if status == "matched":
-        return percent(found.counts[status] / max(1, found.planned))
+        return percent(comparison.counts[status] / max(1, comparison.planned))
     if status == "unmatched":
-        return ", ".join(f"{n:,} {reason}" for reason, n in found.reasons.items())
+        return ", ".join(f"{n:,} {reason}" for reason, n in comparison.reasons.items())
     if status == "unexpected":
-        unnamed = sum(1 for t in found.table if t.status == status and t.note)
+        unnamed = sum(1 for t in comparison.table if t.status == status and t.note)
         return f"{unnamed:,} lead to adapters without a name" if unnamed else ""
     return ""
 

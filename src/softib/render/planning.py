@@ -37,13 +37,13 @@ def _percent(share: float | None) -> str:
 
 
 def _watts(watts: float, unknown: Sequence[dict[str, Any]]) -> str:
-    known = f"{watts / 1000:,.1f} kW"
+    power = f"{watts / 1000:,.1f} kW"
     if not unknown:
-        return known
+        return power
     missing = ", ".join(f"{u['count']:,} {u['device']}" for u in unknown)
     if not watts:
         return f"{UNKNOWN}, no published figure of {missing}"
-    return f"{known} without {missing} (no published figure)"
+    return f"{power} without {missing} (no published figure)"
 
 
 def print_designs(d: dict[str, Any], console: Console) -> None:
@@ -273,10 +273,10 @@ def _first(console: Console, head: Sequence[str], rows: Sequence[Sequence[str]])
 def print_quote(check: dict[str, Any], console: Console) -> None:
     """Print what a quote lacks and what it has too many of."""
     for d in check["differences"]:
-        more = d["offered"] - d["needed"]
-        line = f"{more:,} too many: {d['item']} ({d['offered']:,} for {d['needed']:,})"
-        if more < 0:
-            line = f"{-more:,} too few: {d['item']} ({d['offered']:,} of {d['needed']:,})"
+        excess = d["offered"] - d["needed"]
+        line = f"{excess:,} too many: {d['item']} ({d['offered']:,} for {d['needed']:,})"
+        if excess < 0:
+            line = f"{-excess:,} too few: {d['item']} ({d['offered']:,} of {d['needed']:,})"
         console.print(text(line, "yellow"))
     for note in check["notes"]:
         console.print(text(note))

@@ -16,8 +16,8 @@ SHOWN_ALIKE = 3
 def problem_lines(problems: Iterable[Problem], limit: int) -> list[str]:
     """At most ``limit`` lines, and one on how many more records there are."""
     lines = [line for group in alike(problems) for line in _of_a_kind(group)]
-    more = sum(n for _, n in lines[limit:])
-    rest = [f"… and {counted(more, 'more record')} with problems (--json lists all)"] if more else []
+    hidden = sum(n for _, n in lines[limit:])
+    rest = [f"… and {counted(hidden, 'more record')} with problems (--json lists all)"] if hidden else []
     return [text for text, _ in lines[:limit]] + rest
 
 

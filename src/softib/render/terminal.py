@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from softib.analysis.routed import Routed
+    from softib.analysis.routing import Routed
     from softib.diags.finding import Finding
 
 __all__ = ["console", "print_check", "print_findings", "print_route", "print_routing", "text", "to_terminal"]
@@ -115,15 +115,15 @@ def print_check(report: Report, console: Console, every: bool = False) -> None:
     print_findings(report, console, every)
 
 
-def print_route(found: Routed, console: Console) -> None:
+def print_route(tables: Routed, console: Console) -> None:
     """Whether the tables are right, and their proof: what ``softib route`` prints."""
-    part = found.part
-    console.print(text(found.fabric.name or "fabric", "bold"))
+    part = tables.part
+    console.print(text(tables.fabric.name or "fabric", "bold"))
     if part.good:
         console.print(text("Every CA reaches every CA and switch, and no credit loop can form.", "green"))
     else:
         loop = "a credit loop can form" + (
-            " if all paths use one SL" if found.proof.assumed else ": traffic can deadlock"
+            " if all paths use one SL" if tables.proof.assumed else ": traffic can deadlock"
         )
         bad = [] if part.deadlock_free else [loop]
         bad += (

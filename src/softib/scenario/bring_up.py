@@ -156,17 +156,17 @@ def _as_fabric_rows(fabric: Fabric, sm: SubnetManager) -> tuple[SwitchGraph, Rou
     order = np.argsort(sm.graph.switch_guid, kind="stable")
     at = np.searchsorted(sm.graph.switch_guid, graph.switch_guid, sorter=order)
     at = order[np.minimum(at, len(order) - 1)] if len(order) else np.zeros(0, np.int64)
-    found = sm.graph.switch_guid[at] == graph.switch_guid if len(order) else np.zeros(0, bool)
+    same = sm.graph.switch_guid[at] == graph.switch_guid if len(order) else np.zeros(0, bool)
     ranks = written.ranks
     if ranks is not None and len(ranks) == len(order):
-        ranks = np.where(found, ranks[at], -1)
+        ranks = np.where(same, ranks[at], -1)
     path_sl, sl2vl = written.path_sl, written.sl2vl
     if path_sl is not None:  # rows of end ports are ascending by LID in both, but the manager's may be fewer
         end = np.searchsorted(sm.graph.end_lid, graph.end_lid)
         end = np.minimum(end, max(len(sm.graph.end_lid) - 1, 0))
-        known = sm.graph.end_lid[end] == graph.end_lid
+        same_end = sm.graph.end_lid[end] == graph.end_lid
         path_sl = path_sl[:, end] if len(path_sl) == 1 else path_sl[np.ix_(at, end)]
-        path_sl = np.where(known, path_sl, 0).astype(np.uint8)
+        path_sl = np.where(same_end, path_sl, 0).astype(np.uint8)
     if sl2vl is not None and np.ndim(sl2vl) > 1 and np.shape(sl2vl)[0] == len(order) > 1:
         sl2vl = np.asarray(sl2vl)[at]
     routing = replace(written, lft=lft, path_sl=path_sl, sl2vl=sl2vl, ranks=ranks, notes=list(written.notes))

@@ -70,14 +70,14 @@ def join_group(up: BringUp, number: int, members: Sequence[int], senders: Sequen
     return mlid
 
 
-def joined_groups(up: BringUp, ends: np.ndarray, made: Messages) -> tuple[MulticastGroup, ...]:
-    """Return the groups of ``made`` with their MLIDs, after members and senders (rows of ``ends``)
+def joined_groups(up: BringUp, ends: np.ndarray, messages: Messages) -> tuple[MulticastGroup, ...]:
+    """Return the groups of ``messages`` with their MLIDs, after members and senders (rows of ``ends``)
     have joined."""
     groups = []
-    for n, group in enumerate(made.groups, 1):
-        rows = made.group == n
-        senders = np.setdiff1d(made.src[rows], group.members)
-        sl = max(int(made.sl[rows].max(initial=0)), 0)
+    for n, group in enumerate(messages.groups, 1):
+        rows = messages.group == n
+        senders = np.setdiff1d(messages.src[rows], group.members)
+        sl = max(int(messages.sl[rows].max(initial=0)), 0)
         mlid = join_group(up, n, ends[group.members].tolist(), ends[senders].tolist(), sl)
         groups.append(replace(group, mlid=mlid))
     return tuple(groups)

@@ -1,1 +1,1 @@
-"""Subnet manager and administrator: it knows the fabric only by MADs."""
+"""Subnet manager and administrator; it learns the subnet from MADs alone."""

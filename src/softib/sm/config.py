@@ -36,38 +36,38 @@ MAX_LMC = 7
 
 @dataclass(frozen=True)
 class SmConfig:
-    """Defaults are OpenSM's (3.3.23), but for the engine (docs/decisions/0007).
+    """Defaults are OpenSM's (3.3.23), except for the engine (docs/decisions/0007).
 
-    ``window``: SMPs on the wire; ``chunk``: MADs of an outbox at most (what fits the cache);
+    ``window``: SMPs on the wire; ``chunk``: largest number of MADs in an outbox (limited by the cache);
     ``timeout_ps`` and ``retries`` of each. ``lmc``: every CA port gets 2^lmc LIDs (0-7).
     ``hoq_life``/``vl_stall_count`` are for ports between switches, the ``leaf_`` ones for switch
     ports towards CAs. ``subnet_timeout``, ``hoq_life``, ``packet_life_time``: 4.096 us * 2^n.
     ``max_op_vls``: largest OperationalVLs code. ``subnet_prefix``: GidPrefix of every end port.
-    ``priority``: of SMInfo. ``sm_key``: of SMInfo; a manager with another one is left alone.
+    ``priority``: of SMInfo. ``sm_key``: of SMInfo; managers with another key are ignored.
     ``sa_key``: the SM_Key with which SA requests are trusted (OpenSM's default).
 
     ``mkey_lease``: seconds after a wrong M_Key until a port forgets it, 0 = never;
-    ``mkey_protect``: MKeyProtectBits (IBA 14.2.4.1); ``mkey_lookup``: a port that held another
-    M_Key the last time is asked with that one. ``links``: widths and speeds that ports may train
-    to; None leaves them as devices have them. ``flaps``: when ports are isolated; None: never.
+    ``mkey_protect``: MKeyProtectBits (IBA 14.2.4.1); ``mkey_lookup``: a port that held another M_Key before is
+    queried with that one. ``links``: widths and speeds that ports may train
+    to; None leaves them unchanged. ``flaps``: when ports are isolated; None: never.
     ``changes``: how forwarding tables change.
 
     ``partitions``: None programs none (every device keeps the default one); ``allow_both_pkeys``: a
-    port may be full and limited member at once; ``part_enforce``: which way switch ports towards
-    CAs check P_Keys, "both", "in" (what comes from the CA), "out" or "off". ``no_clients_rereg``:
-    no client is asked to subscribe again. ``use_mfttop``: switches look no further into their
-    multicast tables than MLIDs are in use. ``reassign_lids``: ignore stored LIDs, and LIDs that
-    ports hold when this manager becomes master. ``sweep_interval_ps``: how often switches are asked
-    whether something changed, 0 = never (OpenSM: 10 s). A standby polls its master every
-    ``polling_timeout_ps`` and takes over after ``polling_retries`` polls in vain
+    port may be full and limited member at once; ``part_enforce``: the direction in which switch ports towards CAs
+    check P_Keys: "both", "in" (from the CA), "out" or "off". ``no_clients_rereg``: do not request
+    client reregistration. ``use_mfttop``: set MulticastFDBTop, so switches ignore entries of their
+    multicast tables above the MLIDs in use. ``reassign_lids``: ignore stored LIDs, and LIDs that
+    ports hold when this manager becomes master. ``sweep_interval_ps``: time between light sweeps, 0 = never
+    (OpenSM: 10 s). A standby polls its master every
+    ``polling_timeout_ps`` and takes over after ``polling_retries`` failed polls
     (sminfo_polling_timeout, polling_retry_number).
 
-    ``qos``: SLtoVL and VL arbitration tables of all ports; None leaves them as devices have them,
-    where the engine can do with that. ``qos_policy``: what paths the administrator gives to whom.
-    ``prefix_routes``: which router leads to which other subnet; None: as routers say.
-    ``congestion``: settings of congestion control of all devices; None leaves them alone. ``ar``:
-    adaptive routing of switches that can; None: none. ``aggregation``: trees of aggregation nodes;
-    None leaves these alone.
+    ``qos``: SLtoVL and VL arbitration tables of all ports; None leaves them unchanged, if the engine permits it.
+    ``qos_policy``: levels of the paths that the administrator gives.
+    ``prefix_routes``: routers to other subnets; None: as reported by the routers.
+    ``congestion``: settings of congestion control of all devices; None leaves them unchanged. ``ar``: adaptive routing
+    of capable switches; None: off. ``aggregation``: trees of aggregation nodes;
+    None leaves these unchanged.
 
     Raises :class:`UnknownName` for an engine that does not exist, :class:`InputError` for an
     impossible LMC or window.
@@ -118,13 +118,13 @@ class SmConfig:
 
     @property
     def known_partitions(self) -> tuple[Partition, ...]:
-        """The partitions there are: those of the file, or the default one."""
+        """The partitions of the file, or the default one."""
         return tuple(DEFAULT_PARTITIONS) if self.partitions is None else self.partitions
 
     @property
     def engines(self) -> str:
-        """:attr:`engine`; by default no engine that needs the SLs that partitions or QoS use, nor
-        one that adaptive routing cannot go beside."""
+        """:attr:`engine`; the default excludes engines that need the SLs used by partitions or QoS, and engines
+        incompatible with adaptive routing."""
         site_sls = any(p.sl or any(g.sl for g in p.groups) for p in self.known_partitions)
         taken = site_sls or self.qos is not None or self.qos_policy is not None or self.ar is not None
         return WITHOUT_LANES if taken and self.engine == DEFAULT_ENGINE else self.engine
@@ -132,15 +132,15 @@ class SmConfig:
     def __post_init__(self) -> None:
         chain(self.engine)
         if not 0 <= self.lmc <= MAX_LMC:
-            raise InputError(f"lmc {self.lmc} is not possible; an LMC is 0 to {MAX_LMC} (IBA 4.1.3)")
+            raise InputError(f"lmc {self.lmc} is not possible; use an LMC of 0 to {MAX_LMC} (IBA 4.1.3)")
         if self.window < 1 or self.chunk < 1:
-            raise InputError("window and chunk are at least 1")
+            raise InputError("window and chunk must be at least 1")
 
 
 def config_of(fields: Mapping[str, Any]) -> SmConfig:
-    """A configuration of fields of :class:`SmConfig` and of options that make up one field of it
-    (``qos`` and ``qos_…``, ``congestion_control`` and ``cc_…``, ``adaptive_routing`` and ``ar_…``,
-    ``aggregation`` and ``aggregation_…``).
+    """A configuration made of fields of :class:`SmConfig` and of options that form one field of it (``qos`` and
+    ``qos_…``, ``congestion_control`` and ``cc_…``, ``adaptive_routing`` and ``ar_…``, ``aggregation`` and
+    ``aggregation_…``).
 
     Raises as :class:`SmConfig` does, and :class:`InputError` for an option that would have no
     effect.

@@ -1,8 +1,7 @@
-"""The subnet manager's database: the columns of a fabric, learned by MADs alone and grown as
-answers arrive.
+"""The subnet manager's database: the columns of a fabric, learned from MADs alone and extended as answers arrive.
 
-``node``, ``portnum``, ``port`` (a row: ``node_base + portnum``) mean what they mean in a fabric;
-rows are in the order of discovery. A switch has rows for ports 0…NumPorts, a CA for 1…NumPorts.
+``node``, ``portnum``, ``port`` (a row: ``node_base + portnum``) have the same meaning as in a fabric; rows are in
+the order of discovery. A switch has rows for ports 0…NumPorts, a CA for 1…NumPorts.
 """
 
 from __future__ import annotations
@@ -40,8 +39,8 @@ _NODE_COLUMNS: dict[str, tuple[Any, tuple[int, ...], int]] = {
     "switch_info": (np.uint8, (64,), 0),
     "has_switch_info": (np.bool_, (), 0),
 }
-"""``node_route``: row of ``routes`` by which it was found; ``node_entered``: one of a CA's ports
-has it; ``node_ok``: answered all that is needed to use it. ``switch_info`` is zeros for a CA."""
+"""``node_route``: row of ``routes`` of the node's discovery; ``node_entered``: one of a CA's ports has it;
+``node_ok``: the node answered all requests needed to use it. ``switch_info`` is zeros for a CA."""
 
 _PORT_COLUMNS: dict[str, tuple[Any, tuple[int, ...], int]] = {
     "port_node": (np.int32, (), 0),
@@ -55,9 +54,8 @@ _PORT_COLUMNS: dict[str, tuple[Any, tuple[int, ...], int]] = {
     "port_lid": (np.uint16, (), 0),
     "port_lmc": (np.uint8, (), 0),
 }
-"""``port_peer`` is what a NodeInfo through the port found (-1: nothing). ``port_route`` is the row
-of ``routes`` that leads to the port (CA) or its switch; ``port_lid`` and ``port_lmc`` are what the
-LID manager decided."""
+"""``port_peer`` is the port found by a NodeInfo through the port (-1: none). ``port_route`` is the row
+of ``routes`` that leads to the port (CA) or its switch; ``port_lid`` and ``port_lmc`` are set by the LID manager."""
 
 
 class Database:
@@ -71,11 +69,11 @@ class Database:
         self._node = {k: _column(v, 64) for k, v in _NODE_COLUMNS.items()}
         self._port = {k: _column(v, 1024) for k, v in _PORT_COLUMNS.items()}
         self._by_guid = np.zeros(0, np.int32)
-        """Nodes in the order of their GUIDs; of fewer nodes than there are: to be sorted again."""
+        """Nodes in the order of their GUIDs; sorted again if nodes were added."""
         self.vports = VPortTable()
 
     def __getattr__(self, name: str) -> np.ndarray:
-        # Only reached for names that are no instance attribute: the columns.
+        # Only reached for names that are not instance attributes: the columns.
         if name in _NODE_COLUMNS:
             return self._node[name][: self.n_nodes]
         if name in _PORT_COLUMNS:
@@ -85,8 +83,8 @@ class Database:
     # -- growth --
 
     def nodes_of(self, guids: np.ndarray) -> np.ndarray:
-        """Node of each NodeGUID, -1 where it is new. int32[n]"""
-        guids = np.asarray(guids, np.uint64)  # of another type, the search would compare rounded numbers
+        """Node of each NodeGUID, -1 if it is new. int32[n]"""
+        guids = np.asarray(guids, np.uint64)  # with another type, the search would compare rounded numbers
         if not self.n_nodes:
             return np.full(len(guids), -1, np.int32)
         if len(self._by_guid) != self.n_nodes:
@@ -96,12 +94,11 @@ class Database:
         return np.where(self.node_guid[node] == guids, node, -1).astype(np.int32)
 
     def node_of(self, guid: int) -> int:
-        """Node of one NodeGUID, -1 where there is none."""
+        """Node of one NodeGUID, -1 if there is none."""
         return int(self.nodes_of(np.array([guid], np.uint64))[0])
 
     def add_nodes(self, info: np.ndarray, route: np.ndarray) -> np.ndarray:
-        """Enter nodes by their NodeInfo (uint8[n, 64], GUIDs distinct and new) and the route that
-        leads there."""
+        """Enter nodes by their NodeInfo (uint8[n, 64], GUIDs distinct and new) and the route to each."""
         n = len(info)
         first = self.n_nodes
         nodes = np.arange(first, first + n, dtype=np.int32)
@@ -139,10 +136,10 @@ class Database:
         for name in ("revision", "sys_guid", "vendor_id", "device_id"):
             self._node[name][nodes] = NodeInfo.fields[name].get(info)
 
-    # -- from one sweep to the next --
+    # -- between sweeps --
 
     def copy(self) -> Database:
-        """A database of its own with the same rows; routes that no row names are left behind."""
+        """An independent database with the same rows; unused routes are omitted."""
         out = Database()
         out.n_nodes, out.n_ports, out.sm_port = self.n_nodes, self.n_ports, self.sm_port
         out._node = {k: column[: self.n_nodes].copy() for k, column in self._node.items()}
@@ -158,8 +155,8 @@ class Database:
         return out
 
     def drop_nodes(self, removed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Take out nodes (bool[nodes]) and their ports; the others keep their order. Returns the
-        new row of each old node and of each old port, -1 for what is gone."""
+        """Remove nodes (bool[nodes]) and their ports; the others keep their order. Returns the new row of each
+        old node and of each old port, -1 for removed ones."""
         keep_port = ~removed[self.port_node]
         node_row = np.where(removed, -1, np.cumsum(~removed) - 1).astype(np.int32)
         port_row = np.where(keep_port, np.cumsum(keep_port) - 1, -1).astype(np.int32)
@@ -175,7 +172,7 @@ class Database:
         self._by_guid = self._by_guid[:0]
         return node_row, port_row
 
-    # -- what managers ask --
+    # -- queries of managers --
 
     @property
     def is_switch(self) -> np.ndarray:
@@ -208,12 +205,12 @@ class Database:
         return np.concatenate([rows[rows == self.sm_port], rows[rows != self.sm_port]])
 
     def port_state(self, ports: np.ndarray | slice = slice(None)) -> np.ndarray:
-        """PortState of ``ports`` as last heard, 0 where nothing was heard."""
+        """PortState of ``ports`` as last read, 0 if unknown."""
         return PortInfo.port_state.get(self.port_info[ports])
 
     def port_modifier(self, ports: np.ndarray) -> np.ndarray:
         """AttributeModifier of PortInfo of ``ports``: the portnum, and SMSupportExtendedSpeeds
-        where the device has these components (a switch says so in port 0's CapabilityMask)."""
+        if the device has these components (for a switch: port 0's CapabilityMask)."""
         says = np.where(self.are_external(ports), self.node_base[self.port_node[ports]], ports)
         extended = self.has_port_info[says] & (
             (PortInfo.cap_mask.get(self.port_info[says]) & CapMask.EXTENDED_SPEEDS) > 0
@@ -221,8 +218,7 @@ class Database:
         return self.port_num[ports].astype(np.int64) | np.where(extended, SM_SUPPORTS_EXTENDED_SPEEDS, 0)
 
     def locations(self, ports: np.ndarray) -> list[Location]:
-        """Return (NodeGUID, portnum) of each of ``ports``, by which it is known from sweep to
-        sweep."""
+        """Return (NodeGUID, portnum) of each of ``ports``, the key that is stable between sweeps."""
         return list(zip(self.node_guid[self.port_node[ports]].tolist(), self.port_num[ports].tolist(), strict=True))
 
     def location(self, port: int) -> Location:
@@ -231,7 +227,7 @@ class Database:
 
     @property
     def is_mellanox(self) -> np.ndarray:
-        """bool[nodes]: devices that may know the attributes of this vendor."""
+        """bool[nodes]: devices that may support the attributes of this vendor."""
         return (self.vendor_id == MELLANOX) | np.isin(self.device_id, list(MELLANOX_PARTS))
 
     def name(self, node: int) -> str:

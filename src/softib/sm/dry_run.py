@@ -1,9 +1,9 @@
-"""Dry run: the changes that a manager would make, without making them. Every Set goes out as the
-Get of the same attribute.
+"""Dry run: the changes that a manager would make, without making them. Every Set is sent as the Get of the same
+attribute.
 
-The answer says what the device holds; the manager gets back what it wanted to set, as if it had
-been set, and goes on. So a whole sweep runs, and the differences are collected on the way. Nothing
-but Gets leaves (IBA 13.4.5).
+The manager gets the answer as if its Set had succeeded, and continues; the difference to the device's state is
+recorded. So a whole sweep runs, and collects the differences. Only Gets are sent (IBA
+13.4.5).
 """
 
 from __future__ import annotations
@@ -51,8 +51,7 @@ TABLES: dict[int, tuple[str, Any, int]] = {
 
 
 COMMANDS = ("client_reregister",)
-"""Components that ask for something and are no state: a new master sets this one on every CA port
-(IBA 14.2.5.6)."""
+"""Components that are requests, not state: a new master sets this one on every CA port (IBA 14.2.5.6)."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +66,7 @@ class PlannedRow(Result):
 
 @dataclass(frozen=True)
 class AttributeChange(Result):
-    """An attribute that would be another."""
+    """An attribute that would change."""
 
     node: int = field(metadata=HIDDEN)
     guid: int = field(metadata=key("node_guid", json="{:#018x}".format, type=str))
@@ -78,23 +77,22 @@ class AttributeChange(Result):
     rows: tuple[tuple[str | int, int, int], ...] = field(
         metadata=key("changes", json=lambda rows: [PlannedRow(*row).to_json() for row in rows], type=list[PlannedRow])
     )
-    """(what, value now, value then), by field or by index of a table's entry."""
+    """(field or table index, current value, new value)."""
 
 
 class DryRun:
-    """Between a manager and its wire: :meth:`out` for what leaves, :meth:`back` for what comes."""
+    """Between a manager and its wire: :meth:`out` for outgoing, :meth:`back` for incoming MADs."""
 
     def __init__(self) -> None:
         self._wanted: dict[int, np.ndarray] = {}
         self._held: dict[tuple[bytes, int, int], np.ndarray] = {}
         self._then: dict[tuple[bytes, int, int], np.ndarray] = {}
         self.sets = self.assumed = 0
-        """Sets that were not sent (repetitions not counted); those of other classes, of which it is
-        assumed that they would be done."""
+        """Sets that were not sent (without repetitions); those of other classes are assumed to succeed."""
         self._assumed: list[MadBatch] = []
 
     def out(self, outbox: MadBatch) -> MadBatch:
-        """``outbox`` without a Set: each is the Get of what it would set."""
+        """``outbox`` without Sets: each becomes the Get of the same attribute."""
         smps = np.isin(outbox.mad[:, CLASS_AT], (int(MgmtClass.SUBN_LID), int(MgmtClass.SUBN_DR)))
         others = ~smps & (outbox.mad[:, METHOD_AT] == Method.SET) & (outbox.mad[:, CLASS_AT] != MgmtClass.SUBN_ADM)
         if others.any():  # addressed by LIDs that ports do not have yet
@@ -117,7 +115,7 @@ class DryRun:
         return outbox
 
     def back(self, inbox: MadBatch | None) -> MadBatch | None:
-        """``inbox`` with the answers that the manager's Sets would have had."""
+        """``inbox`` with the answers that the manager expects to its Sets."""
         if self._assumed:
             inbox = MadBatch.concat([*self._assumed, *([] if inbox is None else [inbox])])
             self._assumed.clear()
@@ -151,7 +149,7 @@ class DryRun:
 
 
 def _tid(mad: np.ndarray) -> int:
-    """The half of the TransactionID that is the manager's."""
+    """The half of the TransactionID that belongs to the manager."""
     return int.from_bytes(mad[TID_AT + 4 : TID_AT + 8].tobytes(), "big")
 
 
@@ -163,7 +161,7 @@ def _key(mad: np.ndarray) -> tuple[bytes, int, int]:
 
 
 def _nodes_by_path(db: Database) -> dict[bytes, int]:
-    """Node by the directed route that leads to it, or to one of its ports."""
+    """Node of the directed route to it, or to one of its ports."""
     rows = np.concatenate([db.port_route, db.node_route])
     nodes = np.concatenate([db.port_node, np.arange(db.n_nodes, dtype=np.int32)])
     path, hops = db.routes.path, db.routes.hops

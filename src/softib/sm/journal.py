@@ -1,5 +1,5 @@
-"""The journal of an administrator: keys of the records that changed since it was last read.
-Standbys get those alone (:mod:`softib.sm.replication`)."""
+"""The journal of an administrator: keys of the records that changed since the last reading.
+Standbys get only those (:mod:`softib.sm.replication`)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["Journal", "Kind", "record_key"]
 
 
 class Kind(IntEnum):
-    """First octet of a record's key."""
+    """First byte of a record's key."""
 
     GROUP = 1
     MEMBER = 2
@@ -27,7 +27,7 @@ class Kind(IntEnum):
 
 
 class Journal:
-    """Keys of records, each once, in the order in which they changed last."""
+    """Keys of records, each once, in the order of their last change."""
 
     def __init__(self) -> None:
         self._keys: dict[bytes, None] = {}
@@ -45,5 +45,5 @@ class Journal:
 
 
 def record_key(kind: Kind, *parts: bytes | int) -> bytes:
-    """Return the key of a record of this kind; integers (GUIDs) take 8 octets."""
+    """Return the key of a record of this kind; integers (GUIDs) take 8 bytes."""
     return bytes((kind,)) + b"".join(p if isinstance(p, bytes) else p.to_bytes(8, "big") for p in parts)

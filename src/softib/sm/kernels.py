@@ -7,8 +7,8 @@ from softib.iba.sa_records import PathRecord
 from softib.jit import kernel, table
 
 Hops = table("Hops", "lft switch_of_node node_base node_nports port_node port_peer mtu rank")
-"""Tables and cables: ``lft`` uint8[switches, LIDs]; ``mtu`` and ``rank`` uint8[ports] are what each
-port can do."""
+"""Tables and cables: ``lft`` uint8[switches, LIDs]; ``mtu`` and ``rank`` uint8[ports] are the capability of each
+port."""
 PathFields = table("PathFields", "source_guid target_guid slid dlid pkey sl mtu rate life")
 """Fields of PathRecords: uint64 GUIDs, the others int64."""
 
@@ -16,7 +16,7 @@ MAX_SWITCHES = 64
 DGID_AT, SGID_AT, DLID_AT, SLID_AT = (getattr(PathRecord, f).byte for f in ("dgid", "sgid", "dlid", "slid"))
 REVERSIBLE_AT, PKEY_AT = PathRecord.reversible.byte, PathRecord.pkey.byte
 SL_AT = PathRecord.qos_class.byte + 1
-"""Of the byte that has the end of QosClass, and SL in its lower half."""
+"""Byte with the end of QosClass, and SL in its lower half."""
 MTU_AT, RATE_AT, LIFE_AT = (getattr(PathRecord, f).byte for f in ("mtu", "rate", "packet_life_time"))
 REVERSIBLE, EXACTLY = 0x80, 0x80
 """Bit 7 of its byte; selector 2 in bits 7 and 6 (IBA 15.2.5.16)."""
@@ -24,11 +24,10 @@ REVERSIBLE, EXACTLY = 0x80, 0x80
 
 @kernel(_nrt=False)
 def walk(t, source, target, dlid, hops, out_mtu, out_rank):
-    """Follow ``dlid[i]`` from port ``source[i]`` to port ``target[i]`` through the :data:`Hops`
-    ``t``.
+    """Follow ``dlid[i]`` from port ``source[i]`` to port ``target[i]`` through the :data:`Hops` ``t``.
 
-    Out: ``hops`` int16 (switches passed, -1: the tables lead elsewhere, or nowhere, or in a
-    circle), smallest ``out_mtu`` and ``out_rank``.
+    Out: ``hops`` int16 (switches passed, -1: the tables lead elsewhere, end or loop), smallest ``out_mtu`` and
+    ``out_rank``.
     """
     lft, switch_of_node, node_base, node_nports = t.lft, t.switch_of_node, t.node_base, t.node_nports
     port_node, port_peer, mtu, rank = t.port_node, t.port_peer, t.mtu, t.rank
@@ -75,8 +74,8 @@ def walk(t, source, target, dlid, hops, out_mtu, out_rank):
 
 @kernel(_nrt=False)
 def write_paths(prefix, fields, out):
-    """Put :data:`PathFields` into PathRecords ``out`` (uint8[n, 64], zeros): reversible, every
-    selector "exactly" (IBA 15.2.5.16)."""
+    """Write :data:`PathFields` into PathRecords ``out`` (uint8[n, 64], zeros): reversible, every selector "exactly"
+    (IBA 15.2.5.16)."""
     source_guid, target_guid, slid, dlid = fields.source_guid, fields.target_guid, fields.slid, fields.dlid
     pkey, sl, mtu, rate, life = fields.pkey, fields.sl, fields.mtu, fields.rate, fields.life
     for i in range(len(out)):
@@ -95,11 +94,11 @@ def write_paths(prefix, fields, out):
 
 @kernel
 def rounds(old, new, next_switch, switch, lid, out):
-    """Count into ``out[i]`` the switches that change for ``lid[i]`` on the new path from
-    ``switch[i]`` on, itself included.
+    """Count into ``out[i]`` the switches whose entry for ``lid[i]`` changes on the new path from ``switch[i]`` on,
+    itself included.
 
-    ``old``, ``new`` uint8[switches, LIDs]; ``next_switch`` int32[switches, 256]: what a port leads
-    to, -1 where it is no switch. A new path that never ends counts as one with a step for each
+    ``old``, ``new`` uint8[switches, LIDs]; ``next_switch`` int32[switches, 256]: the switch at the other end of a
+    port, -1 if there is none. A new path that never ends counts as one with a step for each
     switch.
     """
     n = new.shape[0]

@@ -1,5 +1,5 @@
-"""MADs that others send to the manager: questions, traps, SMInfo and records of other managers;
-sorted, and answered (IBA 13.4.9, 14.2.5.13, 14.4.1, 15.4).
+"""MADs that others send to the manager: queries, traps, SMInfo and records of other managers; sorted, and answered
+(IBA 13.4.9, 14.2.5.13, 14.4.1, 15.4).
 """
 
 from __future__ import annotations
@@ -22,19 +22,18 @@ __all__ = ["SWEEP_TRAPS", "Responder", "Unsolicited", "answer"]
 
 
 SWEEP_TRAPS = (128, 129, 130, 131, 144, 145, VPORT_STATE_CHANGE)
-"""Link state, link integrity, buffer overrun, flow control watchdog, capabilities or
-SystemImageGUID changed, or states of virtual ports: look again."""
+"""Traps that start a sweep: changes of link state, link integrity, buffer overrun, flow control watchdog,
+capabilities, SystemImageGUID, or states of virtual ports."""
 DIRECTION_BIT = 0x8000
 LAST_CONTROL = 5
 KeysOf = Callable[[np.ndarray], dict[int, int]]
-"""LIDs (ascending) → the M_Keys of the ports that have them, as far as they are known."""
+"""LIDs (ascending) → the known M_Keys of the ports that have them."""
 
 
 @dataclass
 class Unsolicited:
-    """``replies`` to send; ``suspects``: the LIDs of devices whose traps call for a sweep;
-    ``notices`` uint8[n, 64] with the LIDs that sent them; ``controls``: (modifier, SMInfo of the
-    sender) of each Set(SMInfo)."""
+    """``replies`` to send; ``suspects``: the LIDs of devices whose traps start a sweep; ``notices`` uint8[n, 64]
+    with the LIDs that sent them; ``controls``: (modifier, SMInfo of the sender) of each Set(SMInfo)."""
 
     replies: MadBatch
     suspects: tuple[int, ...]
@@ -50,13 +49,13 @@ def answer(
 ) -> Unsolicited:
     """Sort ``mads`` (SMP requests and traps), and answer them.
 
-    ``sm_info`` uint8[64] is what SMInfo answers; ``mkeys_of`` returns the M_Keys that ports hold: a
-    TrapRepress with another one is a violation there, and raises a trap of its own (IBA 14.2.4).
-    While a port's is not known yet its trap stands: it will be repeated. A Set(SMInfo) with a
-    modifier that means nothing is refused as a bad field. While the manager does not know its own
-    GUID (not ``has_guid``) SMInfo is left without an answer: OpenSM takes one with GUID 0 for no
-    manager at all, and becomes master beside it. What is neither question nor trap is left without
-    an answer.
+    ``sm_info`` uint8[64] is the answer to SMInfo; ``mkeys_of`` returns the M_Keys of ports: a TrapRepress with
+    another key is a violation there, and raises another trap (IBA 14.2.4).
+    While a port's key is unknown, its trap is not repressed: the port will repeat it. A Set(SMInfo) with an
+    undefined modifier
+    is refused as a bad field. Until the manager knows its own GUID (``has_guid``),
+    SMInfo is not answered: OpenSM ignores a manager with GUID 0, and would become a second master. Other MADs are
+    not answered.
     """
     mad = mads.mad
     method, attr = MadHeader.method.get(mad), MadHeader.attr_id.get(mad)
@@ -88,8 +87,8 @@ def answer(
 
 
 def _device(notices: np.ndarray) -> np.ndarray:
-    """LID of the device that each notice (uint8[n, 64]) is about: of the traps above it stands in
-    the details, first (trap 128) or behind 16 reserved bits."""
+    """LID of the device that each notice (uint8[n, 64]) concerns: for the traps above it is in the details, first
+    (trap 128) or after 16 reserved bits."""
     details = notices[:, Notice.data_details.byte :]
     first = Notice.trap_number.get(notices) == 128
     lid = np.where(first[:, None], details[:, :2], details[:, 2:4]).astype(np.int64)
@@ -97,19 +96,19 @@ def _device(notices: np.ndarray) -> np.ndarray:
 
 
 class Responder:
-    """``sent`` returns how many MADs the manager has sent (ActCount of SMInfo)."""
+    """``sent`` returns the number of MADs that the manager has sent (ActCount of SMInfo)."""
 
     def __init__(self, mastership: Mastership, sent: Callable[[], int]):
         self.mastership, self.sent = mastership, sent
         self.sa_manager, self.replication = mastership.has.sa_manager, mastership.has.replication
 
     def take(self, now_ps: int, inbox: MadBatch | None, db: Database) -> tuple[MadBatch | None, list[MadBatch]]:
-        """Answer what others ask; returns the answers to the manager's own SMPs, and what shall be
-        sent. ``db`` is the current sweep's."""
+        """Answer requests of others; returns the answers to the manager's own SMPs, and the MADs to send. ``db`` is
+        the current sweep's."""
         out: list[MadBatch] = []
         if inbox is None or not len(inbox):
             return inbox, out
-        head = np.ascontiguousarray(inbox.mad[:, : METHOD_AT + 1])  # one look at each MAD, at four bytes
+        head = np.ascontiguousarray(inbox.mad[:, : METHOD_AT + 1])  # one check of each MAD, at four bytes
         answers = (head[:, METHOD_AT] >= RESPONSE_BIT) & (head[:, CLASS_AT] != MgmtClass.SM_REPLICA)
         if (answers & (head[:, CLASS_AT] != MgmtClass.SUBN_ADM)).all():
             return inbox, out
@@ -118,7 +117,7 @@ class Responder:
             reply = self.replication.receive(now_ps, inbox[copies], self.mastership.state)
             out += [reply] if reply is not None else []
             inbox = inbox[~copies]
-        # A request that the wire hands back (umad's ETIMEDOUT) is no question; its retry stands anyway.
+        # A request that the wire returns (umad's ETIMEDOUT) is no query; its retry is scheduled anyway.
         is_request = (inbox.mad[:, METHOD_AT] < RESPONSE_BIT) & (inbox.status == SendStatus.OK)
         if is_request.any():
             alone = bool(is_request.all())
@@ -158,8 +157,8 @@ class Responder:
         return self.sa_manager.answer(requests, now_ps)
 
     def sm_info(self) -> np.ndarray:
-        """SMInfo (IBA 14.2.5.13). All managers get to see the SM_Key: OpenSM ignores one that does
-        not show it, and asks without its own."""
+        """SMInfo (IBA 14.2.5.13). All managers see the SM_Key: OpenSM ignores a manager that does not show it, and
+        sends requests without its own."""
         config = self.mastership.config
         return SMInfo.pack(
             guid=self.replication.local_guid,

@@ -1,7 +1,7 @@
-"""The administrator's state of a master: what outlives a single question (IBA 15.4).
+"""The administrator's state of a master: everything that outlives a single query (IBA 15.4).
 
-Groups, subscriptions and services; notices of GIDs that come and go (traps 64, 65) and of groups
-(66, 67); reports that wait for their acknowledgement; questions that wait for tables of devices.
+Groups, subscriptions and services; notices of GIDs that come and go (traps 64, 65) and of groups (66, 67);
+unacknowledged reports; queries that wait for tables of devices.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ __all__ = ["SaManager", "SaRecords"]
 
 REPORT_WINDOW = 64
 BUDGET = 1024.0
-"""Cost of the requests that are answered in a step (:mod:`softib.sm.sa.fair_queue`): about 20 ms,
-so that no SMP waits longer for the manager."""
+"""Cost of the requests answered in a step (:mod:`softib.sm.sa.fair_queue`): about 20 ms, so that no SMP waits
+longer for the manager."""
 IN_SERVICE, OUT_OF_SERVICE = 64, 65
 LINK_LOCAL, HOPS_MAX = 2, 255
 
@@ -39,7 +39,7 @@ LINK_LOCAL, HOPS_MAX = 2, 255
 @dataclass
 class SaRecords:
     """Records that outlive an administrator, from a dump or a standby's copy. ``services`` as in
-    :class:`~softib.sm.sa.service_record.Services`; ``made``: MGIDs that were made up so far;
+    :class:`~softib.sm.sa.service_record.Services`; ``made``: MGIDs created so far;
     ``aliases``: (PortGUID, block) → its alias GUIDs, uint64[8]; ``here``: PortGUIDs of the subnet.
     """
 
@@ -52,8 +52,8 @@ class SaRecords:
 
 
 class SaManager:
-    """``subnet`` is None while this manager is no master. ``groups.changed`` and ``waiting`` are
-    what the manager shall do next."""
+    """``subnet`` is None while this manager is not master. ``groups.changed`` and ``waiting`` are the manager's
+    pending work."""
 
     def __init__(self, config: SmConfig):
         self.config = config
@@ -66,7 +66,7 @@ class SaManager:
         self.waiting: list[Deferred] = []
         self.queue = self.sa.queue
         self.requests = self.refused = 0
-        """Queries of others since it began, and how many of them were answered BUSY."""
+        """Queries of others since the start, and the number answered BUSY."""
         self._served = False
         self._reports = Transactor(REPORT_WINDOW, config.timeout_ps, config.retries)
         self._outbox: list[MadBatch] = []
@@ -75,20 +75,19 @@ class SaManager:
 
     @property
     def subnet(self) -> Subnet | None:
-        """The subnet that is administered."""
+        """The administered subnet."""
         return self.sa.subnet
 
     @property
     def registered(self) -> np.ndarray | None:
-        """PortGUIDs of the subnet whose hosts' groups, services and subscriptions are here
-        (uint64[n]); None: of no host."""
+        """PortGUIDs of hosts whose groups, services and subscriptions are known here (uint64[n]); None: of no host."""
         return self._restored if self.subnet is None else self.subnet.end_guid
 
-    # -- being master --
+    # -- mastership --
 
     def restore(self, copy: SaRecords, config: SmConfig) -> None:
-        """Restore the records of the previous master. Its partitions' groups are kept where
-        partitions of ``config`` keep them."""
+        """Restore the records of the previous master. Its partitions' groups are kept if partitions of ``config``
+        keep them."""
         self.close()
         self.config = config
         for group in copy.groups:
@@ -101,8 +100,7 @@ class SaManager:
         self._restored = np.array(sorted(copy.here), np.uint64)
 
     def open(self, subnet: Subnet, members: Members) -> None:
-        """A sweep ended. What left the subnet is forgotten, and subscribers get GID In Service and
-        Out of Service notices."""
+        """A sweep ended. Absent ports are removed, and subscribers get GID In Service and Out of Service notices."""
         before, first = self.registered, self.subnet is None
         if first:
             self._partition_groups(subnet)
@@ -128,7 +126,7 @@ class SaManager:
         self._events()
 
     def close(self) -> None:
-        """No master any more: nothing is answered, nothing is remembered."""
+        """End mastership: nothing is answered, and the state is discarded."""
         self.sa.close()
         self.sa.aliases.clear()
         self.groups.clear()
@@ -142,8 +140,8 @@ class SaManager:
         self.queue.clear()
 
     def reconfigure(self, config: SmConfig) -> None:
-        """Other partitions: their groups come, and those of removed partitions end with their last
-        full member."""
+        """Use other partitions: their groups are added, and those of removed partitions end with their last full
+        member."""
         self.config = config
         if self.subnet is None:
             return
@@ -155,21 +153,21 @@ class SaManager:
         self._events()
 
     def repartition(self, config: SmConfig, members: Members) -> None:
-        """Other partitions, whose ``members`` are known before a sweep."""
+        """Use other partitions, whose ``members`` are known before a sweep."""
         assert self.subnet is not None
         self.sa.refresh(self.subnet, members)
         self.reconfigure(config)
 
     def _end_deserted(self, groups: Iterable[Group]) -> None:
-        """End those of ``groups`` that no partition here keeps, and that have no full member."""
+        """End those of ``groups`` that no partition keeps and that have no full member."""
         for group in [g for g in groups if not has_full(g)]:
             self.groups.remove(group)
             self.multicast.events.append((67, group.mgid))
 
     def _partition_groups(self, subnet: Subnet) -> None:
-        """The groups that partitions keep: IPoIB's broadcast group and those of the file. Where the
-        engine's paths take several VLs they go on the first SL that no path takes (clients give
-        their own groups the broadcast group's SL), unless the file names another."""
+        """The groups of partitions: IPoIB's broadcast group and those of the file. If the engine's paths use
+        several VLs, groups use the first SL without paths (clients give their own groups the broadcast group's SL),
+        unless the file names another."""
         free = self._free_sl(subnet)
         for partition in self.config.known_partitions:
             for g in partition.groups:
@@ -193,7 +191,7 @@ class SaManager:
                     )
 
     def _free_sl(self, subnet: Subnet) -> int:
-        """An SL whose VL no unicast path takes; 0 where one VL is enough, or none is left."""
+        """An SL whose VL no unicast path uses; 0 if one VL is enough, or none is left."""
         if subnet.routing.path_sl is None:
             return 0
         used = subnet.routing.vls
@@ -206,7 +204,7 @@ class SaManager:
         self.sa.sm_info, self.sa.other_managers = local_info, others
 
     def answer(self, requests: MadBatch, now_ps: int) -> MadBatch:
-        """Answers; a question that needs tables of devices joins ``waiting``."""
+        """Answers; a query that needs tables of devices is added to ``waiting``."""
         self._now_ps = now_ps
         self.requests += len(requests)
         if not len(self.queue) and (len(requests) == 1 or self.queue.costs(requests) <= BUDGET):
@@ -225,7 +223,7 @@ class SaManager:
         return replies
 
     def was_read(self, need: Need, table: np.ndarray) -> None:
-        """The tables are here: answer the requests that wait for them."""
+        """Answer the requests that waited for the tables just read."""
         self.sa.read[need] = table
         ready = [w for w in self.waiting if w.need == need]
         self.waiting = [w for w in self.waiting if w.need != need]
@@ -235,7 +233,7 @@ class SaManager:
     # -- notices --
 
     def forward(self, notice: np.ndarray) -> None:
-        """A device's trap (Notice, uint8[64]) goes to its subscribers."""
+        """Forward a device's trap (Notice, uint8[64]) to its subscribers."""
         if self.subnet is None:
             return
         end = int(self.subnet.end_of_lid[int(Notice.issuer_lid.get(notice))])
@@ -243,7 +241,7 @@ class SaManager:
         self._report(notice, gid)
 
     def _events(self) -> None:
-        """Groups that were made or ended."""
+        """Groups that were created or ended."""
         for trap, mgid in self.multicast.events:
             octets = np.frombuffer(mgid, ">u8")
             self._report_gid(trap, (int(octets[0]), int(octets[1])))
@@ -273,7 +271,7 @@ class SaManager:
         self._reports.postpone(by_ps)
 
     def send(self, now_ps: int) -> tuple[MadBatch, int]:
-        """Late answers and reports, and when to call again."""
+        """Deferred answers and reports, and the time of the next call."""
         self._reports.receive(now_ps)
         self._reports.completed()
         served, self._served = self._served, False

@@ -21,13 +21,13 @@ __all__ = ["ArStore", "Stores", "TableStore"]
 
 
 class TableStore:
-    """(NodeGUID, portnum, attribute, modifier) → the attribute. It outlives a sweep, so that the
-    next one sends only what differs.
+    """(NodeGUID, portnum, attribute, modifier) → the attribute. It outlives a sweep, so that the next one sends
+    only differences.
 
-    ``unable``: NodeGUIDs that refused what was sent; they are not asked again.
+    ``unable``: NodeGUIDs that refused a request; they get no more.
 
-    ``copied``: (NodeGUID, attribute) → digest of all that a manager before wrote there
-    (:meth:`digests` of its store). A device that shall have just that is not written.
+    ``copied``: (NodeGUID, attribute) → digest of all data that the previous master wrote there (:meth:`digests` of
+    its store). A device whose target equals it is not written.
     """
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class TableStore:
         self._touched: set[tuple[int, int]] = set()
 
     def forget(self, guid: int) -> None:
-        """Nothing is known of this device any more."""
+        """Discard all knowledge of this device."""
         if not (self.held or self.copied or self._digests):
             return
         for key in [k for k in self.held if k[0] == guid]:
@@ -48,13 +48,13 @@ class TableStore:
                 del store[written]
 
     def clear(self) -> None:
-        """Nothing is known of any."""
+        """Discard all knowledge of all devices."""
         for store in (self.held, self.unable, self.copied, self._digests, self._touched):
             store.clear()
 
     def digests(self) -> dict[tuple[int, int], bytes]:
-        """(NodeGUID, attribute) → 8 octets of all that is held there; only what was written since
-        the last time is looked at again."""
+        """(NodeGUID, attribute) → 8 bytes of digest of all that is held there; only data written since the last
+        call is processed."""
         if self._touched:
             images: dict[tuple[int, int], list[tuple[int, int, bytes]]] = {}
             for (guid, number, attr, modifier), image in self.held.items():
@@ -67,8 +67,8 @@ class TableStore:
     def changed(
         self, db: Database, attr: int, ports: np.ndarray, modifier: np.ndarray, data: np.ndarray, fresh: np.ndarray
     ) -> np.ndarray:
-        """bool[n]: attributes that their port (row of ``db``) does not hold; from now on it does.
-        ``fresh`` bool[ports of db]: whatever was written there is lost."""
+        """bool[n]: attributes that their port (row of ``db``) does not hold; they count as held from now on.
+        ``fresh`` bool[ports of db]: everything written there is lost."""
         fresh = np.where(
             self._written_before(db, attr, ports, modifier, data),
             db.port_state()[ports] < PortState.ARMED,
@@ -87,8 +87,8 @@ class TableStore:
     def _written_before(
         self, db: Database, attr: int, ports: np.ndarray, modifier: np.ndarray, data: np.ndarray
     ) -> np.ndarray:
-        """bool[n]: attributes of devices that hold, by what was copied, just these; ports that came
-        up again lost theirs all the same."""
+        """bool[n]: attributes of devices that hold exactly these according to the copy; ports that came up again
+        lost theirs anyway."""
         out = np.zeros(len(ports), bool)
         guids = np.array(sorted(guid for guid, what in self.copied if what == attr), np.uint64)
         rows = (
@@ -122,16 +122,16 @@ class ArStore:
         self.tables = TableStore()
         self.numbers: dict[int, dict[bytes, int]] = {}
         self.caps: dict[int, int] = {}
-        """NodeGUID → groups that the switch has room for."""
+        """NodeGUID → groups that fit into the switch."""
 
     def forget(self, guid: int) -> None:
-        """Nothing is known of this switch any more."""
+        """Discard all knowledge of this switch."""
         self.caps.pop(guid, None)
         self.tables.forget(guid)
         self.numbers.pop(guid, None)
 
     def clear(self) -> None:
-        """Nothing is known of any."""
+        """Discard all knowledge of all switches."""
         self.caps.clear()
         self.tables.clear()
         self.numbers.clear()
@@ -139,7 +139,7 @@ class ArStore:
 
 @dataclass
 class Stores:
-    """One store a kind of table."""
+    """One store per kind of table."""
 
     lft: LftStore = field(default_factory=LftStore)
     qos: TableStore = field(default_factory=TableStore)
@@ -147,23 +147,22 @@ class Stores:
     ar: ArStore = field(default_factory=ArStore)
     aggregation: dict[int, bytes] = field(default_factory=dict)
     aggregation_caps: dict[int, np.ndarray] = field(default_factory=dict)
-    """NodeGUID → what an aggregation node answered to ANInfo."""
+    """NodeGUID → answer of an aggregation node to ANInfo."""
     trained: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
     """(NodeGUID, portnum) → width and speed for which its link was trained again."""
     extensions: HeldExtensions = field(default_factory=dict)
     pkeys: PkeyTables = field(default_factory=dict)
     routers: RouterTables = field(default_factory=RouterTables)
     mkeys: MKeys = field(default_factory=MKeys)
-    """M_Keys of end ports; never forgotten."""
+    """M_Keys of end ports; never discarded."""
 
     @property
     def copied(self) -> tuple[TableStore, ...]:
-        """Those of which a standby gets digests, always in this order."""
+        """Those with digests for a standby, always in this order."""
         return self.qos, self.congestion
 
     def trust_nothing(self) -> None:
-        """A whole sweep asks every device for what it holds and can, where there is a Get for
-        it."""
+        """A whole sweep reads the state and capabilities of every device, if there is a Get for them."""
         self.pkeys.clear()
         self.extensions.clear()
         self.ar.caps.clear()
@@ -175,7 +174,7 @@ class Stores:
             self.pkeys.pop(location, None)
 
     def clear(self) -> None:
-        """Another manager writes the tables from now on, or has written them."""
+        """Record that another manager writes the tables from now on, or has written them."""
         self.trust_nothing()
         self.lft.tables.clear()
         self.lft.sls.forget()

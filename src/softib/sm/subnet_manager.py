@@ -5,12 +5,12 @@
     while not sm.settled:
         outbox, deadline_ps = sm.step(now_ps, inbox)
 
-A sweep is a list of phases; each puts requests into the queue when it is entered, the next is
-entered when all are answered or given up. The first starts with the first ``step``, another with
-:meth:`request_sweep`: it looks at everything again, keeps LIDs, and sends only what is not as
-wanted. One that a trap or PortStateChange calls for asks those that said so alone, and what hangs
-on them (:mod:`~softib.sm.sweep.rediscovery`). :mod:`~softib.sm.sweep.runner` carries sweeps,
-:mod:`~softib.sm.sweep.between_sweeps` what is done between them; as a master the manager is the
+A sweep is a list of phases; each queues requests when it is entered, and the next is entered when all are answered
+or abandoned. The first starts with the first ``step``, another with :meth:`request_sweep`: it reads everything
+again, keeps LIDs, and sends only differences. A sweep started by a trap or PortStateChange reads only the reporting
+devices and their neighbours
+(:mod:`~softib.sm.sweep.rediscovery`). :mod:`~softib.sm.sweep.runner` runs sweeps,
+:mod:`~softib.sm.sweep.between_sweeps` the work between them; as a master the manager is the
 subnet administrator too (``sa_manager``).
 """
 
@@ -49,14 +49,12 @@ __all__ = ["PHASES", "SubnetManager"]
 
 
 class SubnetManager:
-    """Discovers a subnet, gives LIDs, routes, programs the switches, brings the links up, and
-    administers it.
+    """Discovers a subnet, assigns LIDs, routes, programs the switches, brings the links up, and administers it.
 
-    Public: ``database`` (what MADs answered), ``report`` (of the current or last sweep), ``state``,
-    ``graph`` and ``routing`` (None before the first routing), ``phase`` (name, or "" between
-    sweeps), ``sa_manager`` (subnet administration), ``election``, ``lids`` (PortGUID → first and
-    last LID, also of ports that left; fill it before the first step to give known ports theirs),
-    ``mkeys`` (which M_Keys ports hold; likewise).
+    Public: ``database`` (from MADs), ``report`` (of the current or last sweep), ``state``, ``graph`` and
+    ``routing`` (None before the first routing), ``phase`` (name, or "" between sweeps), ``sa_manager`` (subnet
+    administration), ``election``, ``lids`` (PortGUID → first and last LID, also of ports that left; fill it before
+    the first step to preset LIDs), ``mkeys`` (the M_Keys of ports; likewise).
     """
 
     def __init__(self, config: SmConfig | None = None):
@@ -66,7 +64,7 @@ class SubnetManager:
         self.election = Election(config.priority, config.sm_key)
         self._now_ps = 0
         self._announces_priority = False
-        """Does the master not know yet that this standby's priority is another?"""
+        """Must this standby still report its new priority to the master?"""
         self._stores = Stores()
         self.lids: Lids = {}
         self.mkeys = self._stores.mkeys
@@ -100,12 +98,12 @@ class SubnetManager:
 
     @property
     def phase(self) -> str:
-        """The phase of the sweep, or the task between sweeps, that is under way; "" for none."""
+        """The current phase of the sweep, or task between sweeps; "" for none."""
         return self._phase.name
 
     @property
     def sweeps(self) -> int:
-        """The number of sweeps that began."""
+        """The number of sweeps started."""
         return self._runner.count
 
     @property
@@ -128,15 +126,14 @@ class SubnetManager:
         """Of the current or last sweep."""
         return self._runner.report
 
-    # -- the surface --
+    # -- the interface --
 
     def step(self, now_ps: int, inbox: MadBatch | None = None) -> tuple[MadBatch, int]:
-        """Take what arrived; return what shall leave now and the time of the next call if nothing
-        arrives before.
+        """Take arrived MADs; return the MADs to send now and the time of the next call if nothing arrives before.
 
-        Raises :class:`~softib.errors.LimitError` when the subnet cannot be managed (too many LIDs,
-        tables too short), and whatever a routing engine raises; the sweep is given up then, and
-        :meth:`request_sweep` starts a new one.
+        Raises :class:`~softib.errors.LimitError` if the subnet cannot be managed (too many LIDs, tables too short),
+        and any exception of a routing engine; the sweep is abandoned then, and :meth:`request_sweep` starts a new
+        one.
         """
         self._now_ps = now_ps
         inbox, replies = self._responder.take(now_ps, inbox, self.database)
@@ -153,7 +150,7 @@ class SubnetManager:
         self._runner.requests.fill(self.config.chunk)
         outbox, deadline_ps = self.transactor.send(now_ps)
         if not self.settled and not self.transactor.busy:
-            # The next phase: each starts in a step of its own, so that its time is its own.
+            # The next phase: each starts in a separate step, so that its time is measured separately.
             drained_ps = self._runner.drained_ps
             deadline_ps = now_ps if drained_ps == NEVER_PS else max(now_ps, drained_ps)
         elif not self.phase:
@@ -169,18 +166,18 @@ class SubnetManager:
         return (MadBatch.concat(full) if full else outbox), min(deadline_ps, sa_ps, silent_ps, copy_ps)
 
     def postpone(self, by_ps: int) -> None:
-        """The caller did not listen to the wire for ``by_ps``, most of all while :meth:`step`
-        computed: no request is late for that."""
+        """The caller did not read the wire for ``by_ps``, mostly while :meth:`step` computed: deadlines are moved
+        by that time."""
         for part in (self.transactor, self.silent, self.sa_manager, self.replication):
             part.postpone(by_ps)
 
     def request_sweep(self) -> None:
-        """Look at the whole subnet again, after the current sweep if there is one. (Traps and
-        PortStateChange call for a look at the devices that they name.)"""
+        """Sweep the whole subnet again, after the current sweep if there is one. (Traps and PortStateChange start
+        a sweep of the reporting devices.)"""
         self.schedule.call()
 
     def reconfigure(self, config: SmConfig) -> None:
-        """Go on with other settings: a sweep brings the subnet to them. The window, timeouts and
+        """Continue with other settings: a sweep applies them to the subnet. The window, timeouts and
         keys of the wire stay."""
         self._mastership.config = config
         election = self._mastership.election
@@ -188,15 +185,15 @@ class SubnetManager:
         election.priority, election.sm_key = (
             config.priority,
             config.sm_key,
-        )  # what SMInfo says, and by what it judges others
+        )  # the content of SMInfo, and the criteria for other managers
         self.sa_manager.reconfigure(config)
         self.request_sweep()
 
     def repartition(self, changed: list[Partition]) -> bool:
-        """Go on with these partitions in place of those with their P_Keys; one without ports ends. The
-        tables of the ports that they name are written before the next sweep. False: nothing was done,
-        that takes :meth:`reconfigure`: no sweep has programmed partitions yet, or one names more than
-        physical ports."""
+        """Replace the partitions with the same P_Keys by these; one without ports ends. The tables of
+        their ports are written before the next sweep. False: nothing was done, and
+        :meth:`reconfigure` is needed: no sweep has programmed partitions yet, or one contains other than physical
+        ports."""
         config, subnet, stores = self.config, self.sa_manager.subnet, self._stores
         if self.state != SmState.MASTER or subnet is None or config.partitions is None or not stores.pkeys:
             return False
@@ -211,7 +208,7 @@ class SubnetManager:
             config, members_changed(self.sa_manager.sa.members, subnet, changed, config.allow_both_pkeys)
         )
         self._between.repartitioned |= guids
-        if self.phase in PHASES:  # this sweep still has the partitions of before
+        if self.phase in PHASES:  # this sweep still uses the previous partitions
             self.request_sweep()
         return True
 
@@ -222,25 +219,24 @@ class SubnetManager:
 
     @property
     def aggregation(self) -> AggregationManager | None:
-        """Gives jobs trees; None where the configuration asks for none."""
+        """Assigns trees to jobs; None if the configuration has no aggregation."""
         extension = self._runner.sweep.extension_of("sharp_trees")
         return extension.manager if isinstance(extension, AggregationPhases) else None
 
     @property
     def settled(self) -> bool:
-        """True when nothing is under way or wanted at once: every port that can be is ACTIVE, or
-        another manager is master."""
+        """True if nothing is running or due: every port that can be is ACTIVE, or another manager is master."""
         return not self.phase and not self._between.wanted(self._now_ps) and not len(self.sa_manager.queue)
 
     @property
     def patient(self) -> bool:
-        """Does a port behind which no device answered still have tries that any other request has?
-        Only a caller that wants the subnet once and complete waits for them."""
+        """Does a port without an answering device still have retries left?
+        Only a caller that needs a single complete sweep waits for them."""
         return self.state == SmState.MASTER and self.silent.young
 
     @property
     def stale(self) -> bool:
-        """Did a link change while the current or last sweep looked at it? Another sweep follows."""
+        """Did a link change while the current or last sweep read it? Another sweep follows."""
         return self._runner.sweep.answers.stale
 
     @property
@@ -248,7 +244,7 @@ class SubnetManager:
         """Requests of this phase that are not built yet (for progress)."""
         return len(self._runner.requests.queue)
 
-    # -- what to do next --
+    # -- next actions --
 
     def _advance(self, now_ps: int) -> None:
         runner, between = self._runner, self._between
@@ -281,7 +277,7 @@ class SubnetManager:
             return
         sweep = self._runner.sweep
         sweep.answers.heard(self.phase, attr, tags, data)
-        # While a sweep has not reached the own port yet its GUID is that of the sweep before.
+        # Until a sweep has reached the own port, its GUID is that of the previous sweep.
         self.replication.local_guid = sweep.local_guid or self.replication.local_guid
 
     def _lost(self, attr: int, tags: np.ndarray, refused: bool) -> None:

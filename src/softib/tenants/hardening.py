@@ -1,5 +1,5 @@
-"""Reads how a subnet is protected, with Gets alone: what ports answer without and with the M_Key,
-P_Key tables on both sides of a host's cable, managers, and whom the subnet administration trusts."""
+"""Reads how a subnet is protected, with Gets alone: answers of ports without and with the M_Key, P_Key tables at
+both ends of a host's cable, managers, and the requesters trusted by the subnet administration."""
 
 from __future__ import annotations
 
@@ -9,46 +9,42 @@ from softib.diags.finding import Location
 from softib.diags.hardening.evidence import EndPort, Evidence, Manager
 from softib.diags.hardening.rules import OPENSM_KEY
 from softib.errors import PeerError
-from softib.iba.constants import MadStatus, SmpAttr
-from softib.iba.sa import SA_DATA, PKeyTableRecord, PortInfoRecord, SaHeader, mask_of
+from softib.iba.constants import SmpAttr
+from softib.iba.sa import PKeyTableRecord, PortInfoRecord
 from softib.iba.smp import PortInfo, SMInfo, SwitchInfo
-from softib.iba.structure import Structure
-from softib.live.clock import clock_ps
 from softib.live.subnet_reader import Progress, SubnetReader
-from softib.live.umad_sm.wire import RETRIES, TIMEOUT_PS, MadWire
-from softib.mad.batch import MadBatch
+from softib.live.umad_sm.wire import MadWire
 from softib.mad.smp_requests import RequestQueue
-from softib.mad.transactor import Transactor
-from softib.monitor.requests import sa_gets
 from softib.plural import counted
 from softib.sm.config import SmConfig
 from softib.sm.database import Database
 from softib.sm.sa.inventory import pkey_blocks
+from softib.tenants.administration import ask_administration
 
 __all__ = ["read_evidence"]
 
 SM_STATES = ("not active", "discovering", "standby", "master")
 """SMInfo.SMState (IBA 14.4.1)."""
 MOST_RECORDS = 64
-"""PortInfoRecords that the administration is asked for: what it does with one it does with all."""
+"""Number of PortInfoRecords requested from the administration: it treats all alike."""
 
 
 def read_evidence(
     wire: MadWire,
     mkey: int = 0,
     allowed: frozenset[int] | None = None,
-    progress: Progress = lambda what, nodes, mads: None,
+    progress: Progress = lambda phase, nodes, mads: None,
 ) -> Evidence:
-    """The evidence of the subnet behind ``wire``, read with M_Key ``mkey`` (0: as a host without
-    one). Raises :class:`PeerError` where not even this host's port answers to the key."""
+    """The evidence about the subnet behind ``wire``, read with M_Key ``mkey`` (0: as a host without one). Raises
+    :class:`PeerError` if not even this host's port answers with the key."""
     reader = SubnetReader(wire, SmConfig(mkey=mkey), progress)
     reader.nodes()
     db = reader.subnet.db
     evidence = Evidence(mkey=mkey, allowed=allowed)
     if db.sm_port < 0 and mkey:
-        raise PeerError(f"no port answers to a Get with the M_Key {mkey:#x}; give the manager's")
+        raise PeerError(f"no port answers a Get with the M_Key {mkey:#x}; use the manager's")
     if db.sm_port < 0:
-        evidence.unread.append("no port answers without its M_Key, this host's neither; --mkey judges the rest")
+        evidence.unread.append("no port answers without its M_Key, not even this host's; use --mkey to judge the rest")
         return evidence
     reader.managers()
     rows = db.end_ports()
@@ -58,7 +54,7 @@ def read_evidence(
     _administration(wire, reader, rows, evidence)
     silent = len({name for name, _, _ in reader.subnet.report.mute_nodes})
     if silent:
-        evidence.unread.append(f"{counted(silent, 'device')} did not answer: protected by an M_Key, or broken")
+        evidence.unread.append(f"{counted(silent, 'device')} did not answer: protected by an M_Key, or defective")
     return evidence
 
 
@@ -131,49 +127,25 @@ def _managers(reader: SubnetReader, evidence: Evidence) -> None:
 
 
 def _administration(wire: MadWire, reader: SubnetReader, rows: np.ndarray, evidence: Evidence) -> None:
-    """Ask the subnet administration for what it gives to trusted requesters alone (IBA 15.4.1)."""
+    """Request records from the subnet administration that only trusted requesters may see (IBA 15.4.1)."""
     db = reader.subnet.db
     lids = PortInfo.lid.get(db.port_info[rows])
     master = int(PortInfo.master_sm_lid.get(db.port_info[db.sm_port]))
     if not master or not lids.any():
-        evidence.unread.append("the subnet administration: this port has no LID, or knows no master manager")
+        evidence.unread.append("the subnet administration: this port has no LID, or no master manager")
         return
     target = int(lids[lids > 0][0])
     for sm_key in (0, OPENSM_KEY):
-        answer = _record(wire, master, PKeyTableRecord, {"lid": target, "block": 0}, sm_key)
-        if answer is not None:
-            evidence.trusts[sm_key] = bool(np.asarray(PKeyTableRecord.pkey.get(answer)).any()) if len(answer) else False
+        answer = ask_administration(wire, master, PKeyTableRecord, {"lid": target, "block": 0}, sm_key)
+        if answer.status is not None:
+            shows = answer.good and np.asarray(PKeyTableRecord.pkey.get(answer.record)).any()
+            evidence.trusts[sm_key] = bool(shows)
     if not evidence.trusts:
         evidence.unread.append("the subnet administration did not answer")
         return
-    for row, lid in zip(rows[:MOST_RECORDS].tolist(), lids.tolist(), strict=False):
+    with_lid = np.flatnonzero(lids[:MOST_RECORDS])
+    for row, lid in zip(rows[with_lid].tolist(), lids[with_lid].tolist(), strict=True):
         fields = {"endport_lid": int(lid), "portnum": int(db.port_num[row])}
-        answer = _record(wire, master, PortInfoRecord, fields, 0) if lid else None
-        if answer is not None and len(answer) and int(PortInfoRecord.mkey.get(answer)):  # type: ignore[attr-defined]
+        answer = ask_administration(wire, master, PortInfoRecord, fields)
+        if answer.good and int(PortInfoRecord.mkey.get(answer.record)):  # type: ignore[attr-defined]
             evidence.mkey_records.append(_location(db, row))
-
-
-def _record(wire: MadWire, lid: int, record: type[Structure], fields: dict[str, int], sm_key: int) -> np.ndarray | None:
-    """SubnAdmGet of one record: its octets, none of them where the request is refused; None without
-    an answer."""
-    request = sa_gets(int(record.attr or 0), np.array([lid], np.uint16))
-    head = request.mad[0, : SaHeader.size]
-    SaHeader.sm_key.set(head, sm_key)
-    SaHeader.comp_mask.set(head, mask_of(record, *fields))
-    request.mad[0, SA_DATA : SA_DATA + record.size] = record.pack(**fields)
-    t = Transactor(1, TIMEOUT_PS, RETRIES)
-    t.submit(request, np.zeros(1, np.int64))
-    inbox: MadBatch | None = None
-    while t.busy:
-        outbox, deadline_ps = t.step(clock_ps(), inbox)
-        for done in t.completed():
-            if done.timed_out:
-                return None
-            mad = done.batch.mad[0]
-            refused = int(SaHeader.status.get(mad)) != MadStatus.OK
-            return mad[SA_DATA:SA_DATA] if refused else mad[SA_DATA : SA_DATA + record.size].copy()
-        inbox = wire.exchange(outbox)
-        if inbox is None:
-            wire.wait(min(0.25, max(0.0, (deadline_ps - clock_ps()) / 1e12)))
-            inbox = wire.exchange()
-    return None

@@ -56,9 +56,9 @@ def policy_of(page: str) -> str:
     """The Content-Security-Policy of a softib page with scripts inside: those alone may run, known
     by what they are (CSP level 2, hash sources)."""
     scripts = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
-    known = " ".join(f"'sha256-{b64encode(sha256(s.encode()).digest()).decode()}'" for s in scripts) or "'none'"
+    hashes = " ".join(f"'sha256-{b64encode(sha256(s.encode()).digest()).decode()}'" for s in scripts) or "'none'"
     return (
-        f"default-src 'none'; script-src {known}; style-src 'unsafe-inline'; img-src 'self' data:; frame-src "
+        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src 'self' data:; frame-src "
         f"'self'; frame-ancestors 'self'; base-uri 'none'"
     )
 
@@ -95,9 +95,9 @@ class Access:
         async def with_headers(message: Any) -> None:
             if message["type"] == "http.response.start":
                 given = message.get("headers", [])
-                mine = {name for name, _ in given}
-                more = [(name, value) for name, value in HEADERS if name not in mine]
-                message = {**message, "headers": [*given, *more, *cookie]}
+                names = {name for name, _ in given}
+                added = [(name, value) for name, value in HEADERS if name not in names]
+                message = {**message, "headers": [*given, *added, *cookie]}
             elif head:
                 message = {**message, "body": b""}
             await send(message)
@@ -123,11 +123,11 @@ class Access:
 
 def _tokens(scope: Scope, headers: dict[bytes, str]) -> list[str]:
     kind, _, bearer = headers.get(b"authorization", "").partition(" ")
-    found = [bearer] if kind.lower() == "bearer" else []
+    tokens = [bearer] if kind.lower() == "bearer" else []
     for one in headers.get(b"cookie", "").split(";"):  # RFC 6265 5.4; what is no pair is passed over
         name, mark, value = one.strip().partition("=")
-        found += [value.strip('"')] if mark and name == COOKIE else []
-    return found + parse_qs(scope["query_string"].decode("latin-1")).get("token", [])
+        tokens += [value.strip('"')] if mark and name == COOKIE else []
+    return tokens + parse_qs(scope["query_string"].decode("latin-1")).get("token", [])
 
 
 def _name(host: str) -> str:

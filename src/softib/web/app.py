@@ -182,15 +182,15 @@ def _tables(app: FastAPI, served: Served) -> None:
     def jobs(at: Clock | None = None, offset: Offset = 0, limit: Limit = 100) -> dict[str, Any]:
         """The jobs of ``--jobs``, those that ran at ``at``: hosts, cables, with whom each shares
         links, how much slower than alone it is expected to be, and the number that colours it."""
-        found = then(at).jobs
-        table = [] if found is None else [{**one, "colour": colour_of(i)} for i, one in enumerate(found.table)]
+        placed = then(at).jobs
+        table = [] if placed is None else [{**one, "colour": colour_of(i)} for i, one in enumerate(placed.table)]
         return page_of(table, offset, limit)
 
     @app.get("/api/v1/shared-links")
     def shared_links(at: Clock | None = None, offset: Offset = 0, limit: Limit = 100) -> dict[str, Any]:
         """Links that two jobs or more may use, those of most jobs first."""
-        found = then(at).jobs
-        return page_of([] if found is None else found.shared(), offset, limit)
+        placed = then(at).jobs
+        return page_of([] if placed is None else placed.shared(), offset, limit)
 
 
 def _sorted_tables(app: FastAPI, served: Served) -> None:
@@ -262,15 +262,15 @@ def _answers(app: FastAPI, served: Served) -> None:
         now, wanted = served.now, q.lower()
         names = now.names
         guids = [f"{g:016x}" for g in now.seen.fabric.node_guid.tolist()]
-        found = [
+        hits = [
             i
             for i, (n, g) in enumerate(zip(names, guids, strict=True))
             if wanted in n.lower() or wanted.removeprefix("0x") in g
         ]
-        found.sort(key=lambda i: (not names[i].lower().startswith(wanted), len(names[i]), names[i], i))
+        hits.sort(key=lambda i: (not names[i].lower().startswith(wanted), len(names[i]), names[i], i))
         return {
-            "total": len(found),
-            "rows": [{"row": i, "name": names[i], "guid": f"0x{guids[i]}"} for i in found[:limit]],
+            "total": len(hits),
+            "rows": [{"row": i, "name": names[i], "guid": f"0x{guids[i]}"} for i in hits[:limit]],
         }
 
     @app.get("/api/v1/history")
@@ -314,8 +314,8 @@ def _pages(app: FastAPI, served: Served) -> None:
     @app.get("/api/v1/times")
     def times(since: Clock = 0.0, until: Clock = LAST, limit: Limit = 1000) -> dict[str, Any]:
         """Clock times of which the history is kept, at most ``limit`` of them evenly."""
-        found = _or_404(lambda: all_times(served, since, until))
-        return {"total": len(found), "time": thinned(found, limit), "every_s": served.every_s}
+        clocks = _or_404(lambda: all_times(served, since, until))
+        return {"total": len(clocks), "time": thinned(clocks, limit), "every_s": served.every_s}
 
     @app.get("/", include_in_schema=False)
     def index() -> HTMLResponse:
@@ -354,8 +354,8 @@ def _rows_of(now: Now, node: str | None) -> np.ndarray:
         raise HTTPException(
             404, f"{node} was last seen before {datetime.fromtimestamp(since, UTC):%Y-%m-%d %H:%M:%S} UTC"
         )
-    found = _or_404(lambda: now.finder.node(node))
-    return np.fromiter(f.ports_of(found, port0=True), np.int64)
+    number = _or_404(lambda: now.finder.node(node))
+    return np.fromiter(f.ports_of(number, port0=True), np.int64)
 
 
 def _or_404(ask: Callable[[], Any]) -> Any:

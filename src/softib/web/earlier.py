@@ -95,10 +95,10 @@ class Earlier:
         if at_s is None or (served.past is None and served.collector is None):
             return now
         if served.past is not None and at_s < began:
-            found = served.past.maps.at(at_s)
-            if found is not None:
+            kept = served.past.maps.at(at_s)
+            if kept is not None:
                 with self._lock:  # many that ask for one time judge it once
-                    return self._before(at_s, found, now)
+                    return self._before(at_s, kept, now)
         changes = list(self._changes)
         one = next((c for c in reversed(changes) if c.time_s <= at_s), changes[0] if changes else None)
         if one is None or one is changes[-1]:

@@ -37,9 +37,9 @@ def says_down(f: Finding) -> Cable | None:
     return (ends[0], ends[1]) if f.code == MISSING or (f.code == FELL and f.evidence.get("down")) else None
 
 
-def one_a_cable(found: Iterable[Finding], before: Iterable[Finding], seen: Snapshot) -> tuple[Finding, ...]:
-    """``found`` with one finding for each cable that is down, worst first. One of ``before`` stays
-    while its cable is down, unless ``found`` names both its ends otherwise.
+def one_a_cable(findings: Iterable[Finding], before: Iterable[Finding], seen: Snapshot) -> tuple[Finding, ...]:
+    """``findings`` with one finding for each cable that is down, worst first. One of ``before`` stays
+    while its cable is down, unless ``findings`` names both its ends otherwise.
 
     A cable that no reading has seen is the pattern's word: it stays while something else is down,
     which may hide the pattern.
@@ -48,7 +48,7 @@ def one_a_cable(found: Iterable[Finding], before: Iterable[Finding], seen: Snaps
     linked = {end for cable in here for end in cable}
     leads: dict[Cable, Finding] = {}
     rest: list[Finding] = []
-    for f in sorted(found, key=lambda f: -f.severity):
+    for f in sorted(findings, key=lambda f: -f.severity):
         cable = says_down(f)
         if cable is None:
             rest.append(f)
@@ -63,8 +63,8 @@ def one_a_cable(found: Iterable[Finding], before: Iterable[Finding], seen: Snaps
         cable = says_down(f)
         if cable is None or cable in leads or linked.intersection(cable):
             continue
-        known = cable in seen.down or bool(seen.down or seen.removed or leads)
-        if known and not any(locations.issuperset(cable) for locations in named):
+        is_down = cable in seen.down or bool(seen.down or seen.removed or leads)
+        if is_down and not any(locations.issuperset(cable) for locations in named):
             leads[cable] = f
     return tuple(sorted((*rest, *leads.values()), key=lambda f: -f.severity))
 
@@ -138,17 +138,17 @@ class Events:
 
     def all(self) -> list[Event]:
         """The newest first."""
-        found = [event for kept in list(self._kept.values()) for event in list(kept)]
-        return sorted(found, key=lambda e: -e.time_s)
+        events = [event for kept in list(self._kept.values()) for event in list(kept)]
+        return sorted(events, key=lambda e: -e.time_s)
 
     def _add(self, happened: Sequence[T], event: Callable[[T], Event]) -> None:
         """An ``event`` for each of ``happened``, or for the first of many."""
         for one in happened[:AT_ONCE]:
-            made = event(one)
-            self._kept.setdefault(made.kind, deque(maxlen=KEPT)).append(made)
+            entry = event(one)
+            self._kept.setdefault(entry.kind, deque(maxlen=KEPT)).append(entry)
         if len(happened) > AT_ONCE:
             rest = f"{len(happened) - AT_ONCE:,} more like the {AT_ONCE} before"
-            self._kept[made.kind].append(Event(made.time_s, made.kind, made.severity, rest))
+            self._kept[entry.kind].append(Event(entry.time_s, entry.kind, entry.severity, rest))
         self.number += len(happened)
 
     def add(self, event: Event) -> None:
@@ -167,9 +167,9 @@ class Events:
         state = one.level.get("physical_state")
         if state is None:
             return
-        known = ~np.isnan(state)
-        down = set(_keys(one, np.flatnonzero(known & (state != float(PhysState.LINK_UP)))))
-        came = self._recovered(one, known & (state == float(PhysState.LINK_UP)))
+        stated = ~np.isnan(state)
+        down = set(_keys(one, np.flatnonzero(stated & (state != float(PhysState.LINK_UP)))))
+        came = self._recovered(one, stated & (state == float(PhysState.LINK_UP)))
         went = sorted(down - self._down)
         self._down = (self._down | down) - set(came)
         self._now_down = down
@@ -213,8 +213,8 @@ class Events:
         went = {end for cable in old - here for end in cable if end[0] not in now.removed} - self._down
         linked = {end for cable in here for end in cable}
         came = {end for end in linked if end in self._down and end not in self._now_down}
-        known = {end for cable in cables_of(before.fabric) for end in cable}
-        new = {end for cable in here - old for end in cable if end not in known and end[0] in _guids(before)}
+        cabled = {end for cable in cables_of(before.fabric) for end in cable}
+        new = {end for cable in here - old for end in cable if end not in cabled and end[0] in _guids(before)}
         went -= linked
         self._down = (self._down | went) - came
         self._add(sorted(went), lambda key: _port(at_s, key, name, "warning", "link went down"))
@@ -232,13 +232,13 @@ class Events:
 
     def manager(self, watch: ManagerWatch, at_s: float) -> None:
         """Traps and sweeps of a running fabric, and which managers there are."""
-        raised = {what: n for what, n in watch.reported.get("traps", {}).items() if what.startswith("trap_")}
-        for what, n in raised.items():
-            more = n - self._counts.get(what, 0)
-            if more > 0 and self._counts:
-                number = what.removeprefix("trap_")
+        raised = {trap: n for trap, n in watch.reported.get("traps", {}).items() if trap.startswith("trap_")}
+        for trap, n in raised.items():
+            times_more = n - self._counts.get(trap, 0)
+            if times_more > 0 and self._counts:
+                number = trap.removeprefix("trap_")
                 about = TRAPS.get(int(number), "") if number.isdecimal() else ""
-                times = f", {more} times" if more > 1 else ""
+                times = f", {times_more} times" if times_more > 1 else ""
                 self.add(Event(at_s, "trap", "info", f"trap {number}{f' ({about})' if about else ''}{times}"))
         sm = watch.reported.get("sm", {})
         sweeps, report = sm.get("sweeps"), sm.get("report", {})
@@ -279,16 +279,16 @@ class Events:
         """Nodes that a reading did not find, and those that are there again or for the first time."""
         if before is None or before is now:
             return
-        known, f = set(before.fabric.node_guid.tolist()), now.fabric
+        before_guids, f = set(before.fabric.node_guid.tolist()), now.fabric
         rows = {g: i for i, g in enumerate(f.node_guid.tolist())}
         removed = [g for g in now.removed if g not in before.removed]
         back = [g for g in before.removed if g not in now.removed and g in rows]
-        new = [g for g in rows if g not in known] if len(rows) != len(known) else []
+        new = [g for g in rows if g not in before_guids] if len(rows) != len(before_guids) else []
 
-        def event(severity: str, what: str) -> Callable[[int], Event]:
+        def event(severity: str, change: str) -> Callable[[int], Event]:
             def of(guid: int) -> Event:
                 name = f.node_name(rows[guid]) if guid in rows else f"{guid:#018x}"
-                return Event(at_s, "node", severity, f"{name} {what}", name, f"{guid:#018x}")
+                return Event(at_s, "node", severity, f"{name} {change}", name, f"{guid:#018x}")
 
             return of
 

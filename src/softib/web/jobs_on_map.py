@@ -54,8 +54,8 @@ class JobsOnMap:
     def placed(cls, stated: Sequence[ScheduledJob], result: ReadResult, seen: Fabric, drawn: Map) -> JobsOnMap:
         """These jobs on the fabric of ``result``, which is ours to bring up, drawn on the map of
         ``seen``."""
-        found = routed(result, None, None, quietly)
-        links = place_jobs(found.fabric, found.graph, found.lft, stated)
+        tables = routed(result, None, None, quietly)
+        links = place_jobs(tables.fabric, tables.graph, tables.lft, stated)
         return cls._drawn(links, tuple(links.to_json()), seen, drawn)
 
     def on(self, seen: Fabric, drawn: Map) -> JobsOnMap:
@@ -72,8 +72,8 @@ class JobsOnMap:
         node = np.zeros(seen.sizes.nodes, np.uint8)
         where = {int(g): i for i, g in enumerate(seen.node_guid.tolist())}
         for j in range(len(links.jobs)):
-            mine = edge[links.uses[j]]
-            uses[j, mine[mine >= 0]] = True
+            edges = edge[links.uses[j]]
+            uses[j, edges[edges >= 0]] = True
             for n in links.nodes_of(j).tolist():
                 row = where.get(int(f.node_guid[n]), -1)
                 if row >= 0:

@@ -11,8 +11,8 @@ import numpy as np
 
 from softib.diags.finding import Finding
 from softib.fabric.model import Fabric
-from softib.fabric.node_names import natural_rank
 from softib.iba.constants import NodeType
+from softib.natural_order import natural_rank
 from softib.web.map_layout import Map
 from softib.web.now import Now
 from softib.web.rates import Sample, port_rows
@@ -192,7 +192,7 @@ def down_document(now: Now) -> list[dict[str, Any]]:
     def end(guid: int, portnum: int) -> str:
         return f"{names[row[guid]]}[{portnum}]" if guid in row else f"{guid:#018x}[{portnum}]"
 
-    found: list[dict[str, Any]] = [
+    removed: list[dict[str, Any]] = [
         {
             "what": "cable",
             "a": end(*a),
@@ -203,11 +203,11 @@ def down_document(now: Now) -> list[dict[str, Any]]:
         }
         for (a, b), since in now.seen.down.items()
     ]
-    found += [
+    removed += [
         {"what": "node", "a": names[row[g]], "b": None, "guids": [f"{g:#018x}"], "since": s, "named": False}
         for g, s in now.seen.removed.items()
     ]
-    return sorted(found, key=lambda d: (-d["since"], d["what"], d["a"]))
+    return sorted(removed, key=lambda d: (-d["since"], d["what"], d["a"]))
 
 
 def _of_ports(now: Now, sample: Sample, by: str) -> tuple[np.ndarray, float]:

@@ -15,7 +15,7 @@ import numpy as np
 from softib.diags.structure.recognise import Structure, recognise
 from softib.diags.view import components
 from softib.fabric.model import Fabric
-from softib.fabric.node_names import natural_rank
+from softib.natural_order import natural_rank
 
 __all__ = ["Map", "map_of"]
 
@@ -114,10 +114,10 @@ def _blocks(
     top = int(tier[switches].max())
     widest = 0
     for t in range(1, top + 1):
-        mine = switches[tier[switches] == t]
-        at, row = np.lexsort((order[mine], block[tier[switches] == t])), block[tier[switches] == t]
-        nth = np.arange(len(mine)) - np.searchsorted(row[at], row[at])
-        x[mine[at]], y[mine[at]] = nth * (columns + 1.0), (t - 1) * TIER_ROW
+        of_tier = switches[tier[switches] == t]
+        at, row = np.lexsort((order[of_tier], block[tier[switches] == t])), block[tier[switches] == t]
+        nth = np.arange(len(of_tier)) - np.searchsorted(row[at], row[at])
+        x[of_tier[at]], y[of_tier[at]] = nth * (columns + 1.0), (t - 1) * TIER_ROW
         widest = max(widest, int(nth.max(initial=0)) + 1)
     rows = int(np.ceil(count.max(initial=0) / columns))
     across, down = widest * (columns + 1.0) + 2.0, rows + top * TIER_ROW + 2.0

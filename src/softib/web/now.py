@@ -12,8 +12,7 @@ import numpy as np
 from softib.analysis import columns
 from softib.diags.finding import Finding
 from softib.fabric.model import Fabric
-from softib.fabric.node_finder import NodeFinder
-from softib.fabric.node_names import distinct_names
+from softib.fabric.node_finder import NodeFinder, distinct_names
 from softib.monitor.reading import Reading
 from softib.web.events import one_a_cable
 from softib.web.jobs_on_map import JobsOnMap

@@ -73,13 +73,13 @@ class PastMaps:
             return None
         k = max(0, int(np.searchsorted(stamps, time_s + 1e-3, "right")) - 1)
         with self._lock:
-            found = self._maps.get(stamps[k])
-            if found is None:
-                found = self._maps[stamps[k]] = self._draw(stamps[: k + 1])
+            drawn = self._maps.get(stamps[k])
+            if drawn is None:
+                drawn = self._maps[stamps[k]] = self._draw(stamps[: k + 1])
             self._maps.move_to_end(stamps[k])
             while len(self._maps) > KEPT_MAPS:
                 self._maps.popitem(last=False)
-        return found
+        return drawn
 
     def _draw(self, stamps: list[float]) -> PastMap:
         ports = self.kept.ports_of(stamps[-1])
@@ -89,14 +89,14 @@ class PastMaps:
         older: dict[tuple[int, int], tuple[ObservedPorts, int]] = {}
         for since, until in itertools.pairwise(stamps):
             before = self._cables.get(since)
-            known = None if before is not None else self.kept.ports_of(since)
-            if before is None and known is not None:
-                before = self._cables[since] = _cables(known)
+            ports_since = None if before is not None else self.kept.ports_of(since)
+            if before is None and ports_since is not None:
+                before = self._cables[since] = _cables(ports_since)
             lost = [c for c in before or () if c not in now and c[0] not in used and c[1] not in used]
             if lost:
-                known = known or self.kept.ports_of(since)
-                row = _rows(known)
-                older |= {end: (known, row[end]) for c in lost for end in c}
+                ports_since = ports_since or self.kept.ports_of(since)
+                row = _rows(ports_since)
+                older |= {end: (ports_since, row[end]) for c in lost for end in c}
             down |= dict.fromkeys(lost, until)
         whole = _with(ports, older, list(down))
         fabric = fabric_of_ports(whole, "history")

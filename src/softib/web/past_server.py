@@ -67,11 +67,12 @@ class PastServer:
         """Clock times of which it has something, at most :data:`POINTS` of them, oldest first."""
         now = self.clock()
         if now - self._times[0] > KNOWN_S:
-            known, self._times = self._times[1], (now, self._times[1])  # who does not answer is not asked again at once
+            times = self._times[1]
+            self._times = (now, times)  # a server that does not answer is not asked again at once
             try:
                 self._times = (now, self._look(now))
             except PeerError:
-                if not known:
+                if not times:
                     raise
         return self._times[1]
 
@@ -111,12 +112,12 @@ class PastServer:
         )
 
     def _values(self, query: str, when: float) -> dict[Key, float]:
-        found = {}
+        values = {}
         for one in ask(self.url, query, when):
             key = key_of({"guid": one.labels.get("guid", ""), "port": one.labels.get("port", "0")})
             if key is not None and one.last is not None:
-                found[key] = one.last
-        return found
+                values[key] = one.last
+        return values
 
     def _errors(self, when: float) -> dict[Key, int]:
         """What error counters that stand above 0 rose by, from the first to the last time in which
@@ -140,7 +141,7 @@ class PastServer:
         step = max(LEAST_STEP_S, (times[-1] - times[0]) / POINTS)
         names = {f"{g:#018x}" for g, n in self._whose().items() if n == guid} | {f"{guid:#018x}"}
         which = f"guid=~'{'|'.join(sorted(names))}'"
-        found: dict[float, list[float]] = {}
+        points: dict[float, list[float]] = {}
         for kind, rate in DATA.items():
             of_link = "" if kind == "hca" else f",port='{portnum}'"
             full = {
@@ -152,11 +153,11 @@ class PastServer:
             for one in ask_range(self.url, sent, times[0], times[-1], step):
                 for t, v in one.samples:
                     if full.get(t):
-                        found[t] = [min(max(v / full[t], 0.0), MOST_LOAD), np.nan]
+                        points[t] = [min(max(v / full[t], 0.0), MOST_LOAD), np.nan]
         for one in ask_range(self.url, f"{WAIT}{{{which},port='{portnum}'}}", times[0], times[-1], step):
             for t, v in one.samples:
-                found.setdefault(t, [np.nan, np.nan])[1] = v
-        return [(t, load, wait, 0) for t, (load, wait) in sorted(found.items())]
+                points.setdefault(t, [np.nan, np.nan])[1] = v
+        return [(t, load, wait, 0) for t, (load, wait) in sorted(points.items())]
 
     def observations(self, time_s: float) -> Observations | None:
         """What rose in the :data:`JUDGED_S` seconds before the time, of large fabrics in fewer;

@@ -12,7 +12,7 @@ import numpy as np
 from softib.diags.cable_rules.thresholds import shipped
 from softib.diags.observations import Observations, ObservedPorts
 from softib.fabric.model import Fabric
-from softib.fabric.node_names import distinct_names
+from softib.fabric.node_finder import distinct_names
 from softib.monitor.exporter.ratios import KINDS, ErrorRatios, bit_error_ratios
 from softib.monitor.intervals import interval_at, same_ports
 from softib.monitor.ranking import ERRORS
@@ -45,15 +45,15 @@ class PortsSeen:
     def aligned(self) -> Reading:
         """The reading, with a row for each of ``ports``."""
         p, r = self.ports, self.reading
-        made = Reading.empty(p.node_guid, p.portnum)
+        aligned = Reading.empty(p.node_guid, p.portnum)
         if r is None or not len(r) or not len(p):
-            return made
+            return aligned
         at, there = same_ports(p.node_guid, p.portnum, r.guid, r.portnum)
-        made.answered[:] = there & r.answered[at]
-        made.value = {name: np.where(there, column[at], np.uint64(0)) for name, column in r.value.items()}
-        made.have = {name: made.answered & column[at] for name, column in r.have.items()}
-        made.level = {name: np.where(there, column[at], np.nan) for name, column in r.level.items()}
-        return made
+        aligned.answered[:] = there & r.answered[at]
+        aligned.value = {name: np.where(there, column[at], np.uint64(0)) for name, column in r.value.items()}
+        aligned.have = {name: aligned.answered & column[at] for name, column in r.have.items()}
+        aligned.level = {name: np.where(there, column[at], np.nan) for name, column in r.level.items()}
+        return aligned
 
 
 def error_columns(seen: PortsSeen, f: Fabric) -> dict[str, list[Any]]:
@@ -103,9 +103,9 @@ def _beyond(ber: dict[str, np.ndarray], rose: np.ndarray, seconds: np.ndarray) -
     """Ports with a bit error ratio beyond its limit (bool[n]): before FEC, where errors are many, at
     once; the others where :data:`RATE_S` or a file tells them, or several errors."""
     limits = shipped()
-    known = (seconds >= RATE_S) | (seconds == 0) | (rose >= limits["symbol_errors_least"])
+    sure = (seconds >= RATE_S) | (seconds == 0) | (rose >= limits["symbol_errors_least"])
     worst = np.fmax(np.nan_to_num(ber["symbol"]), np.nan_to_num(ber["effective"]))
-    beyond = (worst > limits["ber_specification"]) & known
+    beyond = (worst > limits["ber_specification"]) & sure
     return np.asarray(beyond | (np.nan_to_num(ber["raw"]) > limits["pre_fec_ber"]))
 
 
@@ -136,12 +136,12 @@ def module_columns(seen: PortsSeen, f: Fabric) -> dict[str, list[Any]]:
     texts = {name: p.text.get(of, empty) for name, of in MODULE_TEXTS.items()}
     length = p.text.get("cable_length", empty)
     levels = {name: level.get(of, unknown) for name, of in MODULE_LEVELS.items()}
-    known = length != ""
+    stated = length != ""
     for text in texts.values():
-        known = known | (text != "")
+        stated = stated | (text != "")
     for values in levels.values():
-        known = known | ~np.isnan(values)
-    rows = np.flatnonzero(known)
+        stated = stated | ~np.isnan(values)
+    rows = np.flatnonzero(stated)
     columns = _locations(p, f, rows)
     columns |= {name: [t or None for t in text[rows].tolist()] for name, text in texts.items()}
     columns["length_m"] = [float(t) if t else None for t in length[rows].tolist()]
@@ -169,9 +169,9 @@ def _numbers(values: np.ndarray) -> list[float | None]:
 
 def _by_name(values: dict[str, np.ndarray], rows: np.ndarray) -> list[dict[str, int]]:
     """Counters that are not 0, by name, of each of ``rows``."""
-    made: list[dict[str, int]] = [{} for _ in rows]
+    counts: list[dict[str, int]] = [{} for _ in rows]
     for name, column in values.items():
         chosen = column[rows]
         for i in np.flatnonzero(chosen).tolist():
-            made[i][name] = int(chosen[i])
-    return made
+            counts[i][name] = int(chosen[i])
+    return counts

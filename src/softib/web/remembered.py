@@ -36,12 +36,12 @@ class Remembered:
         self._cables: frozenset[Cable] = frozenset()
         self.now: Snapshot | None = None
 
-    def begin(self, known: Snapshot) -> None:
+    def begin(self, kept: Snapshot) -> None:
         """What was known before the first reading: cables and nodes of it that no reading sees
         stay, with since when."""
-        f = known.fabric
+        f = kept.fabric
         self._nodes = frozenset(zip(f.node_guid.tolist(), map(bytes, f.node_desc), strict=True))
-        self._cables, self.now = cables_of(f), known
+        self._cables, self.now = cables_of(f), kept
 
     def take(self, f: Fabric, time_s: float) -> bool:
         """A reading of ``time_s``; is there another map to draw? A cable one end of which has

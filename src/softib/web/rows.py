@@ -13,8 +13,8 @@ import numpy as np
 from softib.errors import SoftibError, UnknownName
 from softib.fabric.counters import COUNTER_NAMES
 from softib.fabric.model import Fabric
-from softib.fabric.node_names import natural_key
 from softib.monitor.reading import Reading
+from softib.natural_order import natural_key
 from softib.web.rates import port_rows
 from softib.web.served import Served
 
@@ -29,11 +29,11 @@ T = TypeVar("T")
 def all_times(served: Served, since_s: float, until_s: float) -> list[float]:
     """Oldest first. From the server's first round on its own rounds count; they alone while the
     history cannot be read."""
-    mine, before = served.recent.times(), []
+    of_rounds, before = served.recent.times(), []
     if served.past is not None:
         with contextlib.suppress(SoftibError):
-            before = [t for t in served.past.times() if not mine or t < mine[0]]
-    return [t for t in (*before, *mine) if since_s <= t <= until_s]
+            before = [t for t in served.past.times() if not of_rounds or t < of_rounds[0]]
+    return [t for t in (*before, *of_rounds) if since_s <= t <= until_s]
 
 
 def thinned(values: Sequence[T], most: int) -> list[T]:
@@ -47,7 +47,7 @@ def port_history(served: Served, guid: int, portnum: int, since_s: float, until_
     """Columns of one port over time."""
     samples = list(served.recent.samples)
     began = samples[0].time_s if samples else until_s
-    found = (
+    points = (
         []
         if served.past is None
         else [
@@ -57,13 +57,13 @@ def port_history(served: Served, guid: int, portnum: int, since_s: float, until_
     for s in samples:
         at = np.flatnonzero((s.guid == np.uint64(guid)) & (s.portnum == portnum))
         if len(at) and since_s <= s.time_s <= until_s:
-            found.append((s.time_s, float(s.load[at[0]]), float(s.wait[at[0]]), int(s.errors[at[0]])))
-    found = thinned(found, most)
+            points.append((s.time_s, float(s.load[at[0]]), float(s.wait[at[0]]), int(s.errors[at[0]])))
+    points = thinned(points, most)
     return {
-        "time": [f[0] for f in found],
-        "load": [_known(f[1]) for f in found],
-        "wait": [_known(f[2]) for f in found],
-        "errors": [f[3] for f in found],
+        "time": [f[0] for f in points],
+        "load": [_known(f[1]) for f in points],
+        "wait": [_known(f[2]) for f in points],
+        "errors": [f[3] for f in points],
     }
 
 
@@ -100,11 +100,11 @@ def arranged(columns: Mapping[str, Sequence[Any]], q: str, sort: str) -> np.ndar
         if name not in ordered:
             raise UnknownName("column to sort by", name, ordered)
         column = columns[name]
-        known = [i for i in rows if column[i] is not None]
-        known.sort(
+        valued = [i for i in rows if column[i] is not None]
+        valued.sort(
             key=lambda i: natural_key(column[i]) if isinstance(column[i], str) else column[i], reverse=sort[0] == "-"
         )
-        rows = [*known, *(i for i in rows if column[i] is None)]
+        rows = [*valued, *(i for i in rows if column[i] is None)]
     return np.array(rows, np.int64)
 
 
@@ -131,8 +131,8 @@ def counters_of(f: Fabric, reading: Reading | None, rows: np.ndarray, offset: in
         table |= {"time": [None] * len(chosen)} | {name: f.counters[name][chosen].tolist() for name in COUNTER_NAMES}
     else:
         at = np.full(f.sizes.ports, -1, np.int64)
-        mine = port_rows(f, reading.guid, reading.portnum)
-        at[mine[mine >= 0]] = np.flatnonzero(mine >= 0)
+        place = port_rows(f, reading.guid, reading.portnum)
+        at[place[place >= 0]] = np.flatnonzero(place >= 0)
         where = at[chosen].tolist()
         answered = [i >= 0 and bool(reading.answered[i]) for i in where]
         table["time"] = [int(reading.time_ns[i]) / 1e9 if ok else None for i, ok in zip(where, answered, strict=True)]

@@ -170,8 +170,8 @@ class Served:
             now.__dict__["findings"] = before.findings  # made once a change
             return now
         now = replace(now, standing=tuple(f for f in before.findings if says_down(f) is not None))
-        known = (before.findings, before.seen.down, before.seen.removed)
-        if known != (now.findings, now.seen.down, now.seen.removed) and now.version == before.version:
+        standing = (before.findings, before.seen.down, before.seen.removed)
+        if standing != (now.findings, now.seen.down, now.seen.removed) and now.version == before.version:
             now = replace(now, version=now.version + 1)
         return now
 
@@ -243,9 +243,9 @@ class Served:
         fabric, last = result.fabric, self._now
         marks = cables_mark(fabric), tables_mark(fabric)
         if last is None and isinstance(self.past, Past) and self.collector is not None:
-            known = self.past.maps.at(at)
-            if known is not None and np.isin(known.seen.fabric.node_guid, fabric.node_guid).any():
-                self._remembered.begin(known.seen)
+            kept = self.past.maps.at(at)
+            if kept is not None and np.isin(kept.seen.fabric.node_guid, fabric.node_guid).any():
+                self._remembered.begin(kept.seen)
         redraw = self._remembered.take(fabric, at)
         seen = self._remembered.now
         assert seen is not None

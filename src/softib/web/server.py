@@ -55,8 +55,8 @@ def serve(
     reader.start()
     shown = f"[{host}]" if ":" in host else host
     scheme = "http" if tls is None else "https"
-    made = f"?token={secret}" if secret is not None and token is None else ""
-    ready(f"{scheme}://{shown}:{listener.getsockname()[1]}/{made}")
+    query = f"?token={secret}" if secret is not None and token is None else ""
+    ready(f"{scheme}://{shown}:{listener.getsockname()[1]}/{query}")
     try:
         server.run(sockets=[listener])
     finally:
@@ -82,8 +82,8 @@ def _library() -> Callable[[Any, Tls | None], Any]:
 
         @contextlib.contextmanager
         def capture_signals(self) -> Iterator[None]:
-            mine = threading.current_thread() is threading.main_thread()
-            before = {s: signal.signal(s, self.handle_exit) for s in ENDS} if mine else {}
+            in_main = threading.current_thread() is threading.main_thread()
+            before = {s: signal.signal(s, self.handle_exit) for s in ENDS} if in_main else {}
             try:
                 yield
             finally:

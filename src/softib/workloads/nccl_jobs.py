@@ -98,6 +98,13 @@ class Nccl(Gpus):
         """Do switches reduce?"""
         return self.sharp
 
+    def notes(self, hosts: Hosts) -> list[str]:
+        """Return what would be much faster than NCCL's choice."""
+        from softib.workloads.hosts import rows_of
+        from softib.workloads.nccl.job import notes_of
+
+        return notes_of(self, hosts.name, rows_of(self, hosts), hosts.gbps)
+
     def figures(self, hosts: Hosts, took_us: float) -> dict[str, Any]:
         """Return what nccl-tests prints (bandwidths, algorithm, protocol), and how far to trust it."""
         from softib.workloads.hosts import rows_of
@@ -174,8 +181,10 @@ class TrainingStep(Gpus):
     tflops: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
         None, description="TFLOP/s of a GPU; default its data sheet's with bf16, without sparsity (H100: 989)"
     )
-    achieved: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = Field(
-        0.5, description="share of it that computing alone achieves"
+    achieved: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] | None = Field(
+        None,
+        description="share of it that computing alone achieves, memory included; default: by the size of each matrix "
+        "product and the bytes between them, of other models 0.5",
     )
     parameters: Count | None = Field(
         None, description="parameters of a model that is no transformer, such as a CNN; with operations"
@@ -192,15 +201,12 @@ class TrainingStep(Gpus):
     zero: Annotated[int, Field(ge=0, le=3)] = Field(
         0, description="stage of ZeRO: replicas share optimizer states (1), gradients (2), weights (3)"
     )
+    interleave: Number = Field(
+        1, description="chunks of layers of a stage, of which each micro-batch passes one after another (Megatron-LM)"
+    )
+    heads: Number | None = Field(None, description="heads of attention; default: of 128 each")
+    flash_attention: Yes = Field(True, description="does one kernel compute attention, without writing its scores")
     sequence_parallel: Yes = Field(False, description="a tensor group shares activations between its layers, too")
-
-    def notes(self, hosts: Hosts) -> list[str]:
-        """Return which groups do not fit into a node, so that their collectives are time and not
-        messages."""
-        from softib.workloads.hosts import rows_of
-        from softib.workloads.training.job import notes_of
-
-        return notes_of(self, hosts.name, rows_of(self, hosts), hosts.gbps)
 
     def figures(self, hosts: Hosts, took_us: float) -> dict[str, Any]:
         """Return the figures of a step: tokens a second, efficiency, GPU-hours."""

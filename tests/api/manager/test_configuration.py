@@ -7,7 +7,7 @@ import json
 import pytest
 
 import softib
-from softib.cli.sm import check_config as command
+from softib.cli.manage.sm import check_config as command
 from tests.cli.documents import check
 from tests.routing.torus_conf_mutants import MUTANTS, verdicts
 

@@ -97,7 +97,7 @@ def difference(path: Path, text: str) -> str:
         return "" if held == {0xFFFF} else f"the default gives {held}"
     if {k & 0x7FFF for k in held} != set(read.pkeys):
         return f"ports hold {sorted(map(hex, held))}, not {read.pkeys}"
-    group = any("does not make" in r.text for r in read.remarks)
+    group = any("does not create" in r.text for r in read.remarks)
     if group != ("Failed to create MC group" in log):
         return f"groups: {read.remarks}"
     for full in re.findall(r"full members hold (0x\w+)", " ".join(r.text for r in read.remarks)):

@@ -79,7 +79,7 @@ def test_what_hides_its_key_is_said_once_with_what_to_do(softib):
     os.unlink(softib.folder / "guid2mkey")
     said = own(softib, "sm", "run", "--once", "--priority", "3", "--sm-config", options(softib, "b.conf", B, 1),
                "--guid2lid", "guid2lid", "--log-file", "log")  # fmt: skip
-    assert keys(softib) == {A} and "holds an M_Key that this manager does not know" in said
+    assert keys(softib) == {A} and "holds an M_Key unknown to this manager" in said
     log = (softib.folder / "log").read_text().splitlines()
     named = [line for line in log if "M_Key" in line]
     assert named and len(named) == len({line.split('"what"')[1] for line in named})

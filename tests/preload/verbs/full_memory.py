@@ -17,6 +17,7 @@ folder, size, scene, program = sys.argv[1:]
 subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size},mode=700", "tmpfs", folder], check=True)
 env = {**os.environ, "XDG_RUNTIME_DIR": folder}
 filler = Path(folder, "filler")
+log = Path(folder, "softib", "small", "log")
 
 
 def softib(*words: str) -> subprocess.CompletedProcess:
@@ -44,11 +45,11 @@ def leave(octets: int) -> None:
 def rings(octets: int | None) -> None:
     """Its queues exist, and then ``octets`` are left for what comes into them."""
     running = begin()
-    made = running.stdout.readline()
+    line = running.stdout.readline()
     if octets is not None:
         leave(octets)
-    said = running.communicate("\n", 120)[0]
-    ends.append((running.returncode, made + said))
+    running.stdin.close()
+    ends.append((running.wait(120), line + running.stdout.read()))
     filler.unlink(missing_ok=True)
 
 
@@ -82,8 +83,14 @@ assert (
 )  # what it sees in /sys takes room, once a node
 if scene == "many":
     programs = [begin() for _ in range(8)]
-    time.sleep(1.5)
-    ends = [(p.returncode, said) for p in programs for said in [p.communicate("\n", 240)[0]]]
+    lines = [p.stdout.readline() for p in programs]  # which it prints when it has made all that there is room for
+    for _ in range(600):  # the daemon looks at the room now and then
+        if "the file system is full" in log.read_text():
+            break
+        time.sleep(0.1)
+    for p, line in zip(programs, lines, strict=True):
+        p.stdin.close()
+        ends.append((p.wait(240), line + p.stdout.read()))
 elif scene == "rings":
     for left in (None, 0, 1 << 20, 13 << 19):
         rings(left)
@@ -98,6 +105,6 @@ for _ in range(300):  # the daemon frees what a program held when it sees its en
     if status and not status[0]["verbs"]["chunks"]:
         break
     time.sleep(0.2)
-log = Path(folder, "softib", "small", "log").read_text()
+text = log.read_text()
 down = softib("down", "small")
-print(json.dumps({"ends": ends, "status": status, "log": log, "down": down.returncode}))
+print(json.dumps({"ends": ends, "status": status, "log": text, "down": down.returncode}))

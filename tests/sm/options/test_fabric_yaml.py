@@ -7,7 +7,7 @@ import json
 import pytest
 
 from softib.analysis.pipeline import quietly
-from softib.analysis.routed import from_engine
+from softib.analysis.routing import from_engine
 from softib.errors import InputError, SoftibError
 from softib.fabric.topologies.spec import load_fabric_yaml
 from softib.fabric.topologies.spec_models import Sm

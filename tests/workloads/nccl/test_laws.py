@@ -11,7 +11,7 @@ from softib.workloads.nccl.flows import flows_of
 from softib.workloads.nccl.job import run_of
 from softib.workloads.nccl.law import predicted_us
 from softib.workloads.nccl.machine import MACHINES, Machine
-from softib.workloads.nccl.placing import Run
+from softib.workloads.nccl.net_ib import Run
 from softib.workloads.nccl.tuning import Choice, choose
 from softib.workloads.nccl.work import work_of
 from softib.workloads.parameters import section
@@ -59,6 +59,24 @@ def test_more_never_takes_less(seed: int) -> None:
     if 2 * m.nics <= m.gpus:
         assert law(c, by, size, m.but(nics=2 * m.nics), nodes) <= took * (1 + 1e-9) + slack
     assert law(c, by, size, m.but(nic_gbps=2 * m.nic_gbps), nodes) <= took * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_only_the_choice_makes_more_bytes_take_less(seed: int) -> None:
+    """With NCCL's own choice twice the bytes may take less where it changes its mind: algorithm and protocol are inputs, and with either of the two choices given the order is back. (Or a channel has
+    fewer bytes, as in the test above.)"""
+    c, _, size, m, nodes = drawn(seed)
+    if c == Collective.ALL_TO_ALL:
+        return
+    by = [choose(c, s, m, nodes) for s in (size, 2 * size)]
+    times = [law(c, b, s, m, nodes) for b, s in zip(by, (size, 2 * size), strict=True)]
+    if times[1] >= times[0] * (1 - 1e-9):
+        return
+    for b in by:
+        each = [s / work_of(c, b, s, m, nodes).channels for s in (size, 2 * size)]
+        slack = SECTION["channel"] * m.channels(nodes)
+        assert law(c, b, 2 * size, m, nodes) >= law(c, b, size, m, nodes) - slack or each[1] < each[0]
+    assert by[0] != by[1] or each[1] < each[0] or times[1] >= times[0] - slack
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -15,7 +15,7 @@ from softib.workloads.nccl.constants import Algorithm, Collective, Protocol
 from softib.workloads.nccl.job import run_of
 from softib.workloads.nccl.law import predicted_us
 from softib.workloads.nccl.machine import GPUS, Machine, machine_of
-from softib.workloads.nccl.placing import nodes_of
+from softib.workloads.nccl.net_ib import nodes_of
 from softib.workloads.nccl.tuning import Choice, choose
 from softib.workloads.workload import parse
 

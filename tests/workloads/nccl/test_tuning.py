@@ -181,6 +181,12 @@ def test_what_nccl_does_not_run_is_one_line(collective: Collective, given: dict[
     assert "\n" not in str(refused.value)
 
 
+def test_a_protocol_alone_is_taken_by_the_algorithms_that_run_with_it() -> None:
+    """NCCL_PROTO=LL leaves rings and trees (PROTOCOLS above: CollNet and NVLS have Simple alone)."""
+    assert str(choose(Collective.ALL_REDUCE, 1 << 30, A100, 2, protocol="ll")) == "ring ll"
+    assert choose(Collective.ALL_REDUCE, 1 << 30, machine_of("h100"), 1, protocol="simple").protocol == "simple"
+
+
 def test_unknown_names_have_the_near_ones() -> None:
     with pytest.raises(UnknownName, match="ring"):
         choose(Collective.ALL_REDUCE, 8, A100, 2, algorithm="rink")

@@ -10,7 +10,15 @@ import softib
 from softib.errors import InputError
 from softib.workloads.workload import Workload, parse
 
-SMALL = {"layers": 8, "hidden": 2048, "sequence": 2048, "vocabulary": 1000, "overlap": "no"}
+SMALL = {
+    "layers": 8,
+    "hidden": 2048,
+    "sequence": 2048,
+    "vocabulary": 1000,
+    "overlap": "no",
+    "achieved": 0.5,
+    "flash-attention": "no",
+}
 DENSE = 12 * 8 * 2048**2 * (1 + 13 / (12 * 2048) + (1000 + 2048) / (12 * 8 * 2048))
 """Narayanan et al. 2021, equation 2."""
 NODES = 8
@@ -126,7 +134,7 @@ def test_two_groups_of_an_adapter_share_it() -> None:
     """Node A of ABCI has two GPUs for each of four adapters. With tensor=2 both use it at once, so two all-reduces of half the bytes take about as long as one of all bytes."""
     made = softib.bring_up(softib.generate("rail-optimized", nodes=4, rails=4, radix=16, generation="XDR", ufm=False))
     at = lambda text: softib.simulate(made.fabric, text).simulated_us
-    big = "training-step:1,layers=8,hidden=8192,sequence=2048,machine=a100,overlap=no,batch=32"
+    big = "training-step:1,layers=8,hidden=8192,sequence=2048,machine=a100,overlap=no,batch=32,achieved=0.5"
     compute = lambda text: softib.simulate(made.fabric, text.replace("batch=32", "batch=64")).simulated_us - at(text)
     shared, alone = (at(f"{big},tensor={t}") - compute(f"{big},tensor={t}") for t in (2, 1))
     assert shared == pytest.approx(alone, rel=0.1)
@@ -137,7 +145,7 @@ def test_groups_of_one_adapter_take_as_long_as_all_their_bytes(generation: str) 
     """Eight GPUs and one adapter a node: T groups, each with 1 / T of the bytes at 1 / T of the rate."""
     made = softib.bring_up(softib.generate("fat-tree", radix=4, levels=2, generation=generation))
     at = lambda text: softib.simulate(made.fabric, text).simulated_us
-    base = "training-step:1,layers=8,hidden=4096,vocabulary=1000,overlap=no,nics=1,batch=64"
+    base = "training-step:1,layers=8,hidden=4096,vocabulary=1000,overlap=no,nics=1,batch=64,achieved=0.5"
     parameters = 12 * 8 * 4096**2 * (1 + 13 / (12 * 4096) + (1000 + 4096) / (12 * 8 * 4096))
     for tensor in (2, 4):
         longer = at(f"{base},tensor={tensor},gradient-bytes=4") - at(f"{base},tensor={tensor}")

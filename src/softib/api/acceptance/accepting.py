@@ -102,7 +102,7 @@ def accept(
     launcher: str | None = None,
     hosts: str | os.PathLike[str] | Sequence[str] | None = None,
     devices: Sequence[str] = (),
-    ssh_config: str | os.PathLike[str] = "",
+    ssh_config: str | os.PathLike[str] | None = None,
     journal: str | os.PathLike[str] | None = None,
     resume: bool = False,
     progress: Progress = lambda done, of, left_s: None,
@@ -139,7 +139,7 @@ def accept(
     given = Options(**options)
     with steps("paths"):
         place = where_to_measure(source, hosts, devices, steps)
-        started_by = launcher_of(place, launcher, os.fspath(ssh_config), launcher_named)
+        started_by = launcher_of(place, launcher, "" if ssh_config is None else os.fspath(ssh_config), launcher_named)
         plan = plan_batches(
             place.ends,
             place.expectation,
@@ -175,11 +175,11 @@ def judged(place: AcceptanceSource, measured: Measurements, about: Mapping[str, 
     from softib.analysis.acceptance.findings import judge
 
     with steps("tomography"):
-        found = judge(measured, place.expectation, dict(about["sizes"]), paced=place.paced)
-    return Acceptance(place, measured, found.expected, Findings(report_of(place, found.findings)), about)
+        judgement = judge(measured, place.expectation, dict(about["sizes"]), paced=place.paced)
+    return Acceptance(place, measured, judgement.expected, Findings(report_of(place, judgement.findings)), about)
 
 
-def report_of(place: AcceptanceSource, found: Sequence[Any]) -> Any:
+def report_of(place: AcceptanceSource, findings: Sequence[Any]) -> Any:
     """The report that findings of this source stand in."""
     from softib.analysis.model import Report
     from softib.analysis.pipeline import counts_of
@@ -193,7 +193,7 @@ def report_of(place: AcceptanceSource, found: Sequence[Any]) -> Any:
         built.nodes(len(place.ends), NodeType.CA, 1, desc=list(place.ends.node))
         result = ReadResult(built.build(), [], "hosts")
     return Report(
-        place.name, result.format, counts_of(result), list(found), list(result.problems), fabric=result.fabric
+        place.name, result.format, counts_of(result), list(findings), list(result.problems), fabric=result.fabric
     )
 
 
@@ -243,10 +243,10 @@ def _on_fabric(fabric: Fabric, hosts: Sequence[str] | None, steps: Steps) -> Acc
     from softib.api.running.running import RunningFabric
 
     result = result_of(fabric)
-    found = routed(result, None, None, steps)
-    ends: FabricEnds = ends_of_fabric(found.fabric, found.graph, hosts)
+    tables = routed(result, None, None, steps)
+    ends: FabricEnds = ends_of_fabric(tables.fabric, tables.graph, hosts)
     running = fabric.source if fabric.format == "running" else ""
-    expectation = Expectation(found.fabric, ends.row, None)
+    expectation = Expectation(tables.fabric, ends.row, None)
     paced = not running or bool(RunningFabric(running).status()["pace"])
     return AcceptanceSource(fabric.source, ends.ends, result, expectation, running, paced)
 

@@ -92,7 +92,7 @@ def _tables(
         return f, True, has_pkeys
     if f.lid.any():
         return f, False, has_pkeys
-    from softib.analysis.routed import from_engine
+    from softib.analysis.routing import from_engine
 
     return from_engine(result, None, steps).fabric, True, True
 

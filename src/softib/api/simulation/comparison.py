@@ -151,9 +151,9 @@ class Comparison(Suggests, Result):
         from softib.sim.packet.profiles import PROFILES
 
         took = {n: r.simulated_us for n, r in self.runs.items() if n in SPEED_BY_NAME and r.good}
-        known = sorted(took, key=lambda n: SPEED_BY_NAME[n].code)
-        older = min(known, key=lambda n: took[n], default="")
-        slower = [n for n in known if SPEED_BY_NAME[n].code > SPEED_BY_NAME[older].code and took[n] > took[older]]
+        by_speed = sorted(took, key=lambda n: SPEED_BY_NAME[n].code)
+        older = min(by_speed, key=lambda n: took[n], default="")
+        slower = [n for n in by_speed if SPEED_BY_NAME[n].code > SPEED_BY_NAME[older].code and took[n] > took[older]]
         if not slower:
             return ()
         named = [PROFILES[n] for n in (older, *slower)]
@@ -353,10 +353,10 @@ def compare(
     base = simulate(fabric, work, layer=layer, engine=engine, seed=seed, record=record)
     if base._run is None:
         raise InputError("phases with barriers have no messages to compare; leave barrier out")
-    made = Comparison(base, first, wanted, book)
+    comparison = Comparison(base, first, wanted, book)
     for name in wanted:
-        made.add(name)
-    return made
+        comparison.add(name)
+    return comparison
 
 
 def _generation(name: str) -> str:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from softib.api.arguments import check_choice
 from softib.api.fabric import Fabric, as_fabric
 from softib.api.simulation.result import Simulation
 from softib.api.simulation.runs import Record, Runs
@@ -74,8 +75,8 @@ def scaling(
         if not run.good:
             raise InputError(f"{count:,} GPUs: the step did not complete; softib.simulate says why")
         hosts = hosts_of(fabric.arrays)
-        found = figures_of(one, hosts.name, hosts.chosen(list(chosen)), hosts.gbps, run.simulated_us)
-        rows.append({"gpus": count, "batch": batch, **{k: v for k, v in found.items() if k != "gpus"}})
+        figures = figures_of(one, hosts.name, hosts.chosen(list(chosen)), hosts.gbps, run.simulated_us)
+        rows.append({"gpus": count, "batch": batch, **{k: v for k, v in figures.items() if k != "gpus"}})
         rows[-1]["relative"] = rows[-1]["tokens_per_s"] / count / (rows[0]["tokens_per_s"] / gpus[0])
     return rows
 
@@ -118,7 +119,6 @@ def simulate(
     >>> softib.simulate(tree, "shift:1MB")
     <Simulation of 'shift:1MB' on 'fat-tree' (fluid): 8 messages in 22.253 us>
     """
-    from softib.analysis.routed import check_choice
     from softib.analysis.simulation.run import run_layer
     from softib.workloads.workload import read
 
@@ -140,11 +140,11 @@ def simulate(
         here = work.of_fabric(None)
         return Runs(as_fabric(source), here, *common, work.on_one_fabric(), elsewhere)
 
-    found = Simulation.of(runs)
+    simulation = Simulation.of(runs)
     for text, changes in wanted:
         for number, variant in enumerate(variants_of(changes)):
-            found.add_variant(text if number == 0 else text_of(variant), variant)
-    return found
+            simulation.add_variant(text if number == 0 else text_of(variant), variant)
+    return simulation
 
 
 def _changes(what_if: str | Sequence[str] | None) -> list[str]:

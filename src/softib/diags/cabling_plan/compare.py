@@ -34,9 +34,9 @@ from softib.diags.finding import Severity, code, finding
 from softib.diags.view import FabricView
 from softib.fabric.formats.cabling.match import is_unnamed
 from softib.fabric.formats.cabling.name_index import REASONS, UNNAMED_ADAPTER
-from softib.fabric.formats.cabling.node_address import address_of
 from softib.fabric.formats.cabling.plan import CablingPlan
 from softib.fabric.model import Fabric
+from softib.iba.node_description import address_of
 from softib.plural import counted
 
 __all__ = ["compare", "unplanned_cables"]
@@ -80,13 +80,13 @@ def unplanned_cables(on: PlanOnFabric) -> None:
             )
     if len(rows) > MANY:
         where = [view.location(int(end[row])) for row in rows.tolist() for end in (view.port_a, view.port_b)]
-        more = f"; {unnamed} of them lead to adapters without a name" if unnamed else ""
+        hint = f"; {unnamed} of them lead to adapters without a name" if unnamed else ""
         on.findings.append(
             finding(
                 PLAN_UNEXPECTED,
                 where,
                 f"{counted(len(rows), 'cable')} between planned nodes are in no row of "
-                f"the plan, {where[0]} ↔ {where[1]} the first{more}",
+                f"the plan, {where[0]} ↔ {where[1]} the first{hint}",
                 {"cables": len(rows), "unnamed_adapters": unnamed},
             )
         )

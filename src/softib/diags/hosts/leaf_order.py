@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from softib.diags.view import FabricView
-from softib.fabric.node_names import natural_rank
+from softib.natural_order import natural_rank
 
 __all__ = ["ExchangedLeaves", "ShiftedLeaf", "exchanged_leaves", "shifted_leaves"]
 

@@ -15,7 +15,7 @@ from softib.diags.hosts.host_units import turned_rails
 from softib.diags.hosts.leaf_order import exchanged_leaves, shifted_leaves
 from softib.diags.structure.rails import OddAdapter, odd_adapters
 from softib.diags.structure.structure_checks import CROSSED_RAILS, SWAPPED_CABLES
-from softib.fabric.formats.cabling.node_address import address_of
+from softib.iba.node_description import address_of
 from softib.plural import counted, plural
 
 SWAPPED_HOSTS = code(

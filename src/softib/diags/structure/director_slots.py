@@ -14,7 +14,7 @@ import numpy as np
 
 from softib.diags.structure.absent import Absent
 from softib.diags.view import FabricView
-from softib.fabric.formats.cabling.node_address import address_of
+from softib.iba.node_description import address_of
 
 __all__ = ["Slots", "in_one_chassis", "with_slots"]
 

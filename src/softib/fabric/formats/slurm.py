@@ -1,4 +1,4 @@
-"""Writes Slurm's ``topology.conf`` for ``topology/tree``.
+"""Writes Slurm's ``topology.conf``, for ``topology/tree`` and for ``topology/block``.
 
 Slurm wants a *tree*: each node under one leaf switch, each switch under one parent
 (topology.conf(5)). A fat tree is none — every leaf has many spines — so switches that stand at the
@@ -16,8 +16,13 @@ are:
   comment says.
 
 A host whose adapters hang on several leaves (rails) is written under the leaf with most of its
-links; among equals the one that its first adapter by name uses. Hosts and switches without a name
+links; among equals the one that its first adapter by name uses. Where a host hangs on fabrics that
+no switch joins, as compute and storage, the one with most links of hosts is taken. Hosts and switches without a name
 of their own are called ``H-GUID`` and ``S-GUID``. SHARP aggregation nodes are no hosts.
+
+Of ``topology/block`` (Slurm 23.11 and newer) a *block* is a leaf with its hosts. The planning base
+block size, the first of ``BlockSizes``, is that of the smallest block: Slurm takes no block with
+fewer nodes.
 """
 
 from __future__ import annotations
@@ -31,11 +36,11 @@ import numpy as np
 
 from softib.fabric.formats.cabling.name_index import spoken_names
 from softib.fabric.model import Fabric
-from softib.fabric.node_names import natural_key
+from softib.natural_order import natural_key
 from softib.plural import counted
 from softib.whole_files import write_text
 
-__all__ = ["expand_hostlist", "fold_hostlist", "tree", "write"]
+__all__ = ["expand_hostlist", "fold_hostlist", "tree", "write", "write_blocks"]
 
 _NUMBERED = re.compile(r"^(.*?)(\d{1,18})(\D*)$")
 _GUID_NAME = re.compile(r"^[SH]-[0-9a-f]{16}$")
@@ -68,6 +73,18 @@ def write(fabric: Fabric, path: str | Path) -> list[str]:
     return notes
 
 
+def write_blocks(fabric: Fabric, path: str | Path) -> list[str]:
+    """Write ``topology.conf`` for ``topology/block``. Returns what of the fabric it cannot say."""
+    lines, notes = tree(fabric)
+    leaves = [line for line in lines if line.nodes]
+    out = ["# topology.conf for topology/block, written by softib"]
+    out += [f"BlockName={line.name} Nodes={fold_hostlist(line.nodes)}" for line in leaves]
+    if leaves:
+        out.append(f"BlockSizes={min(len(line.nodes) for line in leaves)}")
+    write_text(path, "\n".join(out) + "\n")
+    return [*notes, "blocks say nothing of the switches above the leaves"]
+
+
 def tree(fabric: Fabric) -> tuple[list[Line], list[str]]:
     """Lines from the leaves up, and notes."""
     notes: list[str] = []
@@ -80,7 +97,7 @@ def tree(fabric: Fabric) -> tuple[list[Line], list[str]]:
     height = _heights(fabric, list(leaf_hosts))
     links = _switch_links(fabric)
     part = {leaf: line.name for leaf, line in zip(sorted(leaf_hosts), lines, strict=True)}
-    made = 0
+    spines = 0
     for level in range(int(height.max(initial=0)) + 1 if leaf_hosts else 0):
         for members in _components(height, links, level):
             children = list(dict.fromkeys(part[n] for n in members if n in part))
@@ -91,8 +108,8 @@ def tree(fabric: Fabric) -> tuple[list[Line], list[str]]:
             if len(tops) == 1:
                 name = names[tops[0]]
             else:
-                made += 1
-                name = _fresh(f"spines{made}", set(names.values()))
+                spines += 1
+                name = _fresh(f"spines{spines}", set(names.values()))
             lines.append(Line(name, [], sorted(sorted(children), key=natural_key), tops))
             part.update(dict.fromkeys(members, name))
     roots = sorted(sorted({part[leaf] for leaf in leaf_hosts}), key=natural_key)
@@ -135,21 +152,30 @@ def _hosts(fabric: Fabric, notes: list[str]) -> dict[int, list[str]]:
         peers = [int(fabric.port_peer[p]) for p in fabric.ports_of(node)]
         leaves = [int(fabric.port_node[q]) for q in peers if q >= 0 and fabric.is_switch[fabric.port_node[q]]]
         at.setdefault(host, []).extend((desc, leaf) for leaf in leaves)
+    apart = _apart(fabric)
+    links_of = Counter(apart[leaf] for links in at.values() for _, leaf in links)
     hosts: dict[int, list[str]] = {}
-    many = 0
+    many = several = 0
     for host, links in at.items():
         if not links:
             notes.append(f"host {host} has no link to a switch and is left out")
             continue
         count = Counter(leaf for _, leaf in links)
-        most = max(count.values())
-        first = min((x for x in links if count[x[1]] == most), key=lambda x: (natural_key(x[0]), x[0]))
+        rank = {leaf: (links_of[apart[leaf]], n) for leaf, n in count.items()}
+        most = max(rank.values())
+        first = min((x for x in links if rank[x[1]] == most), key=lambda x: (natural_key(x[0]), x[0]))
         hosts.setdefault(first[1], []).append(host)
         many += len(count) > 1
+        several += len({apart[leaf] for leaf in count}) > 1
     if many:
         notes.append(
             f"{counted(many, 'host')} hang on several leaves; Slurm's tree lists each under one, chosen by most "
             f"links, then first adapter"
+        )
+    if several:
+        notes.append(
+            f"{counted(several, 'host')} hang on several fabrics that no switch joins, as compute and storage; each "
+            f"stands in the one with most links of hosts"
         )
     return hosts
 
@@ -159,6 +185,13 @@ def _switch_links(fabric: Fabric) -> np.ndarray:
     ports = fabric.cable_port[(fabric.cable_port >= 0).all(axis=1)]
     nodes = fabric.port_node[ports]
     return nodes[fabric.is_switch[nodes].all(axis=1)].T.astype(np.int64)
+
+
+def _apart(fabric: Fabric) -> dict[int, int]:
+    """Switch → which of the fabrics that no switch joins it belongs to."""
+    inside = np.where(fabric.is_switch, 0, -1)
+    parts = _components(inside, _switch_links(fabric), 0)
+    return {node: i for i, part in enumerate(parts) for node in part}
 
 
 def _heights(fabric: Fabric, leaves: list[int]) -> np.ndarray:

@@ -86,8 +86,8 @@ def _missing(s: dict[str, Any]) -> str:
     """What of a run the packet layer may say otherwise."""
     from softib.sim.agreement import Agreement
 
-    found = ", ".join(Agreement(**s["agreement"]).missing)
-    return found[:1].upper() + found[1:]
+    causes = ", ".join(Agreement(**s["agreement"]).missing)
+    return causes[:1].upper() + causes[1:]
 
 
 def _ethernet(s: dict[str, Any], console: Console) -> None:
@@ -141,7 +141,9 @@ def _training(t: dict[str, Any]) -> str:
     shape = f"data {t['data']} × tensor {t['tensor']} × pipeline {t['pipeline']}"
     return (
         f"{t['gpus']:,} GPUs ({shape}), {t['parameters'] / 1e9:,.1f} G parameters: step {_us(t['step_us'])}, "
-        f"efficiency {t['efficiency']:.1%}, "
+        f"{t['tflops_per_gpu']:,.1f} TFLOP/s a GPU; computing {t['efficiency']:.1%}, tensor collectives in nodes "
+        f"{t['tensor_us'] / t['step_us']:.1%}, expert ones {t['expert_us'] / t['step_us']:.1%}, bubble "
+        f"{t['bubble_us'] / t['step_us']:.1%}, the rest {t['rest_us'] / t['step_us']:.1%}; "
         f"{t['tokens_per_s']:,.0f} tokens/s, {t['gpu_hours_per_billion_tokens']:,.1f} GPU-hours for a billion tokens; "
         f"NCCL {t['nccl']}, nodes of {t['machine']}"
     )
@@ -285,18 +287,18 @@ def _other(s: dict[str, Any], console: Console) -> None:
 
 def _sensitivity(s: dict[str, Any], console: Console) -> None:
     """How the completion changes with each factor, and what that says."""
-    found = s.get("sensitivity")
-    if not found:
+    factors = s.get("sensitivity")
+    if not factors:
         return
     console.print()
     console.print(text(f"{'sensitivity':>12}{'half':>12}{'double':>12}", "bold"))
-    for key, ratio in found.items():
+    for key, ratio in factors.items():
         console.print(text(f"{key:>12}{ratio['half'] - 1:>+12.1%}{ratio['double'] - 1:>+12.1%}"))
-    span = {key: abs(math.log(max(ratio["double"], 1e-9) / max(ratio["half"], 1e-9))) for key, ratio in found.items()}
+    span = {key: abs(math.log(max(ratio["double"], 1e-9) / max(ratio["half"], 1e-9))) for key, ratio in factors.items()}
     most = max(
-        found, key=lambda key: (round(span[key], 2), key == "congestion")
+        factors, key=lambda key: (round(span[key], 2), key == "congestion")
     )  # what narrows between switches, where both say the same
-    change = max((abs(ratio - 1) for both in found.values() for ratio in both.values()), default=0.0)
+    change = max((abs(ratio - 1) for both in factors.values() for ratio in both.values()), default=0.0)
     small = f"less than {LEAST_CHANGE:.0%} in any of these: the network does not matter to this workload"
     console.print(text(f"changes {small}" if change < LEAST_CHANGE else f"depends on {most} most"))
 

@@ -1,10 +1,10 @@
 """The aggregation manager: builds trees over the aggregation nodes of a subnet, writes them by MADs
-of class 0x0b, and gives jobs a tree.
+of class 0x0b, and assigns trees to jobs.
 
-All layouts of that class are softib's own (:mod:`softib.iba.vendor.sharp`), so this manager knows
-softib's devices alone. A node whose part changed gets all of it again: its QPs are taken back
-(which ends its trees), reserved, connected, and named in its trees, in that order; a node whose
-part stayed is left alone. The class is addressed by LID, so it comes last in a sweep.
+All layouts of that class are softib's own (:mod:`softib.iba.vendor.sharp`), so this manager supports only softib's
+devices. A node whose part changed gets all of it again: its QPs are released (which ends its trees),
+reserved, connected, and named in its trees, in that order; nodes with an unchanged part are not written. The class
+is addressed by LID, so it comes last in a sweep.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Part:
     quotas: list[tuple[int, bytes]]
 
     def image(self) -> bytes:
-        """All of it, to compare."""
+        """All of it, for comparison."""
         return repr((self.qps, self.trees, self.quotas)).encode()
 
 
@@ -64,7 +64,7 @@ class AggregationManager:
     """One sweep's work: :meth:`ask`, :meth:`heard`, then :meth:`queue_qps`, :meth:`queue_edges` and
     :meth:`queue_trees`.
 
-    ``held``: (NodeGUID → image of its part) of what nodes hold; it outlives a sweep. ``nodes``:
+    ``held``: (NodeGUID → image of its part) of the contents of nodes; it outlives a sweep. ``nodes``:
     nodes of the database that are aggregation nodes; ``tree_list``: the trees over them.
     """
 
@@ -83,14 +83,14 @@ class AggregationManager:
         fits = (switch >= 0) & (db.port_lid[port] > 0)
         self.nodes, self.port, self.switch_of = nodes[fits], port[fits], switch[fits]
         self.caps = np.zeros((len(self.nodes), 3), np.int64)
-        """Trees, streaming trees and children of each; zeros until it answered."""
+        """Trees, streaming trees and children of each node; zeros until it answered."""
         self._parts: dict[int, Part] = {}
 
-    # -- what nodes can --
+    # -- capabilities of nodes --
 
     def ask(self, queue: RequestQueue, held_caps: dict[int, np.ndarray], fresh: np.ndarray) -> None:
-        """Queue Get(ANInfo) of the nodes that ``held_caps`` (NodeGUID → answer in an earlier sweep)
-        does not have, or whose port came up again (``fresh`` bool[ports]). Tags are rows of
+        """Queue Get(ANInfo) of the nodes that are not in ``held_caps`` (NodeGUID → answer in an earlier sweep), or
+        whose port came up again (``fresh`` bool[ports]). Tags are rows of
         ``nodes``."""
         if not len(self.nodes):
             self.notes.append("aggregation: the subnet has no aggregation node")
@@ -111,7 +111,7 @@ class AggregationManager:
     # -- trees --
 
     def plan(self) -> None:
-        """Choose roots, build the trees, and what each node shall hold of them."""
+        """Choose roots, build the trees, and the target part of each node."""
         able = self.caps[:, 0] > 0
         if not able.any():
             return
@@ -125,18 +125,18 @@ class AggregationManager:
             root = int(order[tree % len(order)])
             built = build_tree(self.graph, self.routing.lft, self.switch_of[rows], lid[rows], root, tree, streaming)
             parent = np.full(len(self.nodes), NOT_IN, np.int32)
-            back = np.concatenate([rows, [NOT_IN, -1]])  # parents NOT_IN and ROOT stay what they are
+            back = np.concatenate([rows, [NOT_IN, -1]])  # parents NOT_IN and ROOT stay as they are
             parent[rows] = back[built.parent]
             self.tree_list.append(self._without_crowds(AggregationTree(tree, streaming, int(rows[root]), parent)))
         self._make_parts()
 
     def _most(self, wanted: int, room: int, kind: str) -> int:
         if wanted > room:
-            self.notes.append(f"aggregation: {wanted} {kind} are wanted, every node holds {room}")
+            self.notes.append(f"aggregation: {wanted} {kind} requested, but a node holds only {room}")
         return min(wanted, max(room, 0))
 
     def _without_crowds(self, tree: AggregationTree) -> AggregationTree:
-        """Children beyond what a node takes are left out, with what is below them."""
+        """Children beyond the limit of a node are left out, with the nodes below them."""
         parent = tree.parent.copy()
         count = np.bincount(parent[parent >= 0], minlength=len(parent))
         for node in np.flatnonzero(count > self.caps[:, 2]).tolist():
@@ -215,7 +215,7 @@ class AggregationManager:
         part.quotas.append((tree.tree, quota.tobytes()))
 
     def job(self, host_switch: np.ndarray, streaming: bool = False) -> Job | None:
-        """A tree for hosts on switches of the graph, None where none fits
+        """A tree for hosts on switches of the graph, None if none fits
         (:func:`~softib.sm.aggregation.aggregation_trees.job_tree`)."""
         return job_tree(self.tree_list, self.switch_of, host_switch, self.load, streaming)
 
@@ -226,8 +226,8 @@ class AggregationManager:
         return [row for row, part in self._parts.items() if self.held.get(guid[row]) != part.image()]
 
     def queue_qps(self, queue: RequestQueue, fresh: np.ndarray) -> None:
-        """Take back and reserve the QPs of every node whose part changed; ``fresh`` bool[ports]:
-        ports that came up again."""
+        """Release and reserve the QPs of every node whose part changed; ``fresh`` bool[ports]: ports that came up
+        again."""
         for row, port in enumerate(self.port.tolist()):
             if fresh[port]:
                 self.held.pop(int(self.db.node_guid[self.nodes[row]]), None)
@@ -243,14 +243,14 @@ class AggregationManager:
         self._each(queue, QPCConfig.attr, lambda part: list(enumerate(part.qps, 1)))
 
     def queue_trees(self, queue: RequestQueue) -> None:
-        """Name them in their trees, with quotas; from now on they hold their part."""
+        """Name the QPs in their trees, with quotas; from now on the nodes hold their part."""
         self._each(queue, QuotaConfig.attr, lambda part: part.quotas)
         self._each(queue, TreeConfig.attr, lambda part: part.trees)
         for row in self._changed():
             self.held[int(self.db.node_guid[self.nodes[row]])] = self._parts[row].image()
 
     def lost(self, tags: np.ndarray) -> np.ndarray:
-        """Requests that failed: those nodes hold nothing that is known. Returns nodes of the
+        """Handle failed requests: the contents of those nodes are unknown. Returns nodes of the
         database."""
         nodes = self.nodes[np.unique(tags)]
         for node in nodes.tolist():
@@ -298,12 +298,12 @@ class AggregationManager:
 LATENCY_OSTS, STREAMING_OSTS = 128, 2
 LATENCY_PAYLOAD, STREAMING_PAYLOAD = 256, 1 << 24
 BUFFERS = 1 << 20
-"""Quota of a tree: small operations of up to 256 octets, many at a time, or streams of up to 16
-MiB, two at a time (softib's own figures)."""
+"""Quota of a tree: small operations of up to 256 bytes, many at a time, or streams of up to 16 MiB, two at a time
+(softib's own figures)."""
 
 
 class AggregationPhases(SweepExtension):
-    """The manager's phases in a sweep; ``manager``: None where the configuration asks for none."""
+    """The manager's phases in a sweep; ``manager``: None if the configuration has no aggregation."""
 
     def __init__(self, sweep: Sweep):
         super().__init__(sweep)
@@ -329,12 +329,12 @@ class AggregationPhases(SweepExtension):
             self.report.notes += self.manager.notes
 
     def heard(self, phase: str, attr: int, tags: np.ndarray, data: np.ndarray) -> None:
-        """ANInfo of nodes; answers to Sets say nothing."""
+        """ANInfo of nodes; answers to Sets have no information."""
         if phase == "sharp_info" and self.manager is not None:
             self.manager.heard(tags, data, self.sweep.stores.aggregation_caps)
 
     def lost(self, phase: str, attr: int, tags: np.ndarray, why: str) -> None:
-        """The report names the nodes; what they hold is unknown."""
+        """The report names the nodes; their contents are unknown."""
         assert self.manager is not None
         name = attribute_name(kind_of(GMP_PHASES[phase], attr & 0xFFFF))
         for node in self.manager.lost(tags).tolist():

@@ -1,9 +1,9 @@
 """Election of the master among several subnet managers (IBA 14.4.1): the state machine as a table,
 and the rank of managers: priority, then the lower GUID.
 
-A manager that discovers asks every port that says IsSM for its SMInfo. One that finds a master, or
-a manager of higher rank, stands by and polls; a master that finds a higher one hands over; a
-standby whose master is silent for some polls discovers again. Events come from here, from
+A manager that discovers reads SMInfo from every port with IsSM. If it finds a master, or a manager of higher
+rank, it becomes standby and polls; a master that finds a higher one hands over; a standby whose master misses
+several polls discovers again. Events come from here, from
 Set(SMInfo) of other managers (:mod:`softib.sm.responder`) and from sweeps.
 """
 
@@ -35,16 +35,16 @@ class SmState(IntEnum):
 class SmEvent(IntEnum):
     """Events of a subnet manager."""
 
-    DISCOVERY_COMPLETED = 0  # the sweep ended and found no manager that ranks higher
+    DISCOVERY_COMPLETED = 0  # the sweep ended and found no higher-ranking manager
     MASTER_FOUND = 1  # a master, or a manager of higher rank, answered SMInfo
     POLLING_TIMEOUT = 2  # a standby's master stopped answering
     HANDOVER = 3  # SMInfo Set: the master hands over
-    ACKNOWLEDGED = 4  # SMInfo Set: our handover was accepted
+    ACKNOWLEDGED = 4  # SMInfo Set: the other manager accepted the handover
     DISABLE = 5  # SMInfo Set: a master orders a manager to stop
-    STANDBY_SIGNAL = 6  # SMInfo Set: a master orders a manager to go on
-    DISCOVER = 7  # SMInfo Set: look again
-    TOPOLOGY_CHANGED = 8  # trap, or a sweep asked for
-    LOCAL_PORT_DOWN = 9  # a sweep found the manager cut off; OpenSM discovers again, since another may be master
+    STANDBY_SIGNAL = 6  # SMInfo Set: a master orders a manager to continue
+    DISCOVER = 7  # SMInfo Set: discover again
+    TOPOLOGY_CHANGED = 8  # a trap, or a requested sweep
+    LOCAL_PORT_DOWN = 9  # a sweep found the manager disconnected; it discovers again, as OpenSM does
 
 
 S, E = SmState, SmEvent
@@ -61,7 +61,7 @@ TRANSITIONS: dict[tuple[SmState, SmEvent], SmState] = {
     (S.MASTER, E.TOPOLOGY_CHANGED): S.MASTER,
     (S.MASTER, E.LOCAL_PORT_DOWN): S.DISCOVERING,
 }
-"""(state, event) → state. A pair that is not listed changes nothing."""
+"""(state, event) → state. Pairs that are not listed change nothing."""
 
 
 def next_state(state: SmState, event: SmEvent) -> SmState:
@@ -91,8 +91,8 @@ CAN_MASTER = (SmState.DISCOVERING, SmState.STANDBY, SmState.MASTER)
 
 class Election:
     """``others``: SMInfo (uint8[64]) of every other manager that answered, by port of the database.
-    ``polled``: the port whose manager a standby watches, ``failures`` how many polls in a row
-    showed that it is no master any more."""
+    ``polled``: the port of a standby's master, ``failures``: consecutive polls that failed or showed that it is no
+    longer master."""
 
     def __init__(self, priority: int, sm_key: int):
         self.priority, self.sm_key = priority, sm_key
@@ -103,7 +103,7 @@ class Election:
     # -- asking --
 
     def ask(self, db: Database, queue: RequestQueue) -> None:
-        """Queue Get(SMInfo) for every other port that says IsSM. Tags are ports."""
+        """Queue Get(SMInfo) for every other port with IsSM. Tags are ports."""
         self.others.clear()
         says = (PortInfo.cap_mask.get(db.port_info) & CapMask.IS_SM) > 0
         says &= db.has_port_info & (db.port_route >= 0)
@@ -113,7 +113,7 @@ class Election:
         queue.get(SmpAttr.SM_INFO, db.port_route[ports], ports)
 
     def ask_one(self, db: Database, queue: RequestQueue) -> None:
-        """Queue the poll of a standby; it counts as failed until it is answered by a master."""
+        """Queue the poll of a standby; it counts as failed until a master answers it."""
         self.failures += 1
         queue.get(SmpAttr.SM_INFO, db.port_route[[self.polled]], np.array([self.polled]))
 
@@ -143,7 +143,7 @@ class Election:
         return sorted(above, key=lambda p: self._rank(self.others[p]), reverse=True)
 
     def masters(self) -> list[int]:
-        """Ports of managers that say they are masters, the highest first."""
+        """Ports of managers that claim to be master, the highest first."""
         ports = [p for p, i in self.others.items() if int(SMInfo.sm_state.get(i)) == SmState.MASTER]
         return sorted(ports, key=lambda p: self._rank(self.others[p]), reverse=True)
 
@@ -154,25 +154,25 @@ class Election:
         return above, masters[len(above) :]
 
     def stands_back(self, local_guid: int) -> bool:
-        """While discovering: is there a master, or a manager of higher rank? ``polled`` is its port
+        """As a discovering manager: is there a master, or a manager of higher rank? ``polled`` is its port
         then."""
         betters = [*self.masters(), *self.higher(local_guid)]
         self.polled, self.failures = (betters[0] if betters else -1), 0
         return bool(betters)
 
     def heir(self, local_guid: int) -> int:
-        """As a master: the port whose manager it must hand over to, -1 = none."""
+        """As a master: the port of the manager to hand over to, -1 = none."""
         ready = (SmState.STANDBY, SmState.MASTER)
         above = [p for p in self.higher(local_guid) if int(SMInfo.sm_state.get(self.others[p])) in ready]
         return above[0] if above else -1
 
     def guid_of(self, port: int) -> int:
-        """GUID of the manager at this port, 0 where none answered."""
+        """GUID of the manager at this port, 0 if none answered."""
         info = self.others.get(port)
         return 0 if info is None else int(SMInfo.guid.get(info))
 
     def port_of(self, guid: int) -> int:
-        """Port of the manager with this GUID, -1 where it never answered."""
+        """Port of the manager with this GUID, -1 if it never answered."""
         return next((p for p, i in self.others.items() if int(SMInfo.guid.get(i)) == guid), -1)
 
 
@@ -184,10 +184,9 @@ SM_PRIORITY = 1 << 3
 
 def priority_changed(port_info: np.ndarray) -> MadBatch | None:
     """Return the trap with which a standby reports its new priority to its master: trap 144,
-    ChangeFlags bit 3 (IBA 14.2.5.1), as OpenSM does; None where its PortInfo (uint8[64]) names no
-    master yet.
+    ChangeFlags bit 3 (IBA 14.2.5.1), as OpenSM does; None if its PortInfo (uint8[64]) names no master yet.
 
-    A master asks other managers for SMInfo when it sweeps, and nothing else would make it sweep.
+    A master reads SMInfo of other managers when it sweeps; without the trap nothing starts a sweep.
     """
     lid, master_lid = int(PortInfo.lid.get(port_info)), int(PortInfo.master_sm_lid.get(port_info))
     if not lid or not master_lid:

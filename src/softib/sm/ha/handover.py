@@ -1,5 +1,5 @@
-"""Mastership of a subnet: this manager's state, Set(SMInfo) of other managers, and what is handed
-over and inherited (IBA 14.4.1)."""
+"""Mastership of a subnet: this manager's state, Set(SMInfo) of other managers, and state passed on at a handover
+(IBA 14.4.1)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SWEEPS_IN = (SmState.DISCOVERING, SmState.MASTER)
 
 @dataclass
 class Holdings:
-    """The state of a master that is handed over or taken over."""
+    """The state of a master that passes to another manager."""
 
     sa_manager: SaManager
     replication: Replication
@@ -44,17 +44,16 @@ class Holdings:
 
 @dataclass
 class Mastership:
-    """``state``; ``heir``: port (row) of the manager to which the subnet shall be handed over, -1:
-    none; ``waits``: how many sweeps in a row left a lower master time to hand over;
-    ``controls_due``: (port, what) of Set(SMInfo) that shall leave. ``give_up`` ends the sweep that
-    runs."""
+    """``state``; ``heir``: port (row) of the next master, -1: none; ``waits``: consecutive sweeps that left a lower
+    master time to hand over; ``controls_due``: (port, modifier) of each Set(SMInfo) to send. ``give_up`` ends the
+    current sweep."""
 
     election: Election
     has: Holdings
     schedule: Schedule
     give_up: Callable[[], None]
     config: SmConfig
-    """The manager's settings; those of a master before add to them."""
+    """The manager's settings; those of a previous master are added."""
     state: SmState = SmState.DISCOVERING
     heir: int = -1
     waits: int = 0
@@ -67,7 +66,7 @@ class Mastership:
         return bool(self.controls_due) or has_copy
 
     def next_control(self) -> tuple[int, SmControl]:
-        """The next Set(SMInfo): (port, what)."""
+        """The next Set(SMInfo): (port, modifier)."""
         if not self.controls_due:
             self.controls_due.append((self.heir, SmControl.HANDOVER))
             self.heir = -1
@@ -76,8 +75,7 @@ class Mastership:
         return port, order
 
     def lead(self, now_ps: int, subnet: Subnet, members: Members, local_guid: int) -> None:
-        """A sweep as master is over. A higher manager that it found takes over when it has a copy
-        of everything."""
+        """Handle the end of a sweep as master. A higher manager found in it takes over when it has a full copy."""
         self.state = next_state(self.state, SmEvent.DISCOVERY_COMPLETED)
         self.has.sa_manager.open(subnet, members)
         replication = self.has.replication
@@ -89,10 +87,12 @@ class Mastership:
         self.schedule.recheck(now_ps, heir < 0 and bool(self.election.higher(local_guid)))
 
     def leaves_to_rival(self, now_ps: int, local_guid: int) -> bool:
-        """A sweep of a master found its rivals. Does it end here, before it sets anything? The
-        lower of two masters hands over at once, without the copy that a standby gets: LIDs of the
-        two subnets may be the same. The higher one waits until the lower gave up its part (IBA
-        C14-60.2.1), and writes all the same where that does not come."""
+        """Handle the rivals that a master's sweep found. Does the sweep end here, before it sets anything? The
+        lower of two
+        masters
+        hands over at once, without the copy that a standby gets: the two subnets may use the same LIDs. The higher
+        one waits until the lower has handed over its part (IBA C14-60.2.1),
+        and writes anyway if that does not happen."""
         if self.state != SmState.MASTER:
             return False
         above, below = self.election.rivals(local_guid)
@@ -106,36 +106,36 @@ class Mastership:
         return True
 
     def master_named(self, info: np.ndarray) -> None:
-        """The own port names the master: a standby asks that one, and a master that is not named
-        has a rival, which a sweep finds."""
+        """The manager's own port names the master: a standby polls that one. A master that is not named there has a
+        rival, which a sweep finds."""
         if self.state == SmState.STANDBY:
             self.has.replication.located(info)
         elif int(PortInfo.master_sm_lid.get(info)) != int(PortInfo.lid.get(info)):
-            self.has.stores.clear()  # a rival, which may be gone when the sweep looks for it, wrote the tables
+            self.has.stores.clear()  # a rival, which may have left by the sweep, wrote the tables
             self.schedule.call()
 
     def stand_back(self, now_ps: int) -> None:
-        """A manager that discovered found a master, or a higher one."""
+        """Handle a master, or a higher manager, found during discovery."""
         self.schedule.look_ps = now_ps + self.config.polling_timeout_ps
         self.state = next_state(self.state, SmEvent.MASTER_FOUND)
         self.has.sa_manager.close()
         self.has.replication.stand_by(now_ps)
 
     def control(self, now_ps: int, order: SmControl, info: np.ndarray) -> None:
-        """Set(SMInfo) of another manager. One with another SM_Key is not heard."""
+        """Handle Set(SMInfo) of another manager. One with another SM_Key is ignored."""
         if int(SMInfo.sm_key.get(info)) != self.config.sm_key:
             return
         port = self.election.port_of(int(SMInfo.guid.get(info)))
         if order == SmControl.HANDOVER and self.state in (SmState.STANDBY, SmState.MASTER):
             self.controls_due += [(port, SmControl.ACKNOWLEDGE)] if port >= 0 else []
-            self.has.stores.clear()  # it wrote them meanwhile
+            self.has.stores.clear()  # the other wrote them meanwhile
             self.schedule.call()
         if order == SmControl.ACKNOWLEDGE and port >= 0:
             self.election.polled = port
         self.event(now_ps, EVENT_OF[order])
 
     def event(self, now_ps: int, event: SmEvent) -> None:
-        """The state machine takes ``event``."""
+        """Change the state by ``event``."""
         before, wanted, self.state = self.state, self.schedule.sweep, next_state(self.state, event)
         if before == self.state:
             return
@@ -149,7 +149,7 @@ class Mastership:
         has = self.has
         has.replication.step_down(now_ps, self.election.guid_of(self.election.polled))
         self.give_up()
-        has.stores.clear()  # another master writes them from now on
+        has.stores.clear()  # another master writes the tables from now on
         has.sa_manager.close()
         has.silent.clear()
         has.flapping.clear()
@@ -161,8 +161,7 @@ class Mastership:
         self.heir = -1
 
     def _take_over(self) -> None:
-        """Restore the state of the previous master where it was copied; otherwise all clients
-        subscribe and join again."""
+        """Restore the copied state of the previous master; without a copy all clients subscribe and join again."""
         has = self.has
         has.sa_manager.close()
         has.replication.lead()

@@ -1,15 +1,16 @@
-"""Isolation of ports: a port whose link falls again and again, or that floods the manager with
-traps, is taken out for a while.
+"""Isolation of ports: a port whose link fails repeatedly, or that floods the manager with traps, is disabled for a
+while.
 
-Each fall makes a sweep, moves routes and loses packets. A switch port whose link fell
-``flap_threshold`` times within ``flap_window`` seconds gets PortPhysState Disabled (IBA 14.2.5.6),
-and Polling when ``flap_pause`` seconds are over. The manager's own link is never taken out.
+Each link failure starts a sweep, moves routes and loses packets. A switch port whose link failed ``flap_threshold``
+times
+within ``flap_window`` seconds gets PortPhysState Disabled (IBA 14.2.5.6), and Polling after ``flap_pause`` seconds.
+The manager's own link is never disabled.
 
-OpenSM's ``babbling_port_policy`` counts equal notices of a port and takes it out at 250
-(``opensm/osm_trap_rcv.c``); it never gives one back. Here all traps of a port within
-``flap_window`` count, and it is given back after ``flap_pause``. Traps 129 to 131 name a port;
-others are the issuer's own. If that is a CA's port, the switch port in front of it is taken out. A
-switch's own traps (128) take nothing out: all its ports would go.
+OpenSM's ``babbling_port_policy`` counts equal notices of a port and disables it at 250 (``opensm/osm_trap_rcv.c``);
+it never enables one again. Here all traps of a port within ``flap_window`` count, and it
+is enabled after ``flap_pause``. Traps 129 to 131 name a port; others concern the
+issuer. For a CA, the switch port in front of it is disabled. A switch's own
+traps (128) disable nothing: all its ports would be affected.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ __all__ = ["BabblingPorts", "FlappingPorts", "fallen_links"]
 
 
 def fallen_links(before: Database, db: Database) -> list[Location]:
-    """Switch ports whose link was ACTIVE in the sweep before and is not: one end a cable, by the
-    cables of before."""
+    """Switch ports whose link was ACTIVE in the previous sweep and is not now: one end per cable, with the previous
+    sweep's cables."""
     was = np.flatnonzero((before.port_state() == PortState.ACTIVE) & before.external & (before.port_peer >= 0))
     peer = before.port_peer[was]
     one_end = ~before.external[peer] | (was < peer)
@@ -45,8 +46,8 @@ def fallen_links(before: Database, db: Database) -> list[Location]:
 
 
 class FlappingPorts:
-    """``isolated``: location → when it is given back (ps). :meth:`fell` with what each sweep found,
-    then :meth:`queue` when :meth:`due_ps` is over."""
+    """``isolated``: location → time of its end (ps). Call :meth:`fell` with the result of each sweep, then
+    :meth:`queue` at :meth:`due_ps`."""
 
     def __init__(self) -> None:
         self.isolated: dict[Location, int] = {}
@@ -65,10 +66,10 @@ class FlappingPorts:
             self._falls[location] = falls
             if len(falls) >= config.threshold:
                 del self._falls[location]
-                self.take_out(location, now_ps + config.pause_ps, "its link fell again and again")
+                self.take_out(location, now_ps + config.pause_ps, "its link fails repeatedly")
 
     def take_out(self, location: Location, until_ps: int, why: str) -> None:
-        """Isolate this port until then."""
+        """Isolate this port until that time."""
         if location not in self.isolated:
             self.isolated[location], self._why[location] = until_ps, why
             self._out.append(location)
@@ -78,7 +79,7 @@ class FlappingPorts:
         return 0 if self._out else min(self.isolated.values(), default=NEVER_PS)
 
     def queue(self, db: Database, queue: RequestQueue, now_ps: int) -> None:
-        """Put a Set(PortInfo) for each port that is taken out, or given back. Tags are ports."""
+        """Queue a Set(PortInfo) for each port to disable or enable. Tags are ports."""
         out, self._out = self._out, []
         back = [location for location, until_ps in self.isolated.items() if until_ps <= now_ps]
         for location in back:
@@ -96,8 +97,7 @@ class FlappingPorts:
         return [f"{db.name(node)}[{portnum}] is isolated: {why}" for node, portnum, why in named if node >= 0]
 
     def clear(self) -> None:
-        """Another manager has the subnet; ports that are taken out stay so until they are
-        enabled."""
+        """Another manager has the subnet; disabled ports stay so until they are enabled."""
         self.isolated.clear()
         self._why.clear()
         self._falls.clear()
@@ -109,7 +109,7 @@ WHY = "it floods the manager with traps"
 
 
 class BabblingPorts:
-    """:meth:`heard` with notices as they come. ``isolated`` takes ports out and gives them back."""
+    """Call :meth:`heard` with notices as they arrive. ``isolated`` disables ports and enables them again."""
 
     def __init__(self, isolated: FlappingPorts):
         self.isolated = isolated
@@ -138,8 +138,8 @@ class BabblingPorts:
 
 
 def _switch_port(db: Database, lid: int, portnum: int) -> Location | None:
-    """The switch port to take out for port ``portnum`` (0: its own) of the device with ``lid``; of
-    the two ends of a cable the nearer one."""
+    """The switch port to disable for port ``portnum`` (0: its own) of the device with ``lid``; of the two ends of a
+    cable the one nearer to the manager."""
     ends = np.flatnonzero((db.port_lid == lid) & (lid > 0))
     if not len(ends):
         return None

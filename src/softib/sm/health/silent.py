@@ -1,11 +1,11 @@
-"""Ports that are up and behind which no device answers: asked once in each sweep, and between
-sweeps ever more rarely.
+"""Ports that are up but have no answering device: they are read once in each sweep, and at growing intervals
+between sweeps.
 
-No phase of a sweep waits for them. Between sweeps each is asked for NodeInfo after one timeout,
-then after twice as long, and so on, up to :data:`LONGEST` timeouts; an answer calls for a sweep of
-the switch that it hangs on. An answer that comes late is one, too: the sweep that follows knows
-that a device is there, and waits for it as for any other. (On a loaded machine every answer may be
-later than those few milliseconds that a discovery waits for an unknown device.)
+No phase of a sweep waits for them. Between sweeps each gets a NodeInfo request after one timeout, then after twice
+as long, and so on, up to :data:`LONGEST` timeouts; an answer starts a sweep of its switch. A late answer counts,
+too: the next sweep then knows that a device is there, and waits
+for it as for any other. (On a loaded machine every answer may take longer than
+the few milliseconds that discovery waits for an unknown device.)
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from softib.sm.managers.mkeys import MKeys
 __all__ = ["SilentPorts"]
 
 LONGEST = 256
-"""Timeouts between two questions at most (51 s with OpenSM's 200 ms)."""
+"""Longest interval between two requests, in timeouts (51 s with OpenSM's 200 ms)."""
 FIRST_TID = 1 << 31
-"""Answers are distinguished from those to a sweep's requests by their TransactionID."""
+"""The TransactionID distinguishes these answers from answers to a sweep's requests."""
 
 
 @dataclass
@@ -37,7 +37,7 @@ class _Silence:
 
 
 class SilentPorts:
-    """``ports``: what is silent. :meth:`note` after each sweep, :meth:`answers` with what arrived,
+    """``ports``: the silent ports. Call :meth:`note` after each sweep, :meth:`answers` with arrived MADs,
     :meth:`send` at each step."""
 
     def __init__(self, window: int, timeout_ps: int, retries: int):
@@ -46,18 +46,18 @@ class SilentPorts:
         self._transactor = Transactor(window, timeout_ps, 0, FIRST_TID)
         self._queried: list[Location] = []
         self.answering: set[Location] = set()
-        """Places where a device answered since the last sweep found none there."""
+        """Locations where a device answered although the last sweep found none there."""
         self._timed_out: dict[Location, int] = {}
-        """Location → TransactionID of its last question that was given up."""
+        """Location → TransactionID of its last abandoned request."""
 
     @property
     def young(self) -> bool:
-        """Has one of them not had as many tries as any other request?"""
+        """Has one of them not had the usual number of retries yet?"""
         last = self.retries + self._transactor.busy
         return any(s.questions <= last for s in self.ports.values())
 
     def note(self, db: Database, ports: list[int], now_ps: int) -> None:
-        """A sweep ended, in which ``ports`` (rows) were asked in vain."""
+        """Record the end of a sweep in which ``ports`` (rows) did not answer."""
         before, self.ports = self.ports, {}
         for port in ports:
             place = db.location(port)
@@ -67,7 +67,7 @@ class SilentPorts:
         self.answering.clear()
 
     def clear(self) -> None:
-        """Another manager asks them from now on."""
+        """Another manager reads them from now on."""
         self.ports.clear()
         self.answering.clear()
         self._timed_out.clear()
@@ -78,8 +78,8 @@ class SilentPorts:
         self._transactor.postpone(by_ps)
 
     def answers(self, now_ps: int, inbox: MadBatch | None) -> tuple[MadBatch | None, set[int]]:
-        """Take the answers out of ``inbox``; returns the rest, and the NodeGUIDs of the switches
-        that they came through."""
+        """Remove the answers from ``inbox``; returns the rest, and the NodeGUIDs of the switches through which they
+        came."""
         answering: set[Location] = set()
         if inbox is not None and (self._transactor.busy or self._timed_out):
             replies = inbox.mad[:, TID_AT + 4] >= FIRST_TID >> 24
@@ -98,7 +98,7 @@ class SilentPorts:
         return inbox, {guid for guid, _ in answering}
 
     def _after_timeout(self, answers: MadBatch) -> set[Location]:
-        """Places whose question was given up, and is answered now."""
+        """Locations whose abandoned request was answered late."""
         tids = np.ascontiguousarray(answers.mad[:, TID_AT + 4 : TID_AT + 8]).view(">u4")[:, 0].tolist()
         good = (answers.mad[:, METHOD_AT] >= RESPONSE_BIT) & (answers.mad[:, STATUS_AT] & 0x7F == 0)
         good &= answers.mad[:, STATUS_AT + 1] == 0
@@ -109,7 +109,7 @@ class SilentPorts:
         return locations & self.ports.keys()
 
     def send(self, db: Database, mkeys: MKeys, now_ps: int) -> tuple[MadBatch, int]:
-        """Return the requests that are due, and when to call again."""
+        """Return the requests that are due, and the time of the next call."""
         due = [place for place, s in self.ports.items() if s.next_ps <= now_ps]
         if due:
             if not self._transactor.busy:
@@ -126,7 +126,7 @@ class SilentPorts:
             silence.next_ps = now_ps + self._pause(silence.questions)
             node = db.node_of(place[0])
             port = int(db.node_base[node]) + place[1]
-            if node >= 0 and db.routes.hops[db.port_route[port]] < MAX_HOPS:  # no directed route leads farther
+            if node >= 0 and db.routes.hops[db.port_route[port]] < MAX_HOPS:  # room for one more hop
                 ports.append(port)
                 tags.append(len(self._queried))
                 self._queried.append(place)
@@ -144,5 +144,5 @@ class SilentPorts:
             self._transactor.submit(*queue.take(len(queue)))
 
     def _pause(self, questions: int) -> int:
-        """As often as others are repeated it is one timeout; then twice as long each time."""
+        """One timeout for the usual number of retries; then twice as long each time."""
         return self.timeout_ps * min(1 << max(0, questions - self.retries), LONGEST)

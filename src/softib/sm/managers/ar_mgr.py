@@ -1,10 +1,10 @@
-"""The manager of adaptive routing: groups of ports for the destinations of every switch that can,
-the forwarding table as what is taken where a group has no port up.
+"""The manager of adaptive routing: groups of ports for the destinations of every capable switch; the forwarding
+table's port is used if a group has no port up.
 
-Only ports that keep up*/down* are in a group (:mod:`softib.routing.adaptive`), so an engine must
-give ranks, and where its own tables go up after a down no cycle of waiting may come of it. What a
-group number means never changes while a table may still name it: a set of ports that is new gets a
-number that no table of the sweep before names. Groups are written first, then the LIDs that use
+Only ports that keep up*/down* are in a group (:mod:`softib.routing.adaptive`), so the engine must rank switches;
+where its own tables go up after a down, they must not close a cycle of dependencies. The meaning of a group
+number never changes while a table may still name it: a new set of ports gets a number that no table of the previous
+sweep names. Groups are written first, then the LIDs that use
 them, and ``ar_enabled`` last.
 """
 
@@ -41,7 +41,7 @@ class ArManager:
         self.db, self.graph, self.routing, self.config, self.store = db, graph, routing, config, store
         self.notes: list[str] = []
         self.caps = np.zeros(graph.n_switches, np.int64)
-        """Groups of each switch, 0 where it routes by its forwarding table alone."""
+        """Groups of each switch, 0 if it routes by its forwarding table alone."""
         self._group_of: dict[int, np.ndarray] = {}
 
     @property
@@ -50,14 +50,14 @@ class ArManager:
         return np.flatnonzero(self.caps > 0)
 
     def ask(self, queue: RequestQueue) -> None:
-        """Get(ARInfo) of the switches whose DeviceID says that they can, where the answer is not
-        known. Tags are switches of the graph."""
+        """Queue Get(ARInfo) of switches that are capable by their DeviceID and whose answer is unknown. Tags are
+        switches of the graph."""
         if self.config is None or not self._possible():
             return
         device = self.db.device_id[self.graph.switch_node]
         rows = np.flatnonzero(np.isin(device, list(AR_SWITCHES)))
         if not len(rows):
-            self.notes.append("adaptive routing: no switch here can (Switch-IB 2 and later)")
+            self.notes.append("adaptive routing: no switch here supports it (Switch-IB 2 and later do)")
         caps = np.array([self.store.caps.get(guid, -1) for guid in self.graph.switch_guid[rows].tolist()], np.int64)
         self.caps[rows] = np.maximum(caps, 0)
         rows = rows[caps < 0]
@@ -70,7 +70,7 @@ class ArManager:
             return False
         if self.routing.path_sl is not None or could_deadlock(self.graph, ranks, self.routing.lft):
             self.notes.append(
-                f"adaptive routing: {self.routing.engine} routes up after a down; beside adaptive choices that "
+                f"adaptive routing: {self.routing.engine} routes up after a down; combined with adaptive choices that "
                 f"could deadlock"
             )
             return False
@@ -84,8 +84,8 @@ class ArManager:
     # -- tables --
 
     def queue_groups(self, queue: RequestQueue, reset: np.ndarray) -> None:
-        """Put a Set for each block of groups that is not held. ``reset``: nodes that hold
-        nothing."""
+        """Queue a Set for each block of groups that the switch does not hold. ``reset``: nodes without any of the
+        written state."""
         for node in reset.tolist():
             self.store.forget(int(self.db.node_guid[node]))
         rows = self.switches
@@ -103,7 +103,7 @@ class ArManager:
         self._set(queue, GROUP, np.array(owners, np.int64), np.array(blocks, np.int64), image)
 
     def _number(self, s: int, choice: AdaptivePorts) -> dict[int, bytes]:
-        """Number the groups of one switch: (number → mask as on the wire) of all that it holds."""
+        """Number the groups of one switch: (number → mask as on the wire) of all its groups."""
         guid = int(self.graph.switch_guid[s])
         before = self.store.numbers.get(guid, {})
         wire = [m[::-1].astype(">u8").tobytes() for m in choice.masks]
@@ -122,11 +122,11 @@ class ArManager:
         by_mask = np.array([*(numbers.get(mask, 0) for mask in wire), 0], np.int64)
         self._group_of[s] = by_mask[choice.mask_of]  # -1 is the last entry: no group
         self.store.numbers[guid] = numbers
-        # Groups that only tables of the sweep before name stand until those are written.
+        # Groups named only by tables of the previous sweep stay until those tables are written.
         return {number: mask for mask, number in {**before, **numbers}.items()}
 
     def queue_lids(self, queue: RequestQueue) -> None:
-        """Put a Set for each block of 16 LIDs that is not held."""
+        """Queue a Set for each block of 16 LIDs that the switch does not hold."""
         if self.config is None or not self._group_of:
             return
         switch_of_lid = self._switch_of_lid()
@@ -146,7 +146,7 @@ class ArManager:
         self._set(queue, LFT, np.concatenate(owners), np.concatenate(blocks), np.concatenate(data))
 
     def _holds(self, s: int, group: np.ndarray, port: np.ndarray) -> np.ndarray:
-        """bool[LIDs]: the port of the forwarding table is one of the group."""
+        """bool[LIDs]: the port of the forwarding table is in the group."""
         masks64 = np.zeros((int(self.caps[s]), 4), np.uint64)
         for mask, number in self.store.numbers[int(self.graph.switch_guid[s])].items():
             masks64[number] = np.frombuffer(mask, ">u8")[::-1]
@@ -154,7 +154,7 @@ class ArManager:
         return (masks64[group, port // 64] & bit) > 0
 
     def _switch_of_lid(self) -> np.ndarray:
-        """int32[LIDs, a whole number of blocks]: switch that a LID hangs on, -1 for none."""
+        """int32[LIDs, a whole number of blocks]: switch of each LID, -1 for none."""
         g = self.graph
         out = np.full(-(-(g.max_lid + 1) // ar.AR_LFT_BLOCK) * ar.AR_LFT_BLOCK, -1, np.int32)
         end, offset = spread(1 << g.end_lmc.astype(np.int64))
@@ -162,8 +162,7 @@ class ArManager:
         return out
 
     def queue_info(self, queue: RequestQueue) -> None:
-        """Put a Set(ARInfo) where it is not held; a switch that no longer takes part gets
-        zeros."""
+        """Queue a Set(ARInfo) where it differs; a switch that no longer takes part gets zeros."""
         if self.config is None:
             on = np.zeros(0, np.int64)
         else:

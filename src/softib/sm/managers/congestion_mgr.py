@@ -1,9 +1,8 @@
 """The congestion manager: OpenSM's options of congestion control, and the settings of annex A10
 that it writes to every switch and CA port (OpenSM's ``osm_congestion_control.c``).
 
-Class 0x21 is addressed by LID, so it comes last in a sweep, when links are ACTIVE. A device that
-refuses the class is not asked again; what was written is remembered, and the next sweep sends only
-what differs.
+Class 0x21 is addressed by LID, so it comes last in a sweep, when links are ACTIVE. A device that refuses the class
+gets no further request; written settings are stored, and the next sweep sends only differences.
 """
 
 from __future__ import annotations
@@ -37,16 +36,16 @@ __all__ = ["CC_OPTIONS", "CongestionConfig", "congestion_config", "queue_congest
 
 
 CCT_ENTRIES = 128
-"""Most entries that OpenSM takes (OSM_CCT_ENTRY_MAX)."""
+"""Largest number of entries in OpenSM (OSM_CCT_ENTRY_MAX)."""
 MAX_OUTSTANDING = 500
 SW, CA = "cc_sw_cong_setting_", "cc_ca_cong_setting_"
 
 
 @dataclass(frozen=True)
 class CongestionConfig:
-    """The settings that are written: to every switch ``switch`` (SwitchCongestionSetting), to every
-    CA port ``ca`` (CACongestionSetting) and ``table`` (blocks of the CongestionControlTable);
-    ``key`` is shown; ``max_outstanding`` MADs on their way at a time."""
+    """The settings that are written: to every switch ``switch`` (SwitchCongestionSetting), to every CA port ``ca``
+    (CACongestionSetting) and ``table`` (blocks of the CongestionControlTable); ``key`` is sent with them;
+    ``max_outstanding`` requests in flight."""
 
     switch: bytes
     ca: bytes
@@ -89,7 +88,7 @@ def _by_sl(bits: int) -> Callable[[str], dict[int, int]]:
             values[sl] = value
         return values
 
-    read.__doc__ = f"SL and value, for example 0 {(1 << bits) - 1} (several: with commas)"
+    read.__doc__ = f"SL and value, for example 0 {(1 << bits) - 1} (several: separated by commas)"
     return read
 
 
@@ -121,12 +120,12 @@ CC_OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
         "cc_cct": _table,
     }.items()
 }
-"""OpenSM's name → (the same, what reads its value)."""
+"""OpenSM's name → (the same, reader of its value)."""
 
 
 def congestion_config(fields: Mapping[str, Any]) -> CongestionConfig | None:
-    """Return the settings that ``fields`` configure (names as in CC_OPTIONS, and
-    ``congestion_control``); None where that is not set."""
+    """Return the settings configured by ``fields`` (names as in CC_OPTIONS, and ``congestion_control``); None if
+    that is not set."""
     if not fields.get("congestion_control"):
         return None
     switch = {
@@ -151,8 +150,8 @@ def congestion_config(fields: Mapping[str, Any]) -> CongestionConfig | None:
 
 
 def _blocks(entries: tuple[int, ...]) -> tuple[bytes, ...]:
-    """The table in blocks of 64. At least one, for its limit; of a table of one entry OpenSM writes
-    the limit 0 alone."""
+    """The table in blocks of 64. At least one, for its limit; for a table of one entry OpenSM writes only the limit
+    0."""
     limit = max(len(entries) - 1, 0)
     table = np.zeros(max(1, -(-len(entries) // CCT_BLOCK)) * CCT_BLOCK, np.int64)
     if limit:
@@ -165,8 +164,8 @@ def _blocks(entries: tuple[int, ...]) -> tuple[bytes, ...]:
 def queue_congestion(
     db: Database, queue: RequestQueue, config: CongestionConfig, store: TableStore, fresh: np.ndarray
 ) -> None:
-    """Put a Set for each setting that a device does not hold. Tags are ports; ``fresh``
-    bool[ports]: they lost what they held."""
+    """Queue a Set for each setting that a device does not hold. Tags are ports; ``fresh`` bool[ports]: they lost
+    their settings."""
     ends = db.end_ports()
     node_type = db.node_type[db.port_node[ends]]
     switches, cas = ends[node_type == NodeType.SWITCH], ends[node_type == NodeType.CA]

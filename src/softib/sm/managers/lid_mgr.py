@@ -1,12 +1,11 @@
 """Assignment of LIDs to end ports (IBA 4.1.3, 14.4.3).
 
-OpenSM's rules: a port gets the LIDs that are remembered of it (OpenSM's guid2lid file), else keeps
-the one it has when it is valid, and LIDs of ports that are away stay unassigned as long as
-others are free; the manager's own port is served first, the others by ascending PortGUID, each with
-the lowest LIDs that are free. A CA port owns 2^LMC LIDs, the first a multiple of 2^LMC; port 0 of a
-switch owns one. With an LMC of 0 the LIDs are OpenSM's; with another one the blocks are given first
-and single LIDs fill what is left (OpenSM goes by PortGUID alone), so that blocks are still free
-when LIDs are nearly used up.
+OpenSM's rules: a port gets its stored LIDs (OpenSM's guid2lid file), else keeps the one it has if it is valid. LIDs
+of absent ports stay unassigned as long as others are free. The manager's own port is served first, the others by
+ascending PortGUID, each with the lowest free LIDs. A CA port owns 2^LMC LIDs, the first a multiple of 2^LMC; port 0
+of a
+switch owns one. With an LMC of 0 the LIDs are OpenSM's. With another LMC, blocks are assigned first and single LIDs
+fill the rest (OpenSM goes by PortGUID alone), so that blocks are still free when LIDs are nearly used up.
 """
 
 from __future__ import annotations
@@ -25,17 +24,14 @@ __all__ = ["Lids", "assign"]
 Lids = dict[int, tuple[int, int]]
 """PortGUID → first and last LID."""
 FREE_AT_LEAST = 1024
-"""As long as so many LIDs are left over, those of absent ports are not given away (aligned blocks
-need room)."""
+"""As long as this number of LIDs is free, those of absent ports are not reassigned (aligned blocks need room)."""
 
 
 def assign(db: Database, lmc: int, lids: Lids | None = None, fresh: bool = False) -> None:
-    """Fill ``db.port_lid`` and ``db.port_lmc`` of every end port; ``lids`` is what is remembered,
-    and learns of them; ``fresh``: what ports hold counts for nothing (OpenSM's ``reassign_lids``,
-    in the first sweep of a master).
+    """Fill ``db.port_lid`` and ``db.port_lmc`` of every end port; ``lids`` are the stored LIDs, and are updated;
+    ``fresh``: ignore LIDs set in ports (OpenSM's ``reassign_lids``, in the first sweep of a master).
 
-    Raises :class:`LimitError`, naming the limit, when the unicast LIDs do not suffice; nothing was
-    sent by then.
+    Raises :class:`LimitError`, naming the limit, if the unicast LIDs do not suffice; nothing has been sent by then.
     """
     ports = db.end_ports()
     wide = np.where(db.port_num[ports] == 0, 0, lmc)
@@ -50,13 +46,13 @@ def assign(db: Database, lmc: int, lids: Lids | None = None, fresh: bool = False
     guids = db.port_guid[ports].tolist()
     remembered = np.array([lids[g][0] if g in lids else 0 for g in guids], np.int64)
     held = np.where(remembered > 0, remembered, 0 if fresh else PortInfo.lid.get(info))
-    order = np.argsort(remembered == 0, kind="stable")  # a remembered LID goes before one that the port only reads
+    order = np.argsort(remembered == 0, kind="stable")  # a stored LID takes precedence over one read from a port
     lid = np.empty(len(ports), np.int64)
     lid[order], used = _kept(held[order], wide[order])
     away = _away(lids, set(guids), used)
     if int((lid == 0).sum()) << lmc <= int((~(used | away)).sum()) - FREE_AT_LEAST:
         used |= away
-    for width in np.unique(wide)[::-1].tolist():  # aligned blocks first: single LIDs fit in what is left
+    for width in np.unique(wide)[::-1].tolist():  # aligned blocks first: single LIDs fit into the rest
         rows = np.flatnonzero((lid == 0) & (wide == width))
         free = _free_blocks(used, width)
         if len(free) < len(rows):
@@ -71,7 +67,7 @@ def assign(db: Database, lmc: int, lids: Lids | None = None, fresh: bool = False
     db.port_lid[ports], db.port_lmc[ports] = lid, wide
     last = lid + (1 << wide) - 1
     taken = {guid: (a, b) for guid, a, b in zip(guids, lid.tolist(), last.tolist(), strict=True)}
-    if len(lids) > len(taken):  # a port is away: remembered LIDs that another port has now are forgotten
+    if len(lids) > len(taken):  # a port is absent: its stored LIDs are discarded if another port has them now
         for guid in [
             g
             for g, (a, b) in lids.items()
@@ -82,7 +78,7 @@ def assign(db: Database, lmc: int, lids: Lids | None = None, fresh: bool = False
 
 
 def _away(lids: Lids, here: set[int], used: np.ndarray) -> np.ndarray:
-    """bool[LIDs]: those of ports that are not here."""
+    """bool[LIDs]: those of absent ports."""
     out = np.zeros_like(used)
     for guid, (first, last) in lids.items():
         if guid not in here:
@@ -91,7 +87,7 @@ def _away(lids: Lids, here: set[int], used: np.ndarray) -> np.ndarray:
 
 
 def _kept(lid: np.ndarray, wide: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """LIDs that may stay (the others 0), and bool[LIDs] of what they take. The first owner in order
+    """LIDs that may stay (the others 0), and bool[LIDs] occupied by them. The first owner in order
     keeps a LID."""
     valid = may_stand(lid, wide)
     used = np.zeros(LID_UCAST_MAX + 1, bool)

@@ -1,8 +1,7 @@
-"""Ports: what their PortInfo shall say, and INIT → ARMED → ACTIVE (IBA 7.2.7, 14.4.3).
+"""Ports: their target PortInfo, and INIT → ARMED → ACTIVE (IBA 7.2.7, 14.4.3).
 
-First the configuration of end ports (with their LIDs) and of switch ports, then every link ARMED at
-both ends, then ACTIVE: a port that is ACTIVE may send, and its packets need forwarding tables and
-ports that take them.
+First the configuration of end ports (with their LIDs) and of switch ports, then every link ARMED at both ends, then
+ACTIVE: a port that is ACTIVE may send, and its packets need forwarding tables and receiving ports.
 """
 
 from __future__ import annotations
@@ -43,16 +42,16 @@ NO_CHANGE_FIELDS = (
 
 
 def linked(db: Database) -> np.ndarray:
-    """Ports with a confirmed cable whose link trained (ascending)."""
+    """Ports with a confirmed cable and a trained link (ascending)."""
     up = db.port_state() >= PortState.INIT
     rows = np.flatnonzero((db.port_peer >= 0) & up & (db.port_num > 0))
     return rows[up[db.port_peer[rows]]]
 
 
 def restarted(db: Database) -> np.ndarray:
-    """Switches whose links are all in INIT: they lost their power, and what was written to them.
-    (LinearFDBTop does not show one that restarts between the Get of SwitchInfo and the Set that
-    clears PortStateChange: the Set gives it the top that was read.)"""
+    """Switches with all links in INIT: they lost their power and all written state.
+    (LinearFDBTop does not show a restart between the Get of SwitchInfo and the Set that clears PortStateChange: the
+    Set writes the top that was read.)"""
     rows = linked(db)
     rows = rows[db.are_external(rows)]
     armed = db.port_state(rows) >= PortState.ARMED
@@ -69,16 +68,15 @@ def between(db: Database, reset: np.ndarray) -> np.ndarray:
 
 
 def changed(db: Database, switches: np.ndarray) -> np.ndarray:
-    """bool[switches]: PortStateChange is set (as last read)."""
+    """bool[switches]: PortStateChange was set at the last reading."""
     return SwitchInfo.port_state_change.get(db.switch_info[switches]) > 0
 
 
 def queue_reread(db: Database, queue: RequestQueue, switches: np.ndarray) -> None:
-    """Put a Get(PortInfo) for ports of ``switches`` where a change since they were read would not
-    show by itself. Tags are ports.
+    """Queue a Get(PortInfo) for ports of ``switches`` whose changes since the last reading raise no event. Tags are
+    ports.
 
-    A link in INIT is set to ARMED whatever happened to it, and what happens from now on raises a
-    trap.
+    A link in INIT is set to ARMED after any event, and later events raise a trap.
     """
     reread = np.zeros(db.n_nodes, bool)
     reread[switches] = True
@@ -90,15 +88,14 @@ def queue_reread(db: Database, queue: RequestQueue, switches: np.ndarray) -> Non
 
 
 def wanted_port_info(db: Database, config: SmConfig, reregister: np.ndarray | bool = False) -> np.ndarray:
-    """uint8[ports, 64]: what every port shall read. Rows that nothing is wanted of equal
-    ``db.port_info``.
+    """uint8[ports, 64]: the target PortInfo of every port. Rows without a target equal ``db.port_info``.
 
-    ``reregister`` (bool, or bool[ports]): CA ports that can are asked to register their
-    subscriptions and groups again (IBA 14.4.1, 14.2.5.6). A link's MTU and VLs are the smaller of
-    what its two ends can do.
+    ``reregister`` (bool, or bool[ports]): capable CA ports that shall register their subscriptions and groups again
+    (IBA 14.4.1, 14.2.5.6). A link's MTU and VLs are the smaller of the capabilities
+    of its two ends.
     """
     wanted = db.port_info.copy()
-    P.client_reregister.set(wanted, 0)  # what a device still shows of the last time
+    P.client_reregister.set(wanted, 0)  # values that a device still has from an earlier master
     ends = db.end_ports()
     _set_end_ports(wanted, db, ends, config)
     flagged = np.broadcast_to(np.asarray(reregister), (db.n_ports,))
@@ -125,13 +122,13 @@ def wanted_port_info(db: Database, config: SmConfig, reregister: np.ndarray | bo
 
 
 def _operational_vls(info: np.ndarray, peer_info: np.ndarray, most: int) -> np.ndarray:
-    """Codes: what both ends of a link can do, at most ``most``."""
+    """Codes supported by both ends of a link, at most ``most``."""
     return np.minimum(np.maximum(np.minimum(P.vl_cap.get(info), P.vl_cap.get(peer_info)), 1), most)
 
 
 def fewest_data_vls(db: Database, most: int) -> int:
-    """Data VLs that every link between switches operates when it is configured, of those that code
-    ``most`` allows (OpenSM's min_data_vls)."""
+    """Data VLs that every link between switches operates when it is configured, limited by code ``most`` (OpenSM's
+    min_data_vls)."""
     rows = linked(db)
     peer = db.port_peer[rows]
     between = db.are_external(rows) & db.are_external(peer) & db.has_port_info[rows] & db.has_port_info[peer]
@@ -151,19 +148,19 @@ def _set_end_ports(wanted: np.ndarray, db: Database, ends: np.ndarray, config: S
     P.mkey_protect.set(new, config.mkey_protect)
     P.gid_prefix.set(new, np.full(len(ends), config.subnet_prefix, np.uint64))
     port0 = db.port_num[ends] == 0
-    # Port 0 has no link: it stands for both ends, at what it can do.
+    # Port 0 has no link: it counts as both ends, with its own capability.
     P.neighbor_mtu.set(new, np.where(port0, P.mtu_cap.get(new), P.neighbor_mtu.get(new)))
     wanted[ends] = new
 
 
 def enforce(wanted: np.ndarray, ports: np.ndarray, inbound: bool, outbound: bool) -> None:
-    """Switch ports ``ports`` check the P_Keys of what comes in and of what goes out, or do not."""
+    """Set whether switch ports ``ports`` check the P_Keys of incoming and of outgoing packets."""
     P.partition_enforcement_inbound.set(wanted, int(inbound), ports)
     P.partition_enforcement_outbound.set(wanted, int(outbound), ports)
 
 
 def queue_config(db: Database, queue: RequestQueue, wanted: np.ndarray, ports: np.ndarray, arm: bool = False) -> None:
-    """Put a Set(PortInfo) for each of ``ports`` that does not read as ``wanted``. Tags are ports.
+    """Queue a Set(PortInfo) for each of ``ports`` that differs from ``wanted``. Tags are ports.
     ``arm``: those in INIT become ARMED by the same Set (IBA 14.2.5.6 takes both at once)."""
     held = db.port_info[ports]
     P.client_reregister.set(held, 0)
@@ -175,7 +172,7 @@ def queue_config(db: Database, queue: RequestQueue, wanted: np.ndarray, ports: n
 
 
 def queue_state(db: Database, queue: RequestQueue, ports: np.ndarray, state: PortState) -> None:
-    """Put a Set(PortInfo) that takes ``ports`` from the state below to ``state``. Tags are
+    """Queue a Set(PortInfo) that moves ``ports`` from the previous state to ``state``. Tags are
     ports."""
     rows = ports[PortInfo.port_state.get(db.port_info[ports]) == state - 1]
     image = db.port_info[rows]

@@ -1,12 +1,12 @@
-"""The widths, speeds and FEC modes that ports may train to: OpenSM's ``force_link_…`` and
-``fdr10``, and a file of rules by port (IBA 14.2.5.6, 7.2.7).
+"""The widths, speeds and FEC modes enabled for training: OpenSM's ``force_link_…`` and ``fdr10``, and a file of
+rules by port (IBA 14.2.5.6, 7.2.7).
 
-LinkWidthEnabled and the LinkSpeed…Enabled components are set where they differ. A link that would
-train otherwise with them is trained again, once: PortPhysState Polling at one end. (OpenSM sets the
-components, and leaves the link as it is until it falls.) The manager's own link is not.
+LinkWidthEnabled and the LinkSpeed…Enabled components are set if they differ. A link that would train differently
+with them is trained again, once: PortPhysState Polling at one end. (OpenSM sets the components, and
+leaves the link as it is until it fails.) The manager's own link is not trained again.
 
 FDR10 and FEC are in Mellanox' ExtendedPortInfo (0xff90) and in PortInfoExtended (0x33, IBA
-14.2.5.19). ``fdr10`` (``opensm/osm_link_mgr.c``): 1 enables FDR10 where a port supports it, 2
+14.2.5.19). ``fdr10`` (``opensm/osm_link_mgr.c``): 1 enables FDR10 if a port supports it, 2
 disables it; a Set has StateChangeEnable 1.
 """
 
@@ -32,14 +32,12 @@ COMPONENTS = {
     "ext": (P.link_speed_ext_enabled, P.link_speed_ext_supported, ALL_EXT),
     "ext2": (P.link_speed_ext2_enabled, P.link_speed_ext2_supported, 7),
 }
-"""Component of a rule → the fields of PortInfo, and the value that stands for all that is
-supported."""
+"""Component of a rule → the fields of PortInfo, and the value for all that is supported."""
 
 
 class LinkPolicyManager:
     """One sweep's part: :meth:`queue_enabled` before anything else, :meth:`queue_training` at its
-    end. ``trained`` outlives it: (NodeGUID, portnum) → the width and speed for which its link was
-    trained again."""
+    end. ``trained`` outlives it: (NodeGUID, portnum) → the width and speed for which its link was trained again."""
 
     def __init__(self, db: Database, policy: LinkPolicy, trained: dict[tuple[int, int], tuple[int, int]]):
         self.db, self.trained = db, trained
@@ -57,11 +55,11 @@ class LinkPolicyManager:
                 self.wanted[component][rows] = np.where(can > 0, EXT_NONE, self.wanted[component][rows])
             elif value:
                 bits = can if value == everything else can & value
-                # Where a port can do nothing of it, the component stays: 0 would mean no change to the device, too.
+                # If a port supports none of it, the component stays: 0 would mean no change to the device, too.
                 self.wanted[component][rows] = np.where(bits > 0, bits, self.wanted[component][rows])
 
     def queue_enabled(self, queue: RequestQueue) -> None:
-        """Put a Set(PortInfo) for each port whose Enabled components are not as wanted. Tags are
+        """Queue a Set(PortInfo) for each port whose Enabled components differ from the target. Tags are
         ports."""
         held = self.db.port_info[self.rows]
         change = np.zeros(len(self.rows), bool)
@@ -74,8 +72,8 @@ class LinkPolicyManager:
         queue.set(SmpAttr.PORT_INFO, self.db.port_route[rows], rows, self.db.port_modifier(rows), image)
 
     def queue_training(self, queue: RequestQueue, also: np.ndarray) -> np.ndarray:
-        """Put a Set(PortInfo) that trains a link again, where what both ends have enabled gives
-        another width or speed, and for the ports ``also``. Returns the ports."""
+        """Queue a Set(PortInfo) that trains a link again, if the components enabled at both ends give another width
+        or speed, and for the ports ``also``. Returns the ports."""
         db = self.db
         rows = self.rows[self.rows < db.port_peer[self.rows]]
         peer = db.port_peer[rows]
@@ -106,8 +104,8 @@ class LinkPolicyManager:
 
 
 def _agreed(ours: np.ndarray, theirs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(width bit, speed as :func:`_speed`) that two ends (uint8[n, 64]) train to by what they have
-    enabled, 0 where nothing is common."""
+    """(width bit, speed as :func:`_speed`) that two ends (uint8[n, 64]) train to with their enabled components, 0
+    without a common one."""
     both = lambda field, off=0: np.where(
         (field.get(ours) == off) | (field.get(theirs) == off), 0, field.get(ours) & field.get(theirs)
     )
@@ -122,12 +120,12 @@ def _agreed(ours: np.ndarray, theirs: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 
 def _speed(base: np.ndarray, ext: np.ndarray, ext2: np.ndarray) -> np.ndarray:
-    """One number a speed: the larger the faster."""
+    """One number per speed: larger is faster."""
     return np.where(ext2 > 0, ext2.astype(np.int64) << 16, np.where(ext > 0, ext.astype(np.int64) << 8, base))
 
 
 def ports_of(db: Database, rows: np.ndarray, rule: LinkRule) -> np.ndarray:
-    """Those of ports ``rows`` that the rule is about."""
+    """Those of ports ``rows`` that match the rule."""
     owners = np.unique(db.port_node[rows])
     fits = [
         n
@@ -142,12 +140,12 @@ EXTENDED, FEC = int(SmpAttr.MLNX_EXT_PORT_INFO), int(SmpAttr.PORT_INFO_EXT)
 EXTENSIONS = (EXTENDED, FEC)
 GENERATIONS = ("fdr", "edr", "hdr", "ndr")
 HeldExtensions = dict[tuple[int, int, int], np.ndarray]
-"""(NodeGUID, portnum, attribute) → what a port read."""
+"""(NodeGUID, portnum, attribute) → value of a port."""
 
 
 class LinkExtensions:
-    """One sweep's part: :meth:`ask`, :meth:`heard`, :meth:`queue`. ``held`` outlives it; a port
-    that it knows is not asked."""
+    """One sweep's part: :meth:`ask`, :meth:`heard`, :meth:`queue`. ``held`` outlives it; ports in it are not read
+    again."""
 
     def __init__(self, db: Database, policy: LinkPolicy, held: HeldExtensions):
         self.db, self.held = db, held
@@ -162,7 +160,7 @@ class LinkExtensions:
                 self.fec[fits] = rule.fec or self.fec[fits]
 
     def _wanted(self) -> list[tuple[int, np.ndarray]]:
-        """(attribute, ports that have it and of which something is wanted)."""
+        """(attribute, ports that have it and a target for it)."""
         db = self.db
         node = db.port_node
         end = np.where(db.is_switch[node], db.node_base[node], np.arange(db.n_ports))
@@ -176,7 +174,7 @@ class LinkExtensions:
         return *self.db.location(port), attr
 
     def ask(self, queue: RequestQueue) -> None:
-        """Put a Get for each port of which it is not known. Tags are ports."""
+        """Queue a Get for each port with an unknown value. Tags are ports."""
         for attr, ports in self._wanted():
             rows = np.array([p for p in ports.tolist() if self._key(p, attr) not in self.held], np.int64)
             queue.get(attr, self.db.port_route[rows], rows, self.db.port_num[rows])
@@ -187,12 +185,12 @@ class LinkExtensions:
             self.held[self._key(port, attr)] = image.copy()
 
     def lost(self, attr: int, ports: np.ndarray) -> None:
-        """What these ports hold is unknown."""
+        """The values of these ports are unknown."""
         for port in ports.tolist():
             self.held.pop(self._key(port, attr), None)
 
     def queue(self, queue: RequestQueue) -> None:
-        """Put a Set for each port that does not read as wanted."""
+        """Queue a Set for each port that differs from the target."""
         for attr, ports in self._wanted():
             rows = np.array([p for p in ports.tolist() if self._key(p, attr) in self.held], np.int64)
             if not len(rows):
@@ -220,12 +218,12 @@ class LinkExtensions:
             supported = PortInfoExtended.fields[f"{name}_fec_mode_supported"].get(held)
             enabled = PortInfoExtended.fields[f"{name}_fec_mode_enabled"]
             modes = supported & self.fec[ports]
-            # A generation that has none of the modes keeps its own: without a mode it could not train.
+            # A generation without any of the modes keeps its own: without a mode it could not train.
             enabled.set(wanted, np.where(modes > 0, modes, enabled.get(held)))
         return wanted
 
     def training(self) -> np.ndarray:
-        """Switch ports, one for each link of :attr:`trains`, by which it trains again."""
+        """Switch ports, one for each link of :attr:`trains`, that start its training."""
         db = self.db
         out = set()
         for port in self.trains:

@@ -1,13 +1,12 @@
 """Multicast: groups, their MLIDs, and one spanning tree each in the switches' forwarding tables
 (IBA 14.4.3, 14.2.5.12).
 
-Trees are those of :mod:`softib.routing.multicast.multicast_trees`, so that copies and unicast
-packets wait for each other in no cycle. Members that only send reach the tree, and nothing is
-delivered to them.
+Trees are those of :mod:`softib.routing.multicast.multicast_trees`, so that copies and unicast packets close no
+credit loop. Members that only send reach the tree, but receive nothing.
 
-Groups of one partition share an MLID, and a tree of all their members, when every MLID that the
-switches have room for is used (an HCA delivers by the MGID, so an MLID may be of several groups).
-A port that is in one of them alone receives the packets of the others, and its HCA drops them.
+Groups of one partition share an MLID, and a tree of all their members, when all MLIDs that the switches hold are
+used (an HCA delivers by the MGID, so several groups may use an MLID).
+A port that is a member of only one of them also receives the packets of the others, and its HCA drops them.
 """
 
 from __future__ import annotations
@@ -43,8 +42,7 @@ class Member:
 
 @dataclass
 class Group:
-    """One multicast group. ``mgid`` are its 16 octets; ``kept``: it exists without members (a
-    partition's own).
+    """One multicast group. ``mgid`` are its 16 bytes; ``kept``: it exists without members (a partition's own).
 
     ``members`` are by PortGUID.
     """
@@ -70,34 +68,39 @@ class Group:
 
 
 class McastManager:
-    """Groups by MGID. ``changed`` MLIDs wait to be programmed; ``journal`` notes groups and members
-    that changed."""
+    """Groups by MGID. ``changed`` MLIDs wait to be programmed; ``journal`` records changes of groups and members."""
 
     def __init__(self, journal: Journal | None = None) -> None:
         self.journal = journal or Journal()
         self.groups: dict[bytes, Group] = {}
         self.changed: set[int] = set()
         self._of_mlid: dict[int, list[Group]] = {}
+        self._alike: dict[tuple[int, ...], set[int]] = {}
+        """Class of groups that may share an MLID → MLIDs of the first group of which it is."""
+        self._free_from = LID_MCAST_MIN
+        """Every MLID below is used."""
         self._written: dict[int, np.ndarray] = {}  # by NodeGUID: uint16[MLIDs, 16] as Set
         self._trees: tuple[Subnet, MulticastTrees] | None = None
 
     # -- groups --
 
     def clear(self) -> None:
-        """Forget every group; what switches hold is not known any more, another manager may write
-        it."""
+        """Remove every group; the contents of switches are unknown, since another manager may write them."""
         self.groups.clear()
         self.changed.clear()
         self._of_mlid.clear()
+        self._alike.clear()
+        self._free_from = LID_MCAST_MIN
         self._written.clear()
 
     def add(self, mgid: bytes, limit: int, **values: int | bool) -> Group | None:
-        """A new group with the lowest free MLID, or, where ``limit`` MLIDs are used up, one that it
-        shares; None where no group is like it."""
-        top = min(LID_MCAST_MIN + limit - 1, LID_MCAST_MAX)
+        """A new group with the lowest free MLID or, if ``limit`` MLIDs are used up, one that it
+        shares; None if no group is compatible."""
         group = Group(mgid, 0, **values)  # type: ignore[arg-type]
-        free = (m for m in range(LID_MCAST_MIN, top + 1) if m not in self._of_mlid)
-        mlid = next(free, None) or self._shared(group)
+        while self._free_from in self._of_mlid:
+            self._free_from += 1
+        within = self._free_from <= min(LID_MCAST_MIN + limit - 1, LID_MCAST_MAX)
+        mlid = self._free_from if within else self._shared(group)
         if mlid is None:
             return None
         group.mlid = mlid
@@ -106,39 +109,43 @@ class McastManager:
 
     def _shared(self, group: Group) -> int | None:
         """The MLID of the fewest groups, the lowest of them, whose partition, SL and levels are
-        those of ``group``: a packet that one group's members may receive, and their links carry,
-        the other's may and do. A partition's own groups share with none."""
-        alike = [
-            (len(groups), mlid)
-            for mlid, groups in self._of_mlid.items()
-            if not any(g.kept for g in groups) and _class_of(groups[0]) == _class_of(group)
-        ]
+        those of ``group``: any packet that one group's members may receive, and their links carry,
+        is also possible for the other's. A partition's own groups share with none."""
+        used = ((self._of_mlid[mlid], mlid) for mlid in self._alike.get(_class_of(group), ()))
+        alike = [(len(groups), mlid) for groups, mlid in used if not any(g.kept for g in groups)]
         return min(alike)[1] if alike else None
 
     def enter(self, group: Group) -> None:
-        """A group that has its MLID already."""
-        self._of_mlid.setdefault(group.mlid, []).append(group)
+        """Add a group that already has an MLID."""
+        groups = self._of_mlid.setdefault(group.mlid, [])
+        groups.append(group)
+        self._alike.setdefault(_class_of(groups[0]), set()).add(group.mlid)
         self.groups[group.mgid] = group
         self.journal.note(record_key(Kind.GROUP, group.mgid))
         self.note_members(group)
 
     def note_members(self, group: Group, guids: Iterable[int] | None = None) -> None:
-        """These memberships (None: all of the group) changed."""
+        """Record changed memberships (None: all of the group)."""
         for guid in group.members if guids is None else guids:
             self.journal.note(record_key(Kind.MEMBER, group.mgid, guid))
 
     def remove(self, group: Group) -> None:
-        """Remove the group; its MLID is free for another where it was its alone."""
+        """Remove the group; its MLID is free for others if it was not shared."""
         del self.groups[group.mgid]
         self.note_members(group)
         self.journal.note(record_key(Kind.GROUP, group.mgid))
-        self._of_mlid[group.mlid].remove(group)
-        if not self._of_mlid[group.mlid]:
+        groups = self._of_mlid[group.mlid]
+        self._alike[_class_of(groups[0])].discard(group.mlid)
+        groups.remove(group)
+        if groups:
+            self._alike.setdefault(_class_of(groups[0]), set()).add(group.mlid)
+        else:
             del self._of_mlid[group.mlid]
+            self._free_from = min(self._free_from, group.mlid)
         self.changed.add(group.mlid)
 
     def remove_ports(self, guids: set[int]) -> list[Group]:
-        """Ports that left the subnet are no members any more. Returns the groups that ended with
+        """Remove ports that left the subnet from all groups. Returns the groups that ended with
         it."""
         ended = []
         for group in list(self.groups.values()):
@@ -154,17 +161,17 @@ class McastManager:
         return ended
 
     def forget_switch(self, guid: int) -> None:
-        """A switch was reset: what it holds is unknown."""
+        """Record that a switch was reset: its contents are unknown."""
         self._written.pop(guid, None)
 
     def was_read(self, guid: int, table: np.ndarray) -> None:
-        """A switch was asked what it holds (uint16[MLIDs, 16])."""
+        """Record the contents read from a switch (uint16[MLIDs, 16])."""
         self._written[guid] = table
 
     # -- tables --
 
     def limit(self, subnet: Subnet) -> int:
-        """MLIDs that every switch has room for that forwards multicast packets at all."""
+        """Number of MLIDs that fit into every switch that forwards multicast packets at all."""
         caps = SwitchInfo.mcast_fdb_cap.get(subnet.db.switch_info[subnet.graph.switch_node])
         return int(caps[caps > 0].min(initial=LID_MCAST_MAX - LID_MCAST_MIN + 1))
 
@@ -188,8 +195,8 @@ class McastManager:
         return self._trees[1]
 
     def masks(self, subnet: Subnet, groups: Sequence[Group]) -> np.ndarray:
-        """uint16[switches of the graph, 16]: ports that forward ``groups``, which share an MLID;
-        bit p of position k = port 16k + p."""
+        """uint16[switches of the graph, 16]: ports that forward ``groups``, which share an MLID; bit p of index k =
+        port 16k + p."""
         graph = subnet.graph
         trees = self.trees(subnet)
         out = np.zeros((graph.n_switches, POSITIONS), np.uint16)
@@ -214,8 +221,7 @@ class McastManager:
         return out
 
     def queue_blocks(self, subnet: Subnet, queue: RequestQueue, everything: bool) -> None:
-        """Put a Set for each block that a switch does not hold yet: of the MLIDs that ``changed``,
-        or of all."""
+        """Queue a Set for each block that a switch does not hold yet: for the MLIDs that ``changed``, or for all."""
         mlids = sorted(
             {g.mlid for g in self.groups.values() if g.members} | self.changed if everything else self.changed
         )
@@ -261,7 +267,7 @@ class McastManager:
         return out
 
     def table_of(self, guid: int) -> np.ndarray:
-        """uint16[MLIDs, 16]: what was written to a switch."""
+        """uint16[MLIDs, 16]: the contents written to a switch."""
         return self._written.get(guid, np.zeros((0, POSITIONS), np.uint16))
 
 
@@ -270,6 +276,6 @@ def _class_of(group: Group) -> tuple[int, ...]:
 
 
 def has_full(group: Group) -> bool:
-    """Does the group live: has it a full member, or is it kept?"""
+    """Does the group exist: does it have a full member, or is it kept?"""
     full = JoinState.FULL | JoinState.SEND_ONLY_FULL
     return group.kept or any(m.join_state & full for m in group.members.values())

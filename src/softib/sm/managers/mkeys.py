@@ -1,9 +1,9 @@
 """The M_Key that each end port holds (IBA 14.2.4): the content of OpenSM's files ``guid2mkey`` and
 ``neighbors``.
 
-A port under MKeyProtectBits 2 or 3 does not answer without its key, not even NodeInfo. So the key
-must be known before the device is: by what was behind that port the last time, else by trying the
-few keys that this subnet is known to use.
+A port under MKeyProtectBits 2 or 3 does not answer without its key, not even NodeInfo. So the manager needs the key
+before it knows the device: it uses the key of the device that was behind that port before, else the few keys that
+this subnet is known to use.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ __all__ = ["End", "MKeys", "hidden"]
 End = tuple[int, int]
 """(PortGUID, portnum); all ports of a switch have the PortGUID of its port 0."""
 TRIED = 4
-"""Different keys that are tried at most behind a port: each in vain is a violation there, and takes
-all tries of a request."""
+"""Largest number of different keys tried behind a port: each wrong one is a violation there, and uses all retries
+of a request."""
 
 
 @dataclass
 class MKeys:
-    """``held``: PortGUID → M_Key (0: the port has none); ``neighbours``: the port at the other
-    end of a port's cable. ``default`` is the configured key, and with ``lookup`` off the only one
-    (OpenSM's ``m_key`` and ``m_key_lookup``). ``local_guid``: PortGUID of the manager's own port,
-    where the caller knows it before any MAD does (0: not)."""
+    """``held``: PortGUID → M_Key (0: the port has none); ``neighbours``: the peer of a port. ``default`` is the
+    configured key, and with ``lookup`` off the only one (OpenSM's
+    ``m_key`` and ``m_key_lookup``). ``local_guid``: PortGUID of the manager's own port, if the caller
+    knows it before any MAD does (0: not)."""
 
     default: int = 0
     lookup: bool = True
@@ -51,20 +51,20 @@ class MKeys:
         self.default, self.lookup = default, lookup
 
     def update(self, held: dict[int, int]) -> None:
-        """More is known, from a file or from a master before."""
+        """Add keys from a file or from a previous master."""
         self.held.update(held)
         self._some |= any(held.values())
 
     def of(self, guids: np.ndarray) -> np.ndarray:
-        """uint64[n]: the keys of these ports as far as they are known, else 0."""
+        """uint64[n]: the known keys of these ports, else 0."""
         if not (self.lookup and self._some):
             return np.zeros(len(guids), np.uint64)
         look = self.held.get
         return np.fromiter((look(g, 0) for g in guids.tolist()), np.uint64, len(guids))
 
     def of_lids(self, wanted: np.ndarray, db: Database, lids: Lids) -> dict[int, int]:
-        """LID → the key of the port that has it in ``db``, or had it as ``lids`` remembers; those
-        of which nothing is known (yet) are left out. ``wanted`` int64[n] ascending."""
+        """LID → the key of the port that has it in ``db``, or had it according to ``lids``; LIDs of ports without a
+        known key are left out. ``wanted`` int64[n] ascending."""
         if not self.in_play or not self.lookup:
             return dict.fromkeys(wanted.tolist(), self.default)
         ports = np.flatnonzero(np.isin(db.port_lid, wanted[wanted > 0]))
@@ -78,8 +78,8 @@ class MKeys:
         return {lid: self.held[guid] for lid, guid in guid_of.items() if guid in self.held}
 
     def behind(self, db: Database, ports: np.ndarray) -> np.ndarray | None:
-        """The keys (uint64[n]) of what was behind ``ports`` (rows) the last time, 0 where that is
-        not known; None: no port has a key."""
+        """The keys (uint64[n]) of the devices last seen behind ``ports`` (rows), 0 if unknown; None: no port has a
+        key."""
         if not (self.lookup and self._some):
             return None
         look = self.neighbours.get
@@ -87,8 +87,8 @@ class MKeys:
         return self.of(np.array([look(end, (0, 0))[0] for end in ends], np.uint64))
 
     def next_key(self, tried: list[int]) -> int | None:
-        """Return the key to try after these (0: the configured key) in vain: the configured key,
-        then those that most ports hold. None: nothing is left."""
+        """Return the next key to try after these (0: the configured key) failed: the configured key, then those
+        that most ports hold. None: all were tried."""
         uses = Counter(key for key in self.held.values() if key)
         keys = [0, *sorted(uses, key=lambda key: (-uses[key], key))]
         done = {key or self.default for key in tried}
@@ -101,14 +101,14 @@ class MKeys:
             routes.set_mkey(rows, self.of(guids))
 
     def fill(self, db: Database) -> None:
-        """Enter the keys of all end ports into the routes that lead there."""
+        """Store the keys of all end ports in the routes that lead there."""
         if self.lookup and self._some:
             ends = np.flatnonzero((db.port_route >= 0) & (db.port_guid > 0) & ~db.external)
             db.routes.set_mkey(db.port_route[ends], self.of(db.port_guid[ends]))
 
     def learn(self, db: Database, ports: np.ndarray, info: np.ndarray) -> None:
-        """PortInfo (uint8[n, 64]) of ``ports`` says what they hold. One that hides its key
-        was asked with a wrong one: nothing is known of it."""
+        """Record the keys in PortInfo (uint8[n, 64]) of ``ports``. A port that hides its key was queried with a
+        wrong one: its key is unknown."""
         keys = PortInfo.mkey.get(info)
         if not (self.in_play or keys.any()):
             return
@@ -120,22 +120,20 @@ class MKeys:
             db.routes.set_mkey(db.port_route[ports], keys)
 
     def guess(self, guid: int, key: int, first: bool) -> None:
-        """The port answered to this key (0: the configured one); to the ``first`` that was tried,
-        or did another one not fit? One that is not protected answers to any: its PortInfo shows
-        it."""
+        """Record that the port answered with this key (0: the configured one); ``first``: no other key was tried
+        before. An unprotected port answers to any key: its PortInfo shows its own."""
         if not first or (key and guid not in self.held):
             self.update({guid: key or self.default})
 
     def written(self, db: Database, ports: np.ndarray, keys: np.ndarray) -> None:
-        """Ports took these keys (uint64[n]) by a Set."""
+        """Record keys (uint64[n]) that ports accepted with a Set."""
         if not (self.lookup and (self._some or keys.any())):
             return
         self.update(dict(zip(db.port_guid[ports].tolist(), keys.tolist(), strict=True)))
         db.routes.set_mkey(db.port_route[ports], keys)
 
     def swept(self, db: Database) -> None:
-        """A sweep is over: note the neighbours. A device that is not there keeps its place, since
-        it may come back."""
+        """Record the neighbours after a sweep. An absent device keeps its entry, since it may come back."""
         if db.sm_port >= 0:
             self.local_guid = int(db.port_guid[db.sm_port])
         if not self.in_play:

@@ -6,9 +6,9 @@ membership in them as columns (IBA 10.9.3).
         mgid=ff12:401b::1, sl=3 ;
 
 A definition ends with ``;``, ``#`` begins a comment, ``mgid=`` and its flags end with their line.
-Numbers of MTU and rate are the specification's codes; an MTU may be written in octets too. Only the
-text is read here; which ports are meant is decided when the subnet is known (``pkey_mgr``). What
-OpenSM would replace or ignore without a word, and a file that it would drop, is an error here
+Numbers of MTU and rate are the specification's codes; an MTU may be written in bytes too. Only the
+text is read here; ports are resolved when the subnet is known (``pkey_mgr``). Values that OpenSM
+would replace or ignore silently, and files that it would drop, are errors here
 (:mod:`softib.sm.options.opensm_partitions` has OpenSM's rules).
 """
 
@@ -46,8 +46,8 @@ BASE = 0x7FFF
 
 @dataclass(frozen=True)
 class Members:
-    """``pkey`` uint16[partitions] without the membership bit, the one that is preferred first;
-    ``state`` uint8[partitions, ends] of bits LIMITED and FULL; ``sl`` uint8[partitions]."""
+    """``pkey`` uint16[partitions] without the membership bit, the preferred one first; ``state`` uint8[partitions,
+    ends] of bits LIMITED and FULL; ``sl`` uint8[partitions]."""
 
     pkey: np.ndarray
     state: np.ndarray
@@ -59,10 +59,9 @@ class Members:
         return cls(np.array([BASE], np.uint16), np.full((1, ends), FULL, np.uint8), np.zeros(1, np.uint8))
 
     def common(self, source: np.ndarray, target: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(P_Key, SL) of each pair of ends, as the source's table has it; P_Key -1 where they share
-        none.
+        """(P_Key, SL) of each pair of ends, as in the source's table; P_Key -1 if they share none.
 
-        ``wanted`` int64[n] is a P_Key that must be it (its membership bit is ignored), -1 = any.
+        ``wanted`` int64[n] is a required P_Key (its membership bit is ignored), -1 = any.
         """
         pkey, sl = np.full(len(source), -1), np.zeros(len(source), np.uint8)
         open_ = np.arange(len(source))
@@ -140,7 +139,7 @@ BEFORE_FILE: list[tuple[int | str, int]] = [("ALL", LIMITED), ("SELF", FULL)]
 """The default partition as long as a file does not name it: all ports are limited members, the
 manager's a full one."""
 IP_SIGNATURES = (b"\x40\x1b", b"\x60\x1b")
-"""Octets 2-3 of the MGIDs of IPv4 and IPv6 (RFC 4391, 4); the P_Key follows."""
+"""Bytes 2-3 of the MGIDs of IPv4 and IPv6 (RFC 4391, 4); the P_Key follows."""
 
 
 def parse_partitions(text: str, name: str = "partitions.conf") -> list[Partition]:
@@ -158,8 +157,8 @@ def parse_partitions(text: str, name: str = "partitions.conf") -> list[Partition
 
 
 def parse_changes(text: str, name: str) -> list[Partition]:
-    """The partitions that ``text`` names and no others, in the form of a partitions.conf; one without
-    ports ends. Raises :class:`InputError` with file, line and reason."""
+    """The partitions in ``text`` and no others, in the format of a partitions.conf; one without ports ends. Raises
+    :class:`InputError` with file, line and reason."""
     partitions, problems = _read(text, name)
     if problems:
         raise problems[0]
@@ -167,8 +166,7 @@ def parse_changes(text: str, name: str) -> list[Partition]:
 
 
 def partition_problems(text: str, name: str = "partitions.conf") -> list[str]:
-    """The first mistake of each definition, with file and line; empty where
-    :func:`parse_partitions` takes the file."""
+    """The first mistake of each definition, with file and line; empty if :func:`parse_partitions` accepts the file."""
     return [str(why) for why in _read(text, name)[1]]
 
 
@@ -178,7 +176,7 @@ def _read(text: str, name: str) -> tuple[list[Partition], list[InputError]]:
     for line, definition, ended in _definitions(text):
         try:
             if not ended:
-                raise InputError(f"{name}:{line}: a partition that does not end; put ; behind its last port")
+                raise InputError(f"{name}:{line}: a partition without an end; add ; after its last port")
             partition = _partition(definition, partitions, f"{name}:{line}")
         except InputError as why:
             problems.append(why)
@@ -220,7 +218,7 @@ def _partition(text: str, before: list[Partition], where: str) -> Partition:
         name, number = "", name
     pkey = _number(number, 0xFFFF, f"{where}: P_Key") & 0x7FFF if number else _pkey_for(name, before)
     if not pkey:
-        raise InputError(f"{where}: P_Key {number} is not possible; P_Keys are 0x1 to 0x7fff")
+        raise InputError(f"{where}: P_Key {number} is not possible; use 0x1 to 0x7fff")
     partition, member = Partition(name, pkey), LIMITED
     flags, scopes = dict[str, int](), list[int]()
     for word in filter(None, fields[1:]):
@@ -238,7 +236,7 @@ def _partition(text: str, before: list[Partition], where: str) -> Partition:
         group = PartitionGroup(**dict[str, Any](flags))
         partition.groups += [replace(group, scope=s) for s in scopes or [DEFAULT_SCOPE]]
     defmember = re.match(r"\s*defmember\s*=\s*(\w+)\s*:", body)
-    if defmember:  # opensm(8) shows it behind a second colon too
+    if defmember:  # opensm(8) allows it after a second colon too
         member, body = _membership(defmember[1], where), body[defmember.end() :]
     _properties(partition, body, member, (flags, scopes), where)
     return partition
@@ -247,8 +245,8 @@ def _partition(text: str, before: list[Partition], where: str) -> Partition:
 def _properties(
     partition: Partition, body: str, member: int, flags: tuple[dict[str, int], list[int]], where: str
 ) -> None:
-    """Ports and multicast groups behind the colon; a group takes the partition's ``flags`` (and
-    scopes) that it does not set itself, and ends with its line."""
+    """Ports and multicast groups after the colon; a group inherits the partition's ``flags`` (and scopes) that it
+    does not set itself, and ends with its line."""
     for line in re.sub(r"\s*=\s*", "=", body).split("\n"):
         fields = [w for w in re.split(r"[,\s]+", line) if w]
         for i, word in enumerate(fields):
@@ -274,7 +272,7 @@ def _groups(
             have, wanted = group_flags.get(name), flags[0].get(name)
             if have != wanted:
                 raise InputError(
-                    f"{where}: an IP group's {name} is that of its partition's broadcast group; leave {name}= away"
+                    f"{where}: an IP group's {name} is that of its partition's broadcast group; remove {name}="
                 )
         mgid_pkey = int.from_bytes(mgid[4:6], "big")
         if mgid_pkey and mgid_pkey & 0x7FFF != partition.pkey:
@@ -307,17 +305,17 @@ def _pkey_for(name: str, before: list[Partition]) -> int:
 
 
 def _membership(word: str, where: str) -> int:
-    """A word or its beginning ("limi"), as OpenSM takes it."""
+    """A word or its beginning ("limi"), as in OpenSM."""
     for name, bits in MEMBERSHIP.items():
         if word and name.startswith(word.lower()):
             return bits
-    raise InputError(f"{where}: {word!r} is no membership; there are full, limited and both")
+    raise InputError(f"{where}: {word!r} is no membership; use full, limited or both")
 
 
 def _group_flag(flags: dict[str, int], scopes: list[int], key: str, value: str, where: str) -> None:
     """One ``mgroup_flag`` of the file; ``scope`` may come several times."""
     if key.lower() not in _FLAGS:
-        raise InputError(f"{where}: {key!r} is not known; a partition has indx0, ipoib, defmember, {', '.join(_FLAGS)}")
+        raise InputError(f"{where}: {key!r} is unknown; a partition has indx0, ipoib, defmember, {', '.join(_FLAGS)}")
     name, most = _FLAGS[key.lower()]
     if name == "mtu":
         value = {str(octets): str(int(code)) for code, octets in MTU_BYTES.items()}.get(value, value)

@@ -1,9 +1,9 @@
-"""Partitions: their members, what every P_Key table shall hold, and which switch ports enforce it
-(IBA 10.9, 14.2.5.7).
+"""Partitions: their members, the target of every P_Key table, and the switch ports that enforce it (IBA 10.9,
+14.2.5.7).
 
-An end port's table keeps a P_Key where it stands; the default one, or that of an ``indx0``
-partition, stands first. A switch port towards a CA holds what the CA holds and checks both ways, or
-one, or none (``part_enforce``), as far as the switch can.
+An end port's table keeps a P_Key at its index; the default one, or that of an ``indx0`` partition, is at index 0. A
+switch port towards a CA holds the CA's P_Keys and checks both directions, or one, or
+none (``part_enforce``), as far as the switch can.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def states(
     guid: np.ndarray | None = None,
 ) -> np.ndarray:
     """uint8[partitions, ports]: LIMITED and FULL bits of end ports, or of virtual ports on them
-    with these ``guid``. The last word of a port counts; ``allow_both``: every word does (OpenSM's
-    allow_both_pkeys), else a port named as both is full."""
+    with these ``guid``. The last entry for a port counts; ``allow_both``: every entry does (OpenSM's
+    allow_both_pkeys), else a port given as both is full."""
     kind = db.node_type[db.port_node[ports]]
     port_guid = db.port_guid[ports]
     guid = port_guid if guid is None else guid
@@ -73,8 +73,8 @@ def members_of(subnet: Subnet, partitions: list[Partition], allow_both: bool = F
 
 
 def merged(partitions: tuple[Partition, ...], changed: list[Partition]) -> tuple[Partition, ...]:
-    """``partitions`` with ``changed`` in place of those with their P_Keys, without those that have no
-    ports any more; the default one first, then by P_Key."""
+    """``partitions`` with ``changed`` in place of those with their P_Keys, without those without ports; the default
+    one first, then by P_Key."""
     of_pkey = {p.pkey: p for p in partitions} | {p.pkey: p for p in changed}
     kept = [p for p in of_pkey.values() if p.members]
     return tuple(sorted(kept, key=lambda p: (p.pkey != DEFAULT_BASE, p.pkey)))
@@ -99,8 +99,8 @@ def members_changed(before: Members, subnet: Subnet, changed: list[Partition], a
 class PkeyManager:
     """One sweep's work: :meth:`ask` for the tables, :meth:`heard`, then :meth:`queue_tables`.
 
-    ``tables``: (NodeGUID, portnum) → the P_Key table that a port holds by what was read or written;
-    it outlives a sweep. A port that has one there is not asked.
+    ``tables``: (NodeGUID, portnum) → the P_Key table of a port, as read or written; it outlives a sweep. Ports in
+    it are not read again.
     """
 
     def __init__(self, db: Database, config: SmConfig, tables: PkeyTables | None = None):
@@ -130,8 +130,7 @@ class PkeyManager:
         return can & (SwitchInfo.partition_enforcement_cap.get(info) > 0)
 
     def enforcing(self) -> list[tuple[np.ndarray, bool, bool]]:
-        """Switch ports towards CAs, whether they check what comes in from there, and what goes
-        out."""
+        """Switch ports towards CAs, and whether they check incoming and outgoing packets."""
         return [(self.leaf, self.inbound, self.outbound), (self._others, False, False)]
 
     def _rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -142,7 +141,7 @@ class PkeyManager:
         return port, block, block | number << 16
 
     def ask(self, queue: RequestQueue) -> None:
-        """Queue a Get for every block that is not known."""
+        """Queue a Get for every unknown block."""
         port, _, modifier = self._rows()
         unknown = np.ones(len(port), bool)
         for i, place in enumerate(self.db.locations(self.ports) if self.tables else ()):
@@ -154,11 +153,11 @@ class PkeyManager:
         queue.get(SmpAttr.PKEY_TABLE, self.db.port_route[port[tags]], tags, modifier[tags])
 
     def heard(self, tags: np.ndarray, data: np.ndarray) -> None:
-        """Blocks as they are (uint8[n, 64])."""
+        """Record blocks as read (uint8[n, 64])."""
         self._held[tags] = np.ascontiguousarray(data).view(">u2")
 
     def queue_tables(self, queue: RequestQueue) -> None:
-        """Put a Set for each block that does not hold what it shall."""
+        """Queue a Set for each block that differs from its target."""
         db = self.db
         state = states(db, self.ports[: len(self.ports) - len(self.leaf)], self.partitions, self.allow_both)
         place = {int(p): i for i, p in enumerate(self.ports[: state.shape[1]].tolist())}
@@ -173,7 +172,7 @@ class PkeyManager:
             held = self._held[rows].ravel()
             membership = state[:, column] if i < state.shape[1] else behind[:, column]
             key = held.tobytes() + membership.tobytes()
-            if key not in arrangements:  # most ports are alike
+            if key not in arrangements:  # most ports are equal
                 arrangements[key] = self._arranged(held, membership, port)
             wanted[rows] = arrangements[key].reshape(-1, PKEY_BLOCK)
         for i, where in enumerate(self.db.locations(self.ports)):
@@ -186,9 +185,9 @@ class PkeyManager:
         )
 
     def queue_changed(self, queue: RequestQueue, guids: set[int]) -> set[int]:
-        """Put a Set for each block that changes in the tables of the ports with these ``guids`` and of
-        the switch ports in front of them. Returns the NodeGUIDs of those whose tables are not known:
-        a sweep has to read them."""
+        """Queue a Set for each block that changes in the tables of the ports with these ``guids`` and of the switch
+        ports in front of them. Returns the NodeGUIDs of those with unknown tables: a sweep must read
+        them."""
         db = self.db
         ends = self.ports[: len(self.ports) - len(self.leaf)]
         ends = ends[np.isin(db.port_guid[ends], np.array(sorted(guids), np.uint64))]
@@ -216,8 +215,8 @@ class PkeyManager:
         self.tables[db.location(port)] = wanted
 
     def _with_vports(self, state: np.ndarray, place: dict[int, int]) -> np.ndarray:
-        """``state`` with what virtual ports of the same port are: the switch in front of them lets
-        all of it pass."""
+        """``state`` with the memberships of virtual ports on the same port: the switch in front of them passes all
+        of these."""
         vports = self.db.vports
         ports = vports.ports(self.db)
         rows = np.flatnonzero(ports >= 0)
@@ -241,8 +240,8 @@ class PkeyManager:
 
 
 def arranged(partitions: list[Partition], held: np.ndarray, state: np.ndarray) -> tuple[np.ndarray, int]:
-    """The table of one port (uint16[entries]), and how many P_Keys find no room: what stays keeps
-    its place, what is new takes the first free ones."""
+    """The table of one port (uint16[entries]), and the number of P_Keys without room: existing keys keep their
+    index, new ones use the first free entries."""
     entries, rows = list[int](), np.flatnonzero(state).tolist()
     for row in rows:
         base, bits = partitions[row].pkey, int(state[row])
@@ -257,7 +256,7 @@ def arranged(partitions: list[Partition], held: np.ndarray, state: np.ndarray) -
     if entries:
         table[0] = entries[0]
     for i, value in enumerate(held.tolist()):
-        # The same partition with another membership is another entry in the same place.
+        # Another membership of the same partition is another entry at the same index.
         same = next((k for k in left if k == value), None) or next(
             (k for k in left if value and k & 0x7FFF == value & 0x7FFF), None
         )

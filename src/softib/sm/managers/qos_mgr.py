@@ -1,12 +1,12 @@
 """QoS tables of ports: SLtoVL mapping and VL arbitration (IBA 7.6.6, 7.6.9, 14.2.5.8-9; OpenSM's
 ``osm_qos.c``).
 
-Every port gets the tables of its kind, VLs cut to those that its link has. An engine that needs VLs
-of its own (torus-2QoS, LASH, DFSSSP) says which VL an SL takes at each switch; that goes before the
-options. ``VLHighLimit`` goes with PortInfo.
+Every port gets the tables of its kind, cut to the VLs of its link. An engine that needs separate VLs
+(torus-2QoS, LASH, DFSSSP) sets the VL of an SL at each switch; this takes precedence over the options.
+``VLHighLimit`` is set with PortInfo.
 
-What was written is remembered by device, as forwarding tables are: the next sweep sends only what
-differs, and everything to a switch that was reset and to a port whose link came up again.
+Written tables are stored by device, as forwarding tables are: the next sweep sends only differences, and everything
+to a switch that was reset and to a port whose link came up again.
 """
 
 from __future__ import annotations
@@ -33,13 +33,12 @@ DATA = 64
 
 
 def needs_qos(routing: Routing) -> bool:
-    """Does the engine give paths SLs, or SLs VLs?"""
+    """Does the engine assign SLs to paths, or VLs to SLs?"""
     return routing.path_sl is not None or routing.sl2vl is not None
 
 
 class QosManager:
-    """One sweep's work. ``wanted`` uint8[ports, 64] is what PortInfo shall read: OperationalVLs
-    count as they will be."""
+    """One sweep's work. ``wanted`` uint8[ports, 64] is the target PortInfo: OperationalVLs count as they will be."""
 
     def __init__(self, db: Database, config: QosConfig, wanted: np.ndarray):
         self.db = db
@@ -60,8 +59,8 @@ class QosManager:
         return np.where(node_type == NodeType.SWITCH, np.where(db.port_num > 0, KINDS.index("swe"), switch0), kind)
 
     def set_high_limit(self, wanted: np.ndarray) -> None:
-        """VLHighLimit of every port that shall have one (IBA 7.6.9.2.1); a port of one data VL
-        arbitrates nothing, and gets 0."""
+        """VLHighLimit of every port that has a target (IBA 7.6.9.2.1); a port of one data VL arbitrates nothing,
+        and gets 0."""
         limit = np.array([self.tables[kind].high_limit for kind in KINDS])
         arbitrates = P.vl_cap.get(self.db.port_info[self.ports]) > 1
         P.vl_high_limit.set(wanted, np.where(arbitrates, limit[self.kind[self.ports]], 0), self.ports)
@@ -71,8 +70,8 @@ class QosManager:
     def queue(
         self, queue: RequestQueue, store: TableStore, fresh: np.ndarray, graph: SwitchGraph, routing: Routing
     ) -> None:
-        """Put a Set for each table that is not held yet; ``fresh`` bool[ports]: whatever was
-        written there is lost. Tags are ports."""
+        """Queue a Set for each table that is not held yet; ``fresh`` bool[ports]: everything written there is lost.
+        Tags are ports."""
         for attr, rows, modifier, data in (self._vl_arb(), self._sl2vl(graph, routing)):
             keep = store.changed(self.db, int(attr), rows, modifier, data, fresh)
             rows, modifier, data = rows[keep], modifier[keep], data[keep]
@@ -114,8 +113,8 @@ class QosManager:
         return out.reshape(-1, 2, BLOCK, 2)
 
     def _sl2vl(self, graph: SwitchGraph, routing: Routing) -> tuple[SmpAttr, np.ndarray, np.ndarray, np.ndarray]:
-        """Mappings: one of a CA's or router's port; of a switch's port one for all inputs, where
-        they are alike and the switch takes it so, else one for each."""
+        """Mappings: one for a CA's or router's port; for a switch's port one for all inputs, if they are equal and
+        the switch supports it, else one for each."""
         db = self.db
         able = (P.cap_mask.get(db.port_info) & CapMask.SL_MAPPING) > 0
         base = np.where(db.is_switch[db.port_node], db.node_base[db.port_node], np.arange(db.n_ports))

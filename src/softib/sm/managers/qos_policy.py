@@ -1,5 +1,5 @@
-"""QoS policy: which SL, limits and partition the paths of a request get (OpenSM's
-``qos-policy.conf``, its QoS management document).
+"""QoS policy: the SL, limits and partition of the paths of a request (OpenSM's ``qos-policy.conf``, its QoS
+management document).
 
     port-groups                        qos-levels                 qos-match-rules
         port-group                         qos-level                  qos-match-rule
@@ -8,8 +8,8 @@
         end-port-group                     end-qos-level              qos-level-name: DEFAULT
     end-port-groups                    end-qos-levels             …
 
-The first rule that fits a request counts; ``qos-ulps`` are short rules behind the others; what fits
-none gets the level DEFAULT. Where OpenSM skips what it cannot read, this reader says file and line.
+The first rule that matches a request counts; ``qos-ulps`` are short rules after the others; a request without a
+match gets the level DEFAULT. OpenSM skips what it cannot read; this reader names file and line.
 """
 
 from __future__ import annotations
@@ -65,8 +65,7 @@ class QosLevel:
 
 @dataclass(frozen=True)
 class MatchRule:
-    """Criteria (empty: any) and the level. ``either``: the groups of ``sources`` may be at either
-    end."""
+    """Criteria (empty: any) and the level. ``either``: the groups of ``sources`` may be at either end."""
 
     level: str = ""
     sources: tuple[str, ...] = ()
@@ -101,7 +100,7 @@ def _ranges(most: int) -> Callable[[str], Ranges]:
 
 
 def _names(text: str) -> tuple[str, ...]:
-    """Between commas; what is in quotes is one text, without them."""
+    """Between commas; a quoted text is one item, without its quotes."""
     names = [""]
     for token in _TOKENS.findall(text):
         if token == '"':
@@ -116,13 +115,13 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def _text(text: str) -> str:
-    """Without the quotes around it, as OpenSM takes it."""
+    """Without the quotes around it, as in OpenSM."""
     text = text.strip()
     return text[1:-1] if _QUOTED.fullmatch(text) else text
 
 
 def _port_names(text: str) -> tuple[str, ...]:
-    """``NodeDescription/Pnum``; the last slash divides."""
+    """``NodeDescription/Pnum``; separated at the last slash."""
     out = []
     for name in _names(text):
         node, slash, port = name.rpartition("/")
@@ -167,14 +166,14 @@ _KEYS: dict[str, dict[str, tuple[str, Callable[[str], Any]]]] = {
         "qos-level-name": ("level", _text),
     },
 }
-"""Block → key → (field, what reads its value). ``use`` is a comment everywhere."""
+"""Block → key → (field, reader of its value). ``use`` is a comment everywhere."""
 _SECTIONS = {"port-groups": "port-group", "qos-levels": "qos-level", "qos-match-rules": "qos-match-rule"}
 _MAKES: dict[str, type] = {"port-group": PortGroup, "qos-level": QosLevel, "qos-match-rule": MatchRule}
 
 
 @dataclass
 class _Reader:
-    """The lines of a file, with where they are."""
+    """The lines of a file, with their location."""
 
     name: str
     at: int = 0
@@ -189,8 +188,7 @@ class _Reader:
 
 
 def parse_policy(text: str, name: str = "qos-policy.conf") -> QosPolicy:
-    """The policy in ``text``. Raises :class:`InputError` with file, line and what would be
-    right."""
+    """The policy in ``text``. Raises :class:`InputError` with file, line and a correction."""
     r = _Reader(name)
     section, block = "", ""
     fields: dict[str, Any] = {}
@@ -216,7 +214,7 @@ def parse_policy(text: str, name: str = "qos-policy.conf") -> QosPolicy:
         elif line in (*_SECTIONS, "qos-ulps", "qos-setup"):
             section = line
         else:
-            raise r.wrong(f"{line!r} begins no section; sections are {', '.join((*_SECTIONS, 'qos-ulps'))}")
+            raise r.wrong(f"{line!r} is not the start of a section; sections are {', '.join((*_SECTIONS, 'qos-ulps'))}")
     if section or block:
         raise r.wrong(f"the file ends inside {block or section}; end-{block or section} is missing")
     return _whole(r)
@@ -245,7 +243,7 @@ def _finish(r: _Reader, block: str, fields: dict[str, Any]) -> None:
     new = _MAKES[block](**fields)
     others: list[Any] = r.groups if block == "port-group" else r.levels
     if not new.name or new.name in [k.name for k in others]:
-        raise r.wrong(f"a {block} needs a name that no other has")
+        raise r.wrong(f"a {block} needs a unique name")
     if block == "qos-level" and new.sl is None:
         raise r.wrong(f"qos-level {new.name!r} needs an sl")
     others.append(new)
@@ -266,7 +264,7 @@ def _ulp(r: _Reader, line: str) -> None:
 
 
 def _ulp_rule(r: _Reader, kind: str, limit: str) -> MatchRule:
-    """Criteria of a short rule. Raises ValueError for one that there is not."""
+    """Criteria of a short rule. Raises ValueError for an unknown one."""
     key, _, values = limit.partition(" ")
     if kind == "sdp":
         return MatchRule(service_ids=_services(SDP_SERVICES, (0, 0xFFFF), key, values))
@@ -289,7 +287,7 @@ def _ulp_rule(r: _Reader, kind: str, limit: str) -> MatchRule:
 
 
 def _services(base: int, ports: tuple[int, int], key: str, values: str) -> Ranges:
-    """Service IDs of TCP ports: ``ports``, or those that ``port-num`` names."""
+    """Service IDs of TCP ports: ``ports``, or those in ``port-num``."""
     if key not in ("", "port-num"):
         raise ValueError
     return tuple((base + a, base + b) for a, b in (_ranges(0xFFFF)(values) if key else (ports,)))
@@ -300,17 +298,15 @@ def _whole(r: _Reader) -> QosPolicy:
     if r.ulp_default is not None:
         levels.setdefault(DEFAULT_LEVEL, QosLevel(DEFAULT_LEVEL, r.ulp_default))
     if DEFAULT_LEVEL not in levels:
-        raise r.wrong(
-            "there is no qos-level DEFAULT (and no default in qos-ulps), which requests that no rule fits would get"
-        )
+        raise r.wrong("there is no qos-level DEFAULT (and no default in qos-ulps) for requests that match no rule")
     for rule in r.ulps:
         levels.setdefault(rule.level, QosLevel(rule.level, int(rule.level.split()[1])))
     groups = {group.name for group in r.groups}
     for rule in r.rules:
         if rule.level not in levels:
-            raise r.wrong(f"a qos-match-rule names the qos-level {rule.level!r}, which is not there")
+            raise r.wrong(f"a qos-match-rule names the qos-level {rule.level!r}, which does not exist")
         for name in (*rule.sources, *rule.targets):
             if name not in groups:
-                raise r.wrong(f"a qos-match-rule names the port-group {name!r}, which is not there")
+                raise r.wrong(f"a qos-match-rule names the port-group {name!r}, which does not exist")
     first = levels.pop(DEFAULT_LEVEL)
     return QosPolicy(tuple(r.groups), (first, *levels.values()), (*r.rules, *r.ulps))

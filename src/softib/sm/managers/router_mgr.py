@@ -1,8 +1,8 @@
-"""Routers to other subnets: OpenSM's prefix routes (opensm(8), PREFIX ROUTES), and the subnets that
-routers name themselves (:mod:`softib.iba.vendor.router`).
+"""Routers to other subnets: OpenSM's prefix routes (opensm(8), PREFIX ROUTES), and the subnets that routers report
+(:mod:`softib.iba.vendor.router`).
 
-Routers are asked in each sweep, and at each light sweep for changes. A router that does not know
-these attributes, or names no subnet, may lead anywhere.
+Routers are read in each sweep, and in each light sweep for changes. A router that does not support these
+attributes, or reports no subnet, may lead anywhere.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ class PrefixRoute:
 
 
 def parse_prefix_routes(text: str, name: str) -> tuple[PrefixRoute, ...]:
-    """A line for each: prefix and PortGUID, hexadecimal, ``*`` for any; ``#`` begins a comment. The
-    first line with a prefix counts.
+    """A line for each: prefix and PortGUID, hexadecimal, ``*`` for any; ``#`` begins a comment. The first line with
+    the prefix counts.
 
-    Raises :class:`InputError` with file and line (OpenSM logs and goes on).
+    Raises :class:`InputError` with file and line (OpenSM logs and continues).
     """
     routes = []
     for number, line in enumerate(text.splitlines(), 1):
@@ -56,7 +56,7 @@ def parse_prefix_routes(text: str, name: str) -> tuple[PrefixRoute, ...]:
 
 
 def _number(word: str) -> int | None:
-    """None for ``*``, -1 for what is no number of 64 bits."""
+    """None for ``*``, -1 if it is no 64-bit number."""
     if word == ANY:
         return None
     try:
@@ -75,14 +75,13 @@ Image = tuple[int, int]
 
 
 class RouterTables:
-    """By PortGUID of a router's port in this subnet: what it answered, uint8[64] by (attribute,
-    block)."""
+    """By PortGUID of a router's port in this subnet: its answers, uint8[64] by (attribute, block)."""
 
     def __init__(self) -> None:
         self.held: dict[int, dict[Image, np.ndarray]] = {}
 
     def ports(self, db: Database) -> np.ndarray:
-        """Ports of routers that may know the attributes, and have a link."""
+        """Ports of routers with a link that may support the attributes."""
         routers = (db.node_type == NodeType.ROUTER) & db.is_mellanox
         if not routers.any():
             return np.zeros(0, np.int64)
@@ -92,18 +91,18 @@ class RouterTables:
     # -- a sweep --
 
     def ask(self, db: Database, queue: RequestQueue) -> None:
-        """Put a Get(RouterInfo) for each router; nothing of what was held before counts. Tags are
+        """Queue a Get(RouterInfo) for each router; earlier answers are discarded. Tags are
         ports."""
         self.held.clear()
         ports = self.ports(db)
         queue.get(INFO, db.port_route[ports], ports * TAG_BLOCKS)
 
     def ask_tables(self, db: Database, queue: RequestQueue) -> None:
-        """Put a Get for each block that has records."""
+        """Queue a Get for each block that has records."""
         self._ask(db, queue, (NEXT, ADJACENT))
 
     def reread(self, db: Database, queue: RequestQueue) -> None:
-        """Put the Gets of all that is held."""
+        """Queue the Gets of everything that is held."""
         self._ask(db, queue, ROUTER_ATTRIBUTES)
 
     def _ask(self, db: Database, queue: RequestQueue, attrs: Iterable[int]) -> None:
@@ -129,7 +128,7 @@ class RouterTables:
             self.held.setdefault(guid, {})[attr, tag % TAG_BLOCKS] = image.copy()
 
     def differ(self, db: Database, attr: int, tags: np.ndarray, data: np.ndarray) -> np.ndarray:
-        """Tags of :meth:`reread` whose answers are not what is held."""
+        """Tags of :meth:`reread` whose answers differ from the held ones."""
         held = [
             self.held.get(int(db.port_guid[tag // TAG_BLOCKS]), {}).get((attr, tag % TAG_BLOCKS))
             for tag in tags.tolist()
@@ -137,10 +136,10 @@ class RouterTables:
         same = [a is not None and bool((a == b).all()) for a, b in zip(held, data, strict=True)]
         return tags[~np.array(same, bool)]
 
-    # -- what it means --
+    # -- interpretation --
 
     def prefixes(self, guid: int) -> set[int]:
-        """Prefixes of the subnets to which the router with this port leads, as far as it says."""
+        """Prefixes of the subnets reported by the router with this port."""
         prefixes: set[int] = set()
         held = self.held.get(guid, {})
         info = held.get((INFO, 0))

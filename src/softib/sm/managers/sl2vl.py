@@ -1,6 +1,6 @@
-"""SLtoVL mapping (IBA 7.6.6, 14.2.5.8): the VLs of a mapping, the SLs that a subnet uses, and where
-a packet of one would be dropped or starve: VL 15, a VL that does not operate, or one without weight
-in either VL arbitration table (IBA 7.6.9)."""
+"""SLtoVL mapping (IBA 7.6.6, 14.2.5.8): the VLs of a mapping, the SLs that a subnet uses, and the ports that drop
+or starve packets of one: VL 15, a VL that does not operate, or one without weight in either VL arbitration table
+(IBA 7.6.9)."""
 
 from __future__ import annotations
 
@@ -29,15 +29,13 @@ def image_of_vls(vls: np.ndarray) -> np.ndarray:
 
 
 def cut_to(vls: np.ndarray, operational: np.ndarray | int) -> np.ndarray:
-    """VLs as a link of OperationalVLs code ``operational`` has them: the low bits, and 15, which
-    drops (OpenSM does the same)."""
+    """VLs on a link with OperationalVLs code ``operational``: the low bits, and 15, which drops (as in OpenSM)."""
     mask = (1 << (np.asarray(operational, np.int64) - 1)) - 1
     return np.where(vls == DROP, DROP, vls & mask)
 
 
 def engine_map(routing: Routing, s: int, inputs: int) -> np.ndarray | None:
-    """uint8[inputs, outputs, 16] as the engine wants it of switch ``s`` of the graph, None where it
-    wants nothing."""
+    """uint8[inputs, outputs, 16] as the engine sets it for switch ``s`` of the graph, None if it sets nothing."""
     if routing.sl2vl is None or s < 0:
         return None
     table = np.asarray(routing.sl2vl)
@@ -49,8 +47,8 @@ def engine_map(routing: Routing, s: int, inputs: int) -> np.ndarray | None:
 
 @dataclass(frozen=True)
 class SlTrouble:
-    """SL ``sl`` of ``user``: the port ``portnum`` of the node ``guid`` (``port`` shows both), and
-    ``more`` of its ``kind``, do ``what``."""
+    """SL ``sl`` of ``user``: the port ``portnum`` of the node ``guid`` (``port`` shows both), and ``more`` of its
+    ``kind``, have the effect ``what``."""
 
     sl: int
     user: str
@@ -81,8 +79,7 @@ def sls_in_use(config: SmConfig, path_sl: np.ndarray | None) -> dict[int, str]:
 
 
 def sl_troubles(db: Database, config: SmConfig, qos: QosManager, path_sl: np.ndarray | None) -> list[SlTrouble]:
-    """One for each SL in use that ports of a kind drop or give no weight, as the options have
-    it."""
+    """One for each SL in use that ports of a kind drop or give no weight, according to the options."""
     users, troubles = sls_in_use(config, path_sl), []
     several = PortInfo.vl_cap.get(db.port_info[qos.ports]) > 1
     for k, kind in enumerate(KINDS):

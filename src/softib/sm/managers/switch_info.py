@@ -1,10 +1,10 @@
-"""SwitchInfo (IBA 14.2.5.4): how far a switch looks into its forwarding tables.
+"""SwitchInfo (IBA 14.2.5.4): the part of its forwarding tables that a switch uses.
 
-LinearFDBTop rises over blocks that are written, so that a switch never looks up an entry that was
-not. MulticastFDBTop (OpenSM's ``use_mfttop``): a switch whose port 0 says
-IsMulticastFDBTopSupported discards packets for MLIDs above it; 0xBFFF means that the table is
-empty, and 0, as after power-up, that all of it counts. The manager raises it over blocks that are
-written, so no entry that an earlier manager left behind them forwards packets.
+LinearFDBTop is raised after blocks are written, so that a switch never looks up an unwritten entry. MulticastFDBTop
+(OpenSM's ``use_mfttop``): a switch whose port 0 has IsMulticastFDBTopSupported discards
+packets for MLIDs above it; 0xBFFF means that the table is
+empty, and 0, as after power-up, that all of it counts. The manager raises it after blocks are written, so entries
+left by an earlier manager forward no packets.
 """
 
 from __future__ import annotations
@@ -31,8 +31,7 @@ def top_of(highest: int, caps: np.ndarray) -> np.ndarray:
 
 
 def queue_mft_tops(subnet: Subnet, queue: RequestQueue, highest: int, wanted: bool) -> None:
-    """Put a Set(SwitchInfo) for each switch whose top is another; without ``wanted`` the whole
-    table counts (0)."""
+    """Queue a Set(SwitchInfo) for each switch with another top; without ``wanted`` the whole table counts (0)."""
     db = subnet.db
     nodes = subnet.graph.switch_node
     able = PortInfo.cap_mask.get(db.port_info[db.node_base[nodes]]) & CapMask.MCAST_FDB_TOP > 0
@@ -41,17 +40,17 @@ def queue_mft_tops(subnet: Subnet, queue: RequestQueue, highest: int, wanted: bo
     old = db.switch_info[nodes]
     new = old.copy()
     SwitchInfo.mcast_fdb_top.set(new, top_of(highest, caps) if wanted else 0)
-    SwitchInfo.port_state_change.set(new, 0)  # writing 1 clears it, before it was looked at
+    SwitchInfo.port_state_change.set(new, 0)  # writing 1 clears it before it was read
     rows = np.flatnonzero(SwitchInfo.mcast_fdb_top.get(new) != SwitchInfo.mcast_fdb_top.get(old))
     SwitchInfo.mcast_fdb_top.set(
         db.switch_info, SwitchInfo.mcast_fdb_top.get(new[rows]), nodes[rows]
-    )  # a switch that loses the Set is suspected
+    )  # a switch that loses the Set is suspect
     queue.set(SmpAttr.SWITCH_INFO, db.port_route[db.node_base[nodes[rows]]], nodes[rows], 0, new[rows])
 
 
 def queue_lft_tops(db: Database, queue: RequestQueue, graph: SwitchGraph, life_time: int) -> None:
-    """Put a Set(SwitchInfo) where LinearFDBTop or LifeTimeValue is not as wanted, or
-    PortStateChange waits to be cleared."""
+    """Queue a Set(SwitchInfo) if LinearFDBTop or LifeTimeValue differs from its target, or PortStateChange must be
+    cleared."""
     nodes = graph.switch_node
     old = db.switch_info[nodes]
     wanted = old.copy()

@@ -1,9 +1,9 @@
-"""The unicast cache: hosts that are away keep their place in the tables, as with OpenSM's
-``use_ucast_cache``, so a host that leaves or restarts changes no other's route.
+"""The unicast cache: absent hosts keep their entries in the tables, as with OpenSM's ``use_ucast_cache``, so a host
+that leaves or restarts changes no other routes.
 
-Engines spread LIDs over ports in turn, so one LID fewer moves others by the thousand. As long as
-nothing else is plugged into the port of the switch where the host was, and no other port has its
-LIDs, it is routed as if it were there; what is sent to it is dropped at that port, which is down.
+Engines spread LIDs over ports in turn, so one LID fewer moves thousands of others. As long as nothing else is
+plugged into the host's port of the switch, and no other port has its LIDs, it is routed as if it were present;
+packets to it are dropped at that port, which is down.
 """
 
 from __future__ import annotations
@@ -68,9 +68,8 @@ class EndLocations:
 
 
 def with_absent(graph: SwitchGraph, before: EndLocations) -> tuple[SwitchGraph, EndLocations]:
-    """``graph`` with the ends of ``before`` that are away and whose place is empty (``end_node``
-    -1), and the places to remember: all ends of it, and those that are away together with their
-    switch."""
+    """``graph`` with the absent ends of ``before`` whose location is empty (``end_node`` -1), and the locations to
+    store: all ends of it, and those absent together with their switch."""
     present = EndLocations.of(graph)
     away = before.take(~np.isin(before.guid, present.guid) & ~_taken(graph, before))
     if not len(away.guid) or not graph.n_switches:
@@ -84,7 +83,7 @@ def with_absent(graph: SwitchGraph, before: EndLocations) -> tuple[SwitchGraph, 
     rows = np.flatnonzero(there & ~occupied)
     _, first = np.unique(
         _key(switch, away.port)[rows], return_index=True
-    )  # two that were there in turn: the earlier row
+    )  # two that were there alternately: the earlier row
     rows = rows[np.sort(first)]
     remembered = present + away.take(rows) + away.take(~there)
     return _inserted(graph, away.take(rows), switch[rows]), remembered
@@ -95,7 +94,7 @@ def _key(switch: np.ndarray, port: np.ndarray) -> np.ndarray:
 
 
 def _taken(graph: SwitchGraph, locations: EndLocations) -> np.ndarray:
-    """bool[n]: a LID of the place belongs to a port that is there."""
+    """bool[n]: a LID of the location belongs to a present port."""
     used = np.zeros((1 << 16) + 1, np.int64)
     np.add.at(used, graph.end_lid.astype(np.int64), 1)
     np.add.at(used, np.minimum(graph.end_lid.astype(np.int64) + (1 << graph.end_lmc.astype(np.int64)), 1 << 16), -1)

@@ -26,32 +26,32 @@ __all__ = ["LftStore", "graph_from", "queue_round", "route_subnet", "start_updat
 
 
 class LftStore:
-    """The tables that were written to each switch, by NodeGUID: (LinearFDBTop, table). It outlives
-    a sweep, so that the next one sends only changes; a switch whose LinearFDBTop is not the one
-    that was set was reset, and gets its whole table again."""
+    """The tables that were written to each switch, by NodeGUID: (LinearFDBTop, table). It outlives a sweep, so that
+    the next one sends only changes; a switch whose LinearFDBTop differs from the one set was reset, and gets its
+    whole table again."""
 
     def __init__(self) -> None:
         self.tables: dict[int, tuple[int, np.ndarray]] = {}
         self.roots: tuple[int, ...] = ()
-        """NodeGUIDs of the top switches when the subnet was last a fat tree: a cable less does not
-        make it another."""
+        """NodeGUIDs of the top switches when the subnet was last a fat tree, so that a missing cable does not
+        change the roots."""
         self.proven = ProvenTables()
         self.refused: dict[int, int] = {}
         """NodeGUID → first LID of a block that the switch refused."""
         self.sls = SlHistory()
-        """SLs of the paths that were given."""
+        """SLs assigned to paths."""
         self.locations = EndLocations.none()
-        """Locations of hosts, present or away."""
+        """Locations of hosts, present or absent."""
 
     def known(self, db: Database, nodes: np.ndarray) -> list[np.ndarray | None]:
-        """The table that each of ``nodes`` holds, None where nothing can be trusted."""
+        """The table of each of ``nodes``, None if it is unknown."""
         tops = SwitchInfo.linear_fdb_top.get(db.switch_info[nodes]).tolist()
         held = [self.tables.get(guid, (0, None)) for guid in db.node_guid[nodes].tolist()]
         return [table if top == now and top else None for (top, table), now in zip(held, tops, strict=True)]
 
     def held(self, db: Database, graph: SwitchGraph, width: int) -> tuple[np.ndarray, np.ndarray]:
-        """The tables that the switches of ``graph`` hold, uint8[n_switches, ``width``] (no switch
-        is known: with no columns), and which are known."""
+        """The tables of the switches of ``graph``, uint8[n_switches, ``width``] (if no switch is known: without
+        columns), and which are known."""
         tables = self.known(db, graph.switch_node)
         known = np.array([table is not None for table in tables], bool)
         held = np.full((len(tables), width if known.any() else 0), LFT_NO_ROUTE, np.uint8)
@@ -61,7 +61,7 @@ class LftStore:
         return held, known
 
     def forget(self, guids: list[int]) -> None:
-        """A Set was lost: what these switches hold is unknown."""
+        """Record that a Set was lost: the contents of these switches are unknown."""
         for g in guids:
             self.tables.pop(g, None)
 
@@ -100,8 +100,8 @@ def graph_from(db: Database) -> SwitchGraph:
 def route_subnet(
     db: Database, engine: str, options: RouteOptions, store: LftStore | None = None, max_op_vls: int = 5
 ) -> tuple[SwitchGraph, Routing]:
-    """Graph and tables; ``store`` knows the roots of the tables before and where hosts were, and
-    learns those of these. The engine uses no more VLs than every link between switches has with
+    """Graph and tables; ``store`` has the roots of the previous tables and the locations of hosts, and gets those
+    of the new ones. The engine uses only VLs that every link between switches has with
     OperationalVLs of at most code ``max_op_vls``."""
     store = store or LftStore()
     graph, locations = with_absent(graph_from(db), store.locations)
@@ -122,8 +122,8 @@ def start_update(
     stage: np.ndarray | None = None,
     discard: bool = False,
 ) -> LftUpdate:
-    """The rounds that bring the switches from the tables that they hold to ``lft``; ``store``
-    follows them. ``stage`` and ``discard`` as of :class:`~softib.sm.tables.lft_plan.LftPlan`."""
+    """The rounds that change the switches from their current tables to ``lft``; ``store`` follows them. ``stage``
+    and ``discard`` as of :class:`~softib.sm.tables.lft_plan.LftPlan`."""
     held, known = store.held(db, graph, lft.shape[1])
     update = LftUpdate(graph, held, np.ascontiguousarray(lft), known, stage, discard)
     for s, guid in enumerate(graph.switch_guid.tolist()):
@@ -132,7 +132,7 @@ def start_update(
 
 
 def queue_round(db: Database, queue: RequestQueue, graph: SwitchGraph, update: LftUpdate) -> None:
-    """Put the Sets of the next round. Tags are ``switch * blocks + block``, switch as in the
+    """Queue the Sets of the next round. Tags are ``switch * blocks + block``, switch as in the
     graph."""
     which = update.next_round()
     switch, block = np.divmod(which, update.blocks)

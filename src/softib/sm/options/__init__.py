@@ -1,2 +1,2 @@
-"""Settings of the manager: OpenSM's options file, the ``sm:`` section of a fabric.yaml, and the
-settings that each concern derives from them."""
+"""Settings of the manager: OpenSM's options file, the ``sm:`` section of a fabric.yaml, and the settings derived
+from them by subject."""

@@ -1,6 +1,6 @@
 """The ``sm:`` section of a fabric.yaml as settings of the manager: one reader for every verb.
 
-What a key says has its effect, or it is an error: nothing is passed over.
+Every key has an effect, or is an error: none is ignored.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ __all__ = [
 GUID_FILES = {"root_guid_file": "root_guids", "cn_guid_file": "cn_guids", "io_guid_file": "io_guids"}
 """OpenSM's option → field of :class:`RouteOptions`."""
 ENGINE_FILES = ("torus_config", "lfts_file")
-"""Options whose engine reads the text itself."""
+"""Options whose text the engine itself reads."""
 CHAIN_FILES = ("pgrp_policy_file", "topo_policy_file", "rch_policy_file")
 """Files of engine ``chain``, under the names of NVIDIA's OpenSM."""
 ENGINE_NUMBERS = ("nue_max_num_vls", "data_vls", "seed")
 ROUTE_KEYS = (*GUID_FILES, *ENGINE_FILES, *CHAIN_FILES, *ENGINE_NUMBERS)
-"""All that makes up :class:`RouteOptions`."""
+"""All parts of :class:`RouteOptions`."""
 PLAIN = ("engine", "lmc", "priority", "subnet_prefix", "qos", "congestion_control", "aggregation")
 MKEY = ("m_key", "m_key_lease_period", "m_key_protection_level", "m_key_lookup")
 VALUES = (*MKEY, *LINK_OPTIONS, *SOFTIB_OPTIONS, *QOS_OPTIONS, *CC_OPTIONS)
-"""Options whose values are written as in OpenSM's file: ``qos_sl2vl: "0,1,2,…"``."""
+"""Options with values in the format of OpenSM's file: ``qos_sl2vl: "0,1,2,…"``."""
 ELSEWHERE = ("node", "partitions", "qos_policy_file", "prefix_routes_file", "link_policy_file", *ROUTE_KEYS)
 OFF = (None, False, 0, "", "off")
 NEEDS: tuple[tuple[Collection[str], tuple[str, ...], str], ...] = (
@@ -61,7 +61,7 @@ NEEDS: tuple[tuple[Collection[str], tuple[str, ...], str], ...] = (
     (("ar_sl_mask", "ar_transport_mask"), ("adaptive_routing",), "adaptive_routing: free or bounded"),
     (("aggregation_trees", "aggregation_streaming_trees"), ("aggregation",), "aggregation: true"),
 )
-"""Keys, the policies of which one must be on for them to have an effect, and how to say so."""
+"""Keys, the policies one of which they need to have an effect, and a text that says so."""
 FILES: dict[str, tuple[str, Callable[[str, str], Any]]] = {
     "partitions": ("partitions", lambda text, path: tuple(parse_partitions(text, path))),
     "qos_policy_file": ("qos_policy", parse_policy),
@@ -92,8 +92,8 @@ def check_keys(section: Mapping[str, Any]) -> None:
 
 
 def check_engine_keys(section: Mapping[str, Any]) -> None:
-    """Raise :class:`InputError`, one line, for an option of an engine that ``section``, as it
-    stands in a file, does not ask for. (The command line may name another engine.)"""
+    """Raise :class:`InputError`, one line, for an option of an engine that ``section``, as in the file, does not
+    select. (The command line may name another engine.)"""
     names = [name.strip() for name in str(section.get("engine") or "").split(",")]
     for key, engines in ONLY_WITH.items():
         if key == "pgrp_policy_file" and section.get("root_guid_file"):
@@ -103,11 +103,10 @@ def check_engine_keys(section: Mapping[str, Any]) -> None:
 
 
 def settings_of(section: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields of :class:`~softib.sm.config.SmConfig` that ``section`` gives; ``node`` is for the
-    caller. Files are read.
+    """Fields of :class:`~softib.sm.config.SmConfig` set by ``section``; ``node`` is for the caller. Files are read.
 
-    Raises :class:`InputError` for a key without effect and for a GUID file with another content,
-    :class:`UnreadableFile` where a file cannot be opened.
+    Raises :class:`InputError` for a key without effect and for a GUID file with other contents,
+    :class:`UnreadableFile` if a file cannot be opened.
     """
     check_keys(section)
     fields: dict[str, Any] = {key: section[key] for key in PLAIN if section.get(key) is not None}
@@ -150,8 +149,7 @@ def _port_groups(section: Mapping[str, Any]) -> tuple[PortGroup, ...]:
 
 
 def _chain(section: Mapping[str, Any]) -> ChainPolicy | None:
-    """The routing chain that ``section`` names, with what each step's ``config`` says of its
-    engine; None without one."""
+    """The routing chain of ``section``, with the engine options of each step's ``config``; None without one."""
     files = {key: (_text(section[key]), str(section[key])) for key in CHAIN_FILES if section.get(key)}
     if not files:
         return None
@@ -177,10 +175,10 @@ def _chain(section: Mapping[str, Any]) -> ChainPolicy | None:
 
 
 def read_guids(path: str, groups: Sequence[str] = (), named: list[str] | None = None) -> tuple[int, ...]:
-    """A GUID a line, hexadecimal, as OpenSM's files have them; a name may follow, ``#`` begins a
-    comment. A line may name one of the port ``groups`` instead, which ``named`` gets.
+    """One hexadecimal GUID a line, as in OpenSM's files; a name may follow, ``#`` begins a comment. A line may name
+    one of the port ``groups`` instead, which is added to ``named``.
 
-    Raises :class:`InputError` with file and line of what is none.
+    Raises :class:`InputError` with file and line of anything else.
     """
     guids = []
     for number, line in enumerate(_text(path).splitlines(), 1):

@@ -1,8 +1,8 @@
 """Reads OpenSM's options file (``opensm -c`` writes one): a name and a value a line, ``#`` begins a
 comment (opensm(8)).
 
-What OpenSM 3.3.23 makes of a line is in :mod:`~softib.sm.options.opensm_conf`. softib's own
-options, and those of NVIDIA's OpenSM that it knows, may stand among them.
+OpenSM 3.3.23's interpretation of a line is in :mod:`~softib.sm.options.opensm_conf`. The file may also have
+softib's own options, and supported ones of NVIDIA's OpenSM.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ OPENSM = (
     "sssp",
     "no_fallback",
 )
-"""Names that OpenSM 3.3.23 knows in ``routing_engine``."""
+"""Names in ``routing_engine`` that OpenSM 3.3.23 supports."""
 
 ADAPTIVE = {"ar_updn": "updn", "ar_ftree": "ftree", "ar_dor": "dor", "ar_minhop": "minhop"}
 """NVIDIA's engines with adaptive routing → the engine that makes their forwarding tables."""
@@ -58,18 +58,18 @@ def engines_of(text: str) -> tuple[str, bool, list[str]]:
             adaptive = True
             notes.append(f"{name} of NVIDIA's OpenSM is {ADAPTIVE[name]} with adaptive_routing free")
         elif name == "no_fallback":
-            notes.append("no_fallback is not used: minhop's tables are better than none; --strict refuses them")
+            notes.append("no_fallback is not used: minhop's tables are better than none; --strict rejects them")
         elif name in engines():
             names.append(name)
         else:
-            notes.append(f"no engine {name}; passed over, as OpenSM 3.3.23 does")
+            notes.append(f"no engine {name}; ignored, as in OpenSM 3.3.23")
     if not names:
         notes.append(f"{LAST} routes, as OpenSM's last resort")
     return ",".join(names or [LAST]), adaptive, notes
 
 
 def unknown_to_opensm(text: str) -> list[str]:
-    """Names of the list that OpenSM 3.3.23 passes over."""
+    """Names of the list that OpenSM 3.3.23 ignores."""
     return [name for name in _names(text) if name not in OPENSM]
 
 
@@ -137,7 +137,7 @@ OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
     **CC_OPTIONS,
     "aggregation": ("aggregation", truth),
 }
-"""OpenSM's name → (ours, what reads the value). ``…_file`` are paths, for the caller to open."""
+"""OpenSM's name → (softib's, reader of the value). ``…_file`` are paths, for the caller to open."""
 SL_LISTS = (
     "cc_ca_cong_setting_ccti_timer",
     "cc_ca_cong_setting_ccti_increase",
@@ -148,11 +148,10 @@ SL_LISTS = (
 
 
 def read_options(text: str, name: str = "opensm.conf") -> tuple[dict[str, Any], list[str]]:
-    """(ours → value, notes for people) of a file's ``text``: what it says, as OpenSM takes it, and
-    what of it is not carried over.
+    """(softib's name → value, notes) of a file's ``text``: its options as OpenSM interprets them, and those that
+    are not used.
 
-    Raises :class:`InputError` with file, line and what would be right, for softib's own options
-    alone.
+    Raises :class:`InputError` with file, line and a correction, only for softib's own options.
     """
     stated = as_opensm_reads(text)
     notes = [f"{name}:{r.line}: {r}" for r in stated.remarks if r.kind != "unknown"]
@@ -180,13 +179,12 @@ def read_options(text: str, name: str = "opensm.conf") -> tuple[dict[str, Any], 
 
 
 def _carry(options: dict[str, Any], key: str, value: Value, where: str, notes: list[str]) -> None:
-    """One of OpenSM's options; a value that OpenSM takes and no field of a MAD can hold is left
-    out."""
+    """One of OpenSM's options; a value that OpenSM accepts but no field of a MAD can hold is left out."""
     ours, read = OPTIONS[key]
     try:
         new = read(shown(value))
     except ValueError:
-        notes.append(f"{where} {shown(value)[:40]!r} is not possible; it should be {read.__doc__}. The default holds")
+        notes.append(f"{where} {shown(value)[:40]!r} is not possible; use {read.__doc__}. The default holds")
         return
     options[ours] = {**options.get(ours, {}), **new} if isinstance(new, dict) else new
 

@@ -1,5 +1,4 @@
-"""Options of link policy: OpenSM's ``force_link_…``, and a file that says widths and speeds by port
-(IBA 14.2.5.6)."""
+"""Options of link policy: OpenSM's ``force_link_…``, and a file of widths and speeds by port (IBA 14.2.5.6)."""
 
 from __future__ import annotations
 
@@ -40,9 +39,9 @@ SPEEDS = {
 FEC_MODES = {"none": 1, "firecode": 2, "rs": 4, "ll-rs": 8}
 """Bits of the FECModeEnabled components of PortInfoExtended (IBA 14.2.5.19)."""
 FDR10_ON, FDR10_OFF = 1, 2
-"""OpenSM's values of ``fdr10``; 0 leaves it."""
+"""OpenSM's values of ``fdr10``; 0 leaves it unchanged."""
 ALL_WIDTHS, ALL_SPEEDS, ALL_EXT, EXT_NONE = 255, 15, 31, 30
-"""OpenSM's values for: what the port supports, and for no extended speed."""
+"""OpenSM's values for: all that the port supports, and for no extended speed."""
 
 
 VALUES_OF: dict[str, dict[str, tuple[str, int]]] = {
@@ -56,8 +55,8 @@ VALUES_OF: dict[str, dict[str, tuple[str, int]]] = {
 
 @dataclass(frozen=True)
 class LinkRule:
-    """Ports ``portnums`` (empty: all) of nodes whose name or NodeGUID fits ``node``; 0: leave the
-    component as it is."""
+    """Ports ``portnums`` (empty: all) of nodes whose name or NodeGUID matches ``node``; 0: leave the component
+    unchanged."""
 
     node: str = "*"
     portnums: frozenset[int] = frozenset()
@@ -71,7 +70,7 @@ class LinkRule:
 
 @dataclass(frozen=True)
 class LinkPolicy:
-    """Rules in order: the last that fits a port and names a component says it."""
+    """Rules in order: the last that matches a port and names a component sets it."""
 
     rules: tuple[LinkRule, ...]
 
@@ -79,24 +78,24 @@ class LinkPolicy:
 LINK_OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "force_link_speed": (
         "force_link_speed",
-        one_of((0, 1, 3, 5, 7, 15), "0 (leave it), 1, 3, 5, 7 or 15 (what is supported)"),
+        one_of((0, 1, 3, 5, 7, 15), "0 (unchanged), 1, 3, 5, 7 or 15 (all supported)"),
     ),
     "force_link_speed_ext": (
         "force_link_speed_ext",
-        one_of((*range(16), 30, 31), "0 (leave it), 1 to 15, 30 (none) or 31 (what is supported)"),
+        one_of((*range(16), 30, 31), "0 (unchanged), 1 to 15, 30 (none) or 31 (all supported)"),
     ),
-    "fdr10": ("fdr10", one_of((0, 1, 2), "0 (leave it), 1 (enable) or 2 (disable)")),
+    "fdr10": ("fdr10", one_of((0, 1, 2), "0 (unchanged), 1 (enable) or 2 (disable)")),
     "force_link_width": (
         "force_link_width",
-        one_of((*range(32), 255), "0 (leave it), 1 to 31 or 255 (what is supported)"),
+        one_of((*range(32), 255), "0 (unchanged), 1 to 31 or 255 (all supported)"),
     ),
 }
 """OpenSM's options (``opensm -c`` explains the values)."""
 
 
 def link_policy(fields: Mapping[str, Any]) -> LinkPolicy | None:
-    """The policy of OpenSM's options and of ``link_policy`` (rules of a file, which go before);
-    None where neither says anything."""
+    """The policy of OpenSM's options and of ``link_policy`` (rules of a file, which take precedence); None if
+    neither sets anything."""
     names = {"force_link_speed": "speed", "force_link_speed_ext": "ext", "force_link_width": "width", "fdr10": "fdr10"}
     forced: dict[str, Any] = {ours: int(fields[name]) for name, ours in names.items() if fields.get(name)}
     rules = ((LinkRule(**forced),) if forced else ()) + tuple(fields.get("link_policy") or ())
@@ -139,9 +138,9 @@ def _rule(tokens: list[str]) -> LinkRule:
             if not component or (key == "fdr10" and fields["fdr10"]):
                 raise ValueError(f"{value!r} is no {key}; use {', '.join(VALUES_OF[key])}")
             fields[component] |= bit
-        if key == "speed":  # speeds are one list: a component that it does not name is off
+        if key == "speed":  # speeds are one list: components not in it are off
             fields["speed"] = fields["speed"] or 1
             fields["ext"] = fields["ext"] or EXT_NONE
     if len(tokens) < 2:
-        raise ValueError(f"{tokens[0]!r} says nothing; add width=…, speed=…, fec=… or fdr10=…")
+        raise ValueError(f"{tokens[0]!r} sets nothing; add width=…, speed=…, fec=… or fdr10=…")
     return LinkRule(node, frozenset(portnums), **fields)

@@ -1,8 +1,8 @@
 """OpenSM 3.3.23's reading of its options file (opensm(8), ``-F``): it refuses no file, and
 continues after lines that it cannot use.
 
-A name that it does not know is passed over, a value that it cannot read leaves the option as it
-was, and one beyond an option's range is replaced. Only ``TRUE`` is true.
+Unknown names are ignored, an unreadable value leaves the option as it was, and one outside an option's range is
+replaced. Only ``TRUE`` is true.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ class Remark:
     def __str__(self) -> str:
         if self.kind == "unknown":
             return f"{self.name[:40]}: OpenSM 3.3.23 has no such option"
-        why = "is no value of it" if self.kind == "unreadable" else "is out of range"
+        why = "is not a valid value" if self.kind == "unreadable" else "is out of range"
         return f"{self.name} {self.value[:40]!r} {why}; OpenSM takes {shown(self.now)}"
 
 
 @dataclass
 class Stated:
-    """The statements of a file, by name: ``values`` as OpenSM has them in the end, ``lines`` where
-    they are (the last counts); ``unknown`` names that OpenSM does not know, with line and text.
-    ``remarks``: what OpenSM does not take as it is written."""
+    """The statements of a file, by name: ``values`` as OpenSM finally has them, ``lines`` their location (the last
+    counts); ``unknown`` names that OpenSM does not have, with line and text.
+    ``remarks``: statements that OpenSM does not use as written."""
 
     values: dict[str, Value] = field(default_factory=dict)
     lines: dict[str, int] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class Stated:
     remarks: list[Remark] = field(default_factory=list)
 
     def get(self, name: str) -> Value:
-        """The value that holds: the file's or the default."""
+        """The value in effect: the file's or the default."""
         return self.values.get(name, DEFAULTS[name])
 
     @property
@@ -111,15 +111,14 @@ def _read(kind: str, text: str) -> tuple[Value, bool]:
 
 
 def _leading_int(text: str) -> int:
-    """As strtol reads it into an int: what follows the digits is ignored, 0 where there are
-    none."""
+    """As strtol reads it into an int: text after the digits is ignored, 0 without digits."""
     parsed = next((n for end in range(len(text), 0, -1) if (n := number(text[:end])) is not None), 0)
     value = min(max(parsed, -(1 << 63)), (1 << 63) - 1) & 0xFFFFFFFF
     return value - (1 << 32) if value > INT_MAX else value
 
 
 def _verify(stated: Stated) -> None:
-    """Replace the values that OpenSM replaces when the whole file has been read."""
+    """Replace the values that OpenSM replaces after reading the whole file."""
     get = stated.get
 
     def out_of(name: str, wrong: bool, now: Value) -> None:

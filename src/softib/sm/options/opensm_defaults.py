@@ -1,5 +1,5 @@
-"""The options of OpenSM 3.3.23 as ``opensm -c`` names them, by kind, each with its default; and
-those that softib does not carry over, with the reason.
+"""The options of OpenSM 3.3.23 as ``opensm -c`` names them, by kind, each with its default; and those that softib
+does not use, with the reason.
 """
 
 from __future__ import annotations
@@ -90,11 +90,11 @@ KINDS: dict[str, str] = {}
 """Name → ``truth``, ``u8`` to ``u64``, ``i32``, ``text``, ``mask`` (256 bits) or ``other``
 (tables)."""
 DEFAULTS: dict[str, Value] = {}
-"""Name → what holds where a file does not name it."""
+"""Name → its value if a file does not set it."""
 
 
 def number(text: str) -> int | None:
-    """As strtoul with base 0 reads the whole of ``text``; None where it does not."""
+    """As strtoul with base 0 reads the whole of ``text``; None if it cannot."""
     digits = text.strip().lower()
     sign, digits = (-1 if digits[:1] == "-" else 1), digits.removeprefix("-").removeprefix("+")
     base = 16 if digits.startswith("0x") else 8 if digits.startswith("0") else 10
@@ -126,66 +126,66 @@ _DEVICE = "the port is chosen on the command line: softib sm run DEVICE, or -g G
 _LOG = "see --log-file, --log-level and --log-max-mb of softib sm run"
 
 
-_FILES = "there is no dump of that kind; softib route --dump, status --json and saquery show it"
+_FILES = "there is no such dump; softib route --dump, status --json and saquery show it"
 
 
-_PERFMGR = "softib has no performance manager; ask the devices: perfquery, softib check"
+_PERFMGR = "softib has no performance manager; use perfquery or softib check"
 
 
-_ORDER = "engines here have an order of their own, the same for the same fabric"
+_ORDER = "engines here have their own order, the same for the same fabric"
 
 
-_PROGRAM = "it is about OpenSM as a program"
+_PROGRAM = "it concerns OpenSM as a program"
 
 
-_VALID = "joins are checked as the specification says, always"
+_VALID = "joins are always checked according to the specification"
 
 
 LEFT_OUT: dict[str, str] = {
     "guid": _DEVICE,
     "lmc_esp0": "a switch has one LID",
-    "sm_sl": "subnet management goes on SL 0",
-    "no_partition_enforcement": "OpenSM calls it obsolete; part_enforce off says the same",
-    "keep_pkey_indexes": "a key that stands stays where it is, always",
+    "sm_sl": "subnet management uses SL 0",
+    "no_partition_enforcement": "OpenSM calls it obsolete; part_enforce off has the same effect",
+    "keep_pkey_indexes": "an existing key always keeps its index",
     "sm_assigned_guid": "ports keep their own EUI-64",
-    "force_heavy_sweep": "softib sm sweep looks at everything",
-    "sweep_on_trap": "traps call for a sweep, always",
+    "force_heavy_sweep": "softib sm sweep reads everything",
+    "sweep_on_trap": "traps always start a sweep",
     "port_profile_switch_nodes": _ORDER,
     "port_prof_ignore_file": _ORDER,
     "hop_weights_file": _ORDER,
     "port_search_ordering_file": _ORDER,
-    "avoid_throttled_links": "engines take links of all speeds alike",
-    "connect_roots": "top switches reach each other, always",
-    "use_ucast_cache": "hosts that are away keep their routes, always",
+    "avoid_throttled_links": "engines treat links of all speeds equally",
+    "connect_roots": "top switches always reach each other",
+    "use_ucast_cache": "absent hosts always keep their routes",
     "lid_matrix_dump_file": "the engine file reads tables (lfts_file), no lid matrices",
     "quasi_ftree_indexing": "ftree balances damaged trees by itself",
-    "max_reverse_hops": "ftree finds the ways of I/O nodes by itself",
+    "max_reverse_hops": "ftree finds the paths of I/O nodes by itself",
     "ids_guid_file": _ORDER,
     "guid_routing_order_file": _ORDER,
     "guid_routing_order_no_scatter": _ORDER,
-    "do_mesh_analysis": "lash looks at the graph alone",
+    "do_mesh_analysis": "lash uses the graph alone",
     "lash_start_vl": "lash begins with VL 0",
-    "nue_include_switches": "nue reaches switches, always",
+    "nue_include_switches": "nue always reaches switches",
     "port_shifting": _ORDER,
     "scatter_ports": _ORDER,
     "sa_db_file": "see --sa-db of softib sm run",
     "sa_db_dump": "see --sa-db of softib sm run",
-    "ignore_other_sm": "a manager with another sm_key is left alone; others take part in the election",
-    "honor_guid2lid_file": "guid2lid is obeyed, always; reassign_lids forgets it",
+    "ignore_other_sm": "a manager with another sm_key is ignored; others take part in the election",
+    "honor_guid2lid_file": "guid2lid is always used; reassign_lids discards it",
     "max_wire_smps": "see --maxsmps of softib sm run",
     "max_wire_smps2": "see --maxsmps of softib sm run",
-    "max_smps_timeout": "a request that is late frees its place by itself",
+    "max_smps_timeout": "an overdue request frees its slot by itself",
     "long_transaction_timeout": "transaction_timeout holds for all",
-    "max_msg_fifo_timeout": "the queue of requests is bounded; one that finds no room gets BUSY",
+    "max_msg_fifo_timeout": "the queue of requests is bounded; requests beyond it get BUSY",
     "single_thread": _PROGRAM,
     "daemon": _PROGRAM,
-    "sm_inactive": "a manager takes part as soon as it runs",
-    "drop_event_subscriptions": "subscriptions of ports that left end, always",
+    "sm_inactive": "a manager takes part as soon as it starts",
+    "drop_event_subscriptions": "subscriptions of ports that left always end",
     "ipoib_mcgroup_creation_validation": _VALID,
     "mcgroup_join_validation": _VALID,
     "use_original_extended_sa_rates_only": "paths have all rate codes",
     "use_optimized_slvl": "SLtoVL tables are written one by one",
-    "fsync_high_avail_files": "files are replaced whole",
+    "fsync_high_avail_files": "files are replaced as a whole",
     "perfmgr": _PERFMGR,
     "perfmgr_redir": _PERFMGR,
     "perfmgr_sweep_time_s": _PERFMGR,
@@ -209,27 +209,26 @@ LEFT_OUT: dict[str, str] = {
     "log_prefix": _LOG,
     "dump_files_dir": _FILES,
     "enable_quirks": "no device has quirks here",
-    "disable_multicast": "groups are managed, always",
+    "disable_multicast": "groups are always managed",
     "exit_on_fatal": _PROGRAM,
     "console": "there is no console; softib sm sweep, reload, explain and status --json",
     "console_port": "there is no console; softib sm sweep, reload, explain and status --json",
     "suppress_sl2vl_mad_status_errors": "refusals are counted in the report of a sweep",
-    "consolidate_ipv6_snm_req": "each IPv6 group has an MLID of its own, as long as there are some",
+    "consolidate_ipv6_snm_req": "each IPv6 group has a separate MLID while MLIDs are free",
     **dict.fromkeys(
         ("qos_max_vls", "qos_ca_max_vls", "qos_sw0_max_vls", "qos_swe_max_vls", "qos_rtr_max_vls"),
-        "OpenSM reads it, and never looks at it; max_op_vls is obeyed",
+        "OpenSM reads the option but ignores it; max_op_vls is used",
     ),
 }
 
 
 NAMED = 8
-"""Names of one line at most."""
+"""Largest number of names in one line."""
 
 
 def not_carried(changed: list[str], unknown: list[str]) -> list[str]:
-    """Return notes on options that are not used, a line for each reason. ``changed`` are set to
-    something else than OpenSM's default (the default would be no loss), ``unknown`` names that
-    OpenSM does not know either."""
+    """Return notes on options that are not used, a line for each reason. ``changed`` differ from OpenSM's default
+    (the default would be no loss), ``unknown`` names that OpenSM does not have either."""
     reasons: dict[str, list[str]] = {}
     for name in changed:
         reasons.setdefault(LEFT_OUT[name], []).append(name)
@@ -238,6 +237,6 @@ def not_carried(changed: list[str], unknown: list[str]) -> list[str]:
     ]
     names = list(dict.fromkeys(name[:40] for name in unknown))
     if names:
-        rest = f" and {len(names) - NAMED} more ('softib sm check-config' has all)" if len(names) > NAMED else ""
+        rest = f"  and {len(names) - NAMED} more ('softib sm check-config' lists all)" if len(names) > NAMED else ""
         lines.append(f"neither softib nor OpenSM 3.3.23 has an option {', '.join(names[:NAMED])}{rest}")
     return lines

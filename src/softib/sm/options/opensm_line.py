@@ -1,7 +1,6 @@
-"""Lines and numbers as OpenSM's parser of partitions.conf sees them: C strings in one buffer, and
-strtoul.
+"""Lines and numbers as OpenSM's parser of partitions.conf sees them: C strings in one buffer, and strtoul.
 
-A separator becomes a zero, and the octets behind a line's end are those of an earlier, longer line.
+A separator becomes a zero, and the bytes after a line's end are those of an earlier, longer line.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ class LineBuffer:
         return at
 
     def word(self, at: int, end: int) -> str:
-        """The text between, without blanks around it; its last blanks are zeros afterwards."""
+        """The text between, without surrounding blanks; its trailing blanks are zeros afterwards."""
         first, last = self.skip(at), end
         while last > first and self.octets[last] in b"\0" + BLANK:
             self.octets[last] = 0

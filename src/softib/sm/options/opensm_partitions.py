@@ -1,9 +1,9 @@
 """OpenSM 3.3.23's reading of partitions.conf (opensm(8), ``-P``).
 
-A definition without a P_Key that it can read, or a member that is no PortGUID, is an error: OpenSM
-drops the whole file for its default, where every port is a full member of 0x7fff. It replaces or
-ignores everything else without a word at its default log level. Lines are read in one buffer, so
-what follows a definition's end may be the rest of an earlier, longer line.
+A definition without a readable P_Key, or a member that is not a PortGUID, is an error: OpenSM drops the whole file
+and uses its default, where every port is a full member of 0x7fff. At its default log level it
+replaces or ignores everything else silently. Lines are read in one buffer, so text after a
+definition's end may be the rest of an earlier, longer line.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ FLAGS = ("mtu", "rate", "scope", "Q_Key", "TClass", "sl", "FlowLabel", "ipoib", 
 """In the order in which OpenSM compares a word, or the beginning of one, with them."""
 GROUP_FLAGS = FLAGS[:7]
 CODES = {"mtu": (4, 1, 5), "rate": (3, 2, 22)}
-"""The default of a group, and the least and largest code."""
+"""The default of a group, and the smallest and largest code."""
 LOWEST = 0x40
 """This bit of an MTU or rate makes the selector 3: the lowest of the subnet's ports."""
-CARRIAGE_RETURN = "lines end with CR LF, and OpenSM takes a CR after ';' for a definition; use LF alone"
+CARRIAGE_RETURN = "lines end with CR LF, and OpenSM reads a CR after ';' as a definition; use LF alone"
 UNWRITTEN = (
-    "after this line OpenSM goes on in memory that it has not written, and may drop the whole file; end the line "
+    "after this line OpenSM reads uninitialised memory, and may drop the whole file; end the line "
     "with one ';' after a port, or after a flag of the group (mgid=…, sl=0 ;)"
 )
 LINK_LOCAL = 2
@@ -45,8 +45,8 @@ class PartitionRemark:
 
 @dataclass
 class PartitionsRead:
-    """``pkeys``: the P_Keys that have members, without the membership bit, with the names that
-    OpenSM has; ``remarks``: what OpenSM does not take as it is written, by line."""
+    """``pkeys``: the P_Keys that have members, without the membership bit, with OpenSM's names; ``remarks``:
+    statements that OpenSM does not use as written, by line."""
 
     pkeys: dict[int, str] = field(default_factory=lambda: {DEFAULT_BASE: "Default"})
     remarks: list[PartitionRemark] = field(default_factory=list)
@@ -58,14 +58,13 @@ class PartitionsRead:
 
 
 def as_opensm_reads_partitions(text: str) -> PartitionsRead:
-    """Read ``text`` as OpenSM does, on past the first error, so that every mistake is in the
-    remarks."""
+    """Read ``text`` as OpenSM does, but continue after the first error, so that every mistake is in the remarks."""
     reader = _Reader()
     for number, line in enumerate(text.encode().split(b"\n"), 1):
         whole = line + b"\n"
         for first in range(0, len(whole), MOST_OCTETS):
             if first:
-                reader.remark(f"more than {MOST_OCTETS} octets; OpenSM reads the rest as a line of its own")
+                reader.remark(f"more than {MOST_OCTETS} bytes; OpenSM reads the rest as a separate line")
             reader.line(number, whole[first : first + MOST_OCTETS])
     if not reader.defined and not reader.read.remarks:
         reader.remark("the file defines no partition", drops=True)
@@ -78,7 +77,7 @@ class _Drop(Exception):
 
 
 class _Definition:
-    """The definition being read; it may go on over lines once its header is read."""
+    """The current definition; it may continue over lines once its header is read."""
 
     def __init__(self, line: int) -> None:
         self.line, self.pkey = line, 0
@@ -97,7 +96,7 @@ class _Reader:
         self.peopled = {DEFAULT_BASE}
         self.definition: _Definition | None = None
         self.returned = False
-        """Has a CR at a line's end been remarked?"""
+        """Has a CR at a line's end been reported?"""
         self.defined = False
 
     def remark(self, text: str, drops: bool = False) -> None:
@@ -119,7 +118,7 @@ class _Reader:
             try:
                 at = self._piece(at)
             except _Drop as why:
-                rest = "; what it reads here is left from an earlier line" if at > text.end else ""
+                rest = "; the text read here is left from an earlier line" if at > text.end else ""
                 if str(why) != CARRIAGE_RETURN or not self.returned:
                     self.remark(f"{why}{rest}", drops=True)
                 self.returned |= str(why) == CARRIAGE_RETURN
@@ -131,7 +130,7 @@ class _Reader:
             self.definition = None
 
     def _piece(self, at: int) -> int:
-        """A definition, or a line of it; the position after what was read."""
+        """A definition, or a line of it; the position after it."""
         if self.text.octets[at] in b"\0\t\n":
             at += 1
         if self.definition is None:
@@ -176,7 +175,7 @@ class _Reader:
             if text is not None or (name.lower() == "default" and not same):
                 self.remark(f"P_Key {text or '(none)'} of {_quoted(name)}: OpenSM takes {pkey:#x}, {how}")
         elif pkey in pkeys and pkey != DEFAULT_BASE and name and name != pkeys[pkey]:
-            self.remark(f"P_Key {pkey:#x} is {_quoted(pkeys[pkey])} already; OpenSM adds the members to that partition")
+            self.remark(f"P_Key {pkey:#x} belongs to {_quoted(pkeys[pkey])}; OpenSM adds the members there")
         self.names.setdefault(pkeys.setdefault(pkey, name or f"{pkey:04x}"), pkey)
         return pkey
 
@@ -190,7 +189,7 @@ class _Reader:
     def _flag(
         self, new: _Definition, codes: dict[str, int], flag: str, text: str | None, names: tuple[str, ...]
     ) -> None:
-        """A flag of a partition or a group: which OpenSM means, and what it makes of the value."""
+        """A flag of a partition or a group, as OpenSM interprets it and its value."""
         name = flag if flag == "indx0" and names is FLAGS else next((k for k in names if k.startswith(flag)), "")
         if name == "indx0" or (not flag and text is None):
             return
@@ -222,17 +221,17 @@ class _Reader:
             self.remark(f"{name}={_quoted(text)}; OpenSM takes {value} and ignores the rest of the line")
 
     def _codes(self, codes: dict[str, int], group: str) -> bool:
-        """MTU and rate of a group; False: OpenSM does not make it."""
+        """MTU and rate of a group; False: OpenSM does not create it."""
         makes = True
         for name, (_, least, most) in CODES.items():
             value, code = codes[name], codes[name] & 0x3F
             if value & LOWEST:
-                self.remark(f"{name}={value} is no code; OpenSM makes {group} with the lowest {name} of all ports")
+                self.remark(f"{name}={value} is no code; OpenSM creates {group} with the lowest {name} of all ports")
             elif not least <= code <= most:
                 makes = False
-                self.remark(f"{name}={value} is no code; OpenSM does not make {group} (codes are {least} to {most})")
+                self.remark(f"{name}={value} is no code; OpenSM does not create {group} (codes are {least} to {most})")
             elif value != code:
-                self.remark(f"{name}={value} is no code; OpenSM makes {group} with {code}")
+                self.remark(f"{name}={value} is no code; OpenSM creates {group} with {code}")
         return makes
 
     def _members(self, at: int) -> int:
@@ -247,9 +246,9 @@ class _Reader:
         return at
 
     def _going_on(self) -> str:
-        """A reminder of the definition, where it began on an earlier line."""
+        """A reminder of the definition, if it began on an earlier line."""
         begun = self.definition.line if self.definition else self.number
-        return f"; the definition of line {begun} goes on here, without a ';' above" if begun < self.number else ""
+        return f"; the definition of line {begun} continues here, without a ';' above" if begun < self.number else ""
 
     def _member(self, name: str, flag: str | None) -> None:
         if not name or "NONE".startswith(name):
@@ -274,10 +273,10 @@ class _Reader:
         except ValueError:
             mgid = b"\0"
         if mgid[0] != 0xFF:
-            self.remark(f"mgid {_quoted(text)} is no multicast GID; OpenSM logs it, makes no group and goes on")
+            self.remark(f"mgid {_quoted(text)} is no multicast GID; OpenSM logs it, creates no group and continues")
             return at
         codes = dict(self.definition.codes)
-        before = len(self.read.remarks) if at > self.text.end else None  # what is left of earlier lines
+        before = len(self.read.remarks) if at > self.text.end else None  # the rest of earlier lines
         more = True
         while more:
             more = self.text.cut(b",", at) >= 0
@@ -287,18 +286,18 @@ class _Reader:
         pkey = int.from_bytes(mgid[4:6], "big")
         if mgid[2:4] in IP_SIGNATURES:
             if pkey not in (0, self.definition.pkey) and text != "ff12:401b:ffff::ffff:ffff":
-                self.remark(f"mgid {text} does not have P_Key {self.definition.pkey:#x} (or 0); OpenSM makes no group")
+                self.remark(f"mgid {text} lacks P_Key {self.definition.pkey:#x} (or 0); OpenSM creates no group")
                 return at
             differ = [name for name in CODES if codes[name] != self.definition.codes[name]]
             if differ:
-                self.remark(f"mgid {text}: {' and '.join(differ)} differ from the partition's; OpenSM makes no group")
+                self.remark(f"mgid {text}: {' and '.join(differ)} differ from the partition's; OpenSM creates no group")
                 return at
             if any((self.definition.pkey, scope) not in self.broadcast for scope in _scopes(codes)):
-                self.remark(f"mgid {text}: no IPoIB group (flag ipoib) in its scope; OpenSM does not make it")
+                self.remark(f"mgid {text}: no IPoIB group (flag ipoib) in its scope; OpenSM does not create it")
                 return at
         if self._codes(codes, f"group {text}") and mgid[1] & 15 not in _scopes(codes):
             scopes = ", ".join(f"ff{mgid[1] >> 4:x}{scope:x}" for scope in _scopes(codes))
-            self.remark(f"mgid {text}: OpenSM makes it in the scope of the flag scope ({scopes}…), by default 2")
+            self.remark(f"mgid {text}: OpenSM creates it in the scope of the flag scope ({scopes}…), by default 2")
         return at
 
 

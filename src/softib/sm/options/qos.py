@@ -1,10 +1,9 @@
-"""QoS of the manager: which VL an SL takes, and what each VL gets of a link, by kind of port
-(OpenSM's ``-Q``).
+"""QoS of the manager: the VL of each SL, and the share of each VL on a link, by kind of port (OpenSM's ``-Q``).
 
 Option names are OpenSM's: ``qos_sl2vl`` is for every port, ``qos_ca_sl2vl`` for CAs, ``qos_sw0_…``
-for port 0 of switches, ``qos_swe_…`` for their external ports, ``qos_rtr_…`` for routers; what a
-kind does not say, the one for all does. (``…_max_vls`` is not among them: OpenSM reads it and never
-looks at it; ``max_op_vls`` is obeyed.)
+for port 0 of switches, ``qos_swe_…`` for their external ports, ``qos_rtr_…`` for routers; a missing option of a
+kind is taken from the one for all. (``…_max_vls`` is not included: OpenSM reads it but ignores it;
+``max_op_vls`` is used.)
 """
 
 from __future__ import annotations
@@ -26,8 +25,7 @@ DEFAULTS: dict[str, Any] = {
     "vlarb_low": ((0, 0), *((vl, 4) for vl in range(1, 15))),
     "sl2vl": (*range(15), 7),
 }
-"""OpenSM's (osm_base.h, OSM_DEFAULT_QOS_…): VL 0 alone has high priority, the others share the
-rest."""
+"""OpenSM's (osm_base.h, OSM_DEFAULT_QOS_…): VL 0 alone has high priority, the others share the rest."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +40,7 @@ class PortQos:
 
 @dataclass(frozen=True)
 class QosTables:
-    """The tables that ports of a kind shall hold. ``vlarb_…`` (VL, weight in 64 octets);
+    """The target tables of a kind of port. ``vlarb_…`` (VL, weight in 64 bytes);
     ``high_limit``: PortInfo.VLHighLimit."""
 
     high_limit: int
@@ -53,7 +51,7 @@ class QosTables:
 
 @dataclass(frozen=True)
 class QosConfig:
-    """All kinds of ports: ``every`` and, by kind, what differs."""
+    """All kinds of ports: ``every`` and, by kind, the differences."""
 
     every: PortQos = field(default_factory=PortQos)
     kinds: tuple[tuple[str, PortQos], ...] = ()
@@ -74,7 +72,7 @@ def _limit(text: str) -> int | None:
 
 
 def _weights(text: str) -> tuple[tuple[int, int], ...]:
-    """VL:weight, … with VLs 0 to 14 and weights 0 to 255, 64 of them at most"""
+    """VL:weight, … with VLs 0 to 14 and weights 0 to 255, at most 64 of them"""
     pairs = []
     for entry in text.split(","):
         vl, _, weight = entry.partition(":")
@@ -85,7 +83,7 @@ def _weights(text: str) -> tuple[tuple[int, int], ...]:
 
 
 def _vls(text: str) -> tuple[int, ...]:
-    """16 VLs, of SL 0 first; 15 drops"""
+    """16 VLs, from SL 0 on; 15 drops"""
     vls = tuple(int(vl, 0) for vl in text.split(","))
     if len(vls) != 16 or any(not 0 <= vl <= DROP for vl in vls):
         raise ValueError
@@ -103,15 +101,13 @@ QOS_OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
     for prefix in ("qos", *(f"qos_{kind}" for kind in KINDS))
     for name, read in _READERS.items()
 }
-"""OpenSM's name → (the same, what reads its value)."""
+"""OpenSM's name → (the same, reader of its value)."""
 
 
 def qos_config(fields: Mapping[str, Any]) -> QosConfig | None:
-    """The QoS that options say (names as in QOS_OPTIONS, and ``qos``); None where ``qos`` is not
-    set.
+    """The QoS configured by options (names as in QOS_OPTIONS, and ``qos``); None if ``qos`` is not set.
 
-    Raises :class:`InputError` for an option beside ``qos`` FALSE or absent: it would have no
-    effect.
+    Raises :class:`InputError` for an option with ``qos`` FALSE or absent: it would have no effect.
     """
     stated = {name: value for name, value in fields.items() if name in QOS_OPTIONS and value is not None}
     if not fields.get("qos"):

@@ -1,5 +1,5 @@
 """Readers of option values: functions from a text to a value that raise ValueError for any other
-text. The docstring of each names the values it takes, for the message."""
+text. The docstring of each describes the accepted values, for the message."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ YES, NO = ("true", "yes", "1", "on"), ("false", "no", "0", "off")
 
 
 def number(least: int, most: int, scale: int = 1) -> Callable[[str], int]:
-    """Return a reader of numbers from ``least`` to ``most``, in C's notation; it returns them times
+    """Return a reader of numbers from ``least`` to ``most``, in C's notation; it returns them multiplied by
     ``scale``."""
 
     def read(value: str) -> int:
@@ -25,7 +25,7 @@ def number(least: int, most: int, scale: int = 1) -> Callable[[str], int]:
 
 
 def one_of(values: Collection[int], meaning: str) -> Callable[[str], int]:
-    """Return a reader of these numbers; ``meaning`` lists them for people."""
+    """Return a reader of these numbers; ``meaning`` describes them in messages."""
 
     def read(value: str) -> int:
         if (n := int(value, 0)) not in values:

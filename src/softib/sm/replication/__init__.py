@@ -1,2 +1,1 @@
-"""Replication: the state of a master that a standby of softib's keeps, so that a take-over changes
-nothing for hosts."""
+"""Replication: the copy of a master's state on a softib standby, so that a takeover changes nothing for hosts."""

@@ -1,10 +1,9 @@
-"""Records that do not fit into one: compressed and cut into pieces; the first has length and CRC of
-the whole, so that a copy in which one is missing or old is not used.
+"""Records too long for one MAD: compressed and split into pieces; the first has length and CRC of the whole, so
+that a copy with a missing or old piece is not used.
 
-The SLs that a master gave to paths let a new master keep routes and SLs. They are copied up to
-:data:`MOST` pairs of switch and end port, as many as changes of tables are checked for; of a larger
-subnet a new master knows none. Partitions are JSON. Locations of hosts that are away fit into a
-record each.
+The SLs that a master assigned to paths let a new master keep routes and SLs. They are copied up to :data:`MOST`
+pairs of switch and end port, the same limit as for checked changes of tables; for a larger subnet a new master has
+none. Partitions are JSON. Locations of absent hosts fit into a record each.
 """
 
 from __future__ import annotations
@@ -41,19 +40,19 @@ __all__ = [
 PIECE = 160
 WHOLE_HEAD = struct.Struct(">II")
 LARGEST = 1 << 26
-"""Octets at most, before they are compressed."""
+"""Largest number of bytes before compression."""
 
 
 def cut(octets: bytes) -> list[bytes]:
-    """Pieces of at most 160 octets."""
+    """Pieces of at most 160 bytes."""
     packed = zlib.compress(octets, 1)
     whole = WHOLE_HEAD.pack(len(packed), zlib.crc32(packed)) + packed
     return [whole[i : i + PIECE] for i in range(0, len(whole), PIECE)]
 
 
 def joined(pieces: list[bytes]) -> bytes | None:
-    """Return the octets that :func:`cut` cut, from all pieces in order; None where there are none,
-    or where one is missing or damaged."""
+    """Return the bytes that :func:`cut` split, from all pieces in order; None if there are none, or one is missing
+    or damaged."""
     whole = b"".join(pieces)
     if len(whole) < WHOLE_HEAD.size:
         return None
@@ -72,13 +71,12 @@ def joined(pieces: list[bytes]) -> bytes | None:
 MOST = CHECKED
 SLS_HEAD = struct.Struct(">HIIB")
 ABSENT = struct.Struct(">QBBHBB")
-"""Of a CA port that is away: NodeGUID and port of its switch, its own portnum, LID, LMC, whether it
-computes."""
+"""Of an absent CA port: NodeGUID and port of its switch, its own portnum, LID, LMC, whether it is a compute node."""
 SL2VL_DIMENSIONS, MOST_LMC = 4, 7
 
 
 def sl_octets(sls: SlHistory) -> bytes:
-    """Return the octets that :func:`read_sls` reads; empty where no SLs are known, or too many."""
+    """Return the bytes that :func:`read_sls` reads; empty if no SLs are known, or too many."""
     if not sls.known or sls.sl2vl is None or max(sls.masks.size, sls.sl2vl.size) > MOST:
         return b""
     shape = sls.sl2vl.shape
@@ -95,7 +93,7 @@ def sl_octets(sls: SlHistory) -> bytes:
 
 
 def read_sls(pieces: list[bytes]) -> GivenSls | None:
-    """SLs of a copy, None where it has none or they are damaged."""
+    """SLs of a copy, None if it has none or they are damaged."""
     octets = joined(pieces)
     if octets is None or len(octets) < SLS_HEAD.size:
         return None
@@ -117,13 +115,13 @@ def read_sls(pieces: list[bytes]) -> GivenSls | None:
 
 
 class SlPieces:
-    """Pieces of the SLs, cut again only where they changed."""
+    """Pieces of the SLs, split again only after a change."""
 
     def __init__(self) -> None:
         self._octets, self._pieces = b"", list[bytes]()
 
     def of(self, sls: SlHistory) -> list[bytes]:
-        """None of them where there is nothing to tell."""
+        """None of them if there is nothing to send."""
         octets = sl_octets(sls)
         if octets != self._octets:
             self._octets, self._pieces = octets, cut(octets) if octets else []
@@ -131,7 +129,7 @@ class SlPieces:
 
 
 def absent(locations: EndLocations, here: set[int]) -> Iterator[tuple[int, bytes]]:
-    """PortGUID and record of each CA port that is remembered and not in the subnet."""
+    """PortGUID and record of each stored CA port that is not in the subnet."""
     away = np.flatnonzero(~np.isin(locations.guid, np.fromiter(here, np.uint64, len(here))))
     for i in away.tolist():
         where = locations.switch_guid[i], locations.port[i], locations.portnum[i], locations.lid[i], locations.lmc[i]
@@ -139,7 +137,7 @@ def absent(locations: EndLocations, here: set[int]) -> Iterator[tuple[int, bytes
 
 
 def read_absent(records: Iterable[tuple[int, bytes]]) -> EndLocations:
-    """The places of these."""
+    """The locations in these records."""
     rows = [(guid, *ABSENT.unpack(value)) for guid, value in records if len(value) == ABSENT.size]
     rows = [r for r in rows if r[4] > 0 and r[5] <= MOST_LMC and r[4] + (1 << r[5]) - 1 <= LID_UCAST_MAX]
     guid, switch, port, portnum, lid, lmc, compute = zip(*rows, strict=True) if rows else ((),) * 7
@@ -155,7 +153,7 @@ def read_absent(records: Iterable[tuple[int, bytes]]) -> EndLocations:
 
 
 def partition_pieces(partitions: Iterable[Partition]) -> list[bytes]:
-    """At most 160 octets each."""
+    """At most 160 bytes each."""
     plain = [
         [
             p.name,
@@ -172,8 +170,7 @@ def partition_pieces(partitions: Iterable[Partition]) -> list[bytes]:
 
 
 def read_partitions(pieces: list[bytes]) -> tuple[Partition, ...] | None:
-    """Partitions of all pieces in order; None where there are none, or where one is missing or
-    damaged."""
+    """Partitions of all pieces in order; None if there are none, or one is missing or damaged."""
     text = joined(pieces)
     if text is None:
         return None

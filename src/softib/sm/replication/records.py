@@ -1,8 +1,7 @@
-"""The records that are replicated: a key and a value of octets each (:mod:`softib.sm.journal` makes
-the keys).
+"""The records that are replicated: a key and a value of bytes each (:mod:`softib.sm.journal` makes the keys).
 
-A master reads records from its managers (:class:`Source`); a standby keeps them as they came, and
-:func:`restore` makes groups, services and subscriptions of them when it takes over. All integers
+A master reads records from its managers (:class:`Source`); a standby keeps them as received, and :func:`restore`
+makes groups, services and subscriptions of them at a takeover. All integers
 are big-endian.
 """
 
@@ -63,12 +62,12 @@ class Source:
     aliases: AliasGuids = field(default_factory=AliasGuids)
     partitions: tuple[Partition, ...] | None = None
     here: set[int] = field(default_factory=set)
-    """PortGUIDs that are in the subnet."""
+    """PortGUIDs in the subnet."""
     now_ps: int = 0
     sl_pieces: SlPieces = field(default_factory=SlPieces)
 
     def all(self) -> Iterator[tuple[bytes, bytes]]:
-        """Every record there is."""
+        """Every existing record."""
         for group in self.multicast.groups.groups.values():
             yield record_key(Kind.GROUP, group.mgid), _group(group)
             for guid, member in group.members.items():
@@ -85,7 +84,7 @@ class Source:
         yield from self.of_sweep().items()
 
     def of_sweep(self) -> dict[bytes, bytes]:
-        """Records that only a sweep, or other settings, change."""
+        """Records that change only with a sweep, or with other settings."""
         here = self.here
         out = {record_key(Kind.LID, g): LID.pack(a, b, g in here) for g, (a, b) in self.lids.items()}
         # virtual ports without a LID
@@ -102,7 +101,7 @@ class Source:
         return out
 
     def value(self, key: bytes) -> bytes | None:
-        """The record that a journal named, None where there is none any more."""
+        """The record with a key of the journal, None if it no longer exists."""
         kind, name = key[0], key[1:]
         if kind == Kind.GROUP:
             group = self.multicast.groups.groups.get(name)
@@ -129,23 +128,23 @@ class Source:
 
 @dataclass
 class Copied(SaRecords):
-    """Records as the managers have them. ``partitions``: None where the master had no file."""
+    """Records as the managers have them. ``partitions``: None if the master had no file."""
 
     lids: Lids = field(default_factory=dict)
     roots: tuple[int, ...] = ()
     mkeys: dict[int, int] = field(default_factory=dict)
     partitions: tuple[Partition, ...] | None = None
     sls: GivenSls | None = None
-    """SLs that paths have; None where nothing is known of them."""
+    """SLs of paths; None if they are unknown."""
     absent: EndLocations = field(default_factory=EndLocations.none)
-    """Locations of hosts that are away."""
+    """Locations of absent hosts."""
     written: dict[int, dict[tuple[int, int], bytes]] = field(default_factory=dict)
-    """Number of the store (:attr:`softib.sm.stores.Stores.copied`) → (NodeGUID, attribute) → digest
-    of what was written."""
+    """Number of the store (:attr:`softib.sm.stores.Stores.copied`) → (NodeGUID, attribute) → digest of the written
+    data."""
 
 
 def copied(records: dict[bytes, tuple[bytes, int]]) -> Copied:
-    """``records``: key → (value, time in ps when it came). One that is damaged is left out."""
+    """``records``: key → (value, time of arrival in ps). Damaged records are left out."""
     out, pieces, sls = Copied(), {}, {}
     away: list[tuple[int, bytes]] = []
     by_mgid: dict[bytes, Group] = {}

@@ -1,7 +1,7 @@
 """Replication of a manager, as a master and as a standby: MADs in, MADs out.
 
-The master's changes leave in front of the answers to the requests that made them, so a host that
-knows of its membership is in the copy of every standby that the fabric reaches.
+The master's changes are sent before the answers to the requests that made them, so any membership that a host was
+granted is in the copy of every reachable standby.
 """
 
 from __future__ import annotations
@@ -33,15 +33,14 @@ __all__ = ["Replication"]
 
 WINDOW = 32
 ASK_SOON_PS = 5 * 10**11
-"""A standby that has no copy asks for one so often, at first."""
+"""Interval at which a standby without a copy requests one, at first."""
 TRIES = 10
-"""After so many questions without an answer the master is another program: it is asked with every
-poll only."""
+"""After this number of requests without an answer the master is another program: then only every poll sends one."""
 
 
 @dataclass
 class _Asking:
-    """A standby's questions: when the next is due, and how many in a row were in vain."""
+    """A standby's requests: when the next is due, and how many in a row failed."""
 
     due_ps: int = NEVER_PS
     in_vain: int = 0
@@ -49,7 +48,7 @@ class _Asking:
 
 @dataclass
 class _Sent:
-    """Tags of requests: what each was about."""
+    """Tags of requests: the subject of each."""
 
     about: dict[int, tuple[int, int]] = field(default_factory=dict)
     number: int = 0
@@ -63,7 +62,7 @@ class _Sent:
 
 class Replication:
     """``source`` are the records of this manager as a master; ``replica`` those of its master.
-    ``journal`` notes what changes."""
+    ``journal`` records changes."""
 
     def __init__(self, source: Source, journal: Journal, config: SmConfig):
         self.source, self.journal, self.replica = source, journal, Replica()
@@ -77,7 +76,7 @@ class Replication:
     # -- the wire --
 
     def receive(self, now_ps: int, inbox: MadBatch, state: SmState) -> MadBatch | None:
-        """MADs of the class: requests get their answers, and own requests end."""
+        """Handle MADs of the class: answer requests, and complete own requests."""
         query = np.flatnonzero((inbox.mad[:, METHOD_AT] < RESPONSE_BIT) & (inbox.status == 0))
         replies = [r for i in query.tolist() if (r := self._answer(now_ps, inbox[i : i + 1], state)) is not None]
         answers = np.delete(np.arange(len(inbox)), query)
@@ -90,7 +89,7 @@ class Replication:
         self._transactor.postpone(by_ps)
 
     def send(self, now_ps: int, state: SmState) -> tuple[MadBatch, int]:
-        """Return the MADs that leave now, before all others, and when to call again."""
+        """Return the MADs to send now, before all others, and the time of the next call."""
         self.source.now_ps = now_ps
         keys = self.journal.take()
         if state == SmState.MASTER and self.sender.standbys and keys:
@@ -101,7 +100,7 @@ class Replication:
         return self._transactor.send(now_ps)
 
     def _ended(self) -> None:
-        """Take the answers to own requests, and those that got none."""
+        """Take the answers to own requests, and those that timed out."""
         for done in self._transactor.completed():
             for tag, mad in zip(done.tags.tolist(), done.batch.mad, strict=True):
                 guid, copy = self._sent.about.pop(tag, (0, 0))
@@ -136,7 +135,7 @@ class Replication:
     # -- a master --
 
     def swept(self, here: np.ndarray, partitions: tuple[Partition, ...] | None) -> None:
-        """A sweep as master ended. ``here``: PortGUIDs of the subnet (uint64[n])."""
+        """Handle the end of a sweep as master. ``here``: PortGUIDs of the subnet (uint64[n])."""
         self.source.here, self.source.partitions = set(here.tolist()), partitions
         if not self.sender.standbys:
             return
@@ -146,13 +145,13 @@ class Replication:
         self._submit(records)
 
     def offer(self, now_ps: int, guid: int, lid: int) -> None:
-        """A manager that shall take over gets a full copy, if it has none. One that does not know
-        the class lets it time out."""
+        """Give a full copy to the manager that shall take over, if it has none. One without this class lets it time
+        out."""
         if guid not in self.sender.standbys and lid:
             self._copy(now_ps, guid, lid)
 
     def ready(self, guid: int) -> bool:
-        """Has the manager ``guid`` everything, or does it want nothing?"""
+        """Does the manager ``guid`` have everything, or does it not take copies?"""
         return self.sender.ready(guid)
 
     def _state_query(self, now_ps: int, head: dict[str, int], lid: int, state: SmState) -> ReplicaStatus:
@@ -182,7 +181,7 @@ class Replication:
         self._asking = _Asking(now_ps + ASK_SOON_PS)
 
     def step_down(self, now_ps: int, heir: int) -> None:
-        """A master hands over to ``heir``: what it knows is kept until the heir's copy comes."""
+        """Hand over to ``heir``: this manager's records are kept until the heir's copy arrives."""
         self.source.now_ps = now_ps
         self.replica.keep(heir, {key: (value, now_ps) for key, value in self.source.all()})
         self.stand_by(now_ps)
@@ -204,12 +203,13 @@ class Replication:
         return self._asking.due_ps
 
     def asks(self, now_ps: int, pause_ps: int) -> None:
-        """The own port is asked now: set when it is due next, at the latest after ``pause_ps``."""
+        """Record the request to the own port, and set the next one, at the latest after ``pause_ps``."""
         slow = self.replica.in_step or self._asking.in_vain >= TRIES
         self._asking.due_ps = now_ps + (pause_ps if slow else ASK_SOON_PS)
 
     def located(self, info: np.ndarray) -> None:
-        """PortInfo (uint8[64]) of the own port: ask the master there, once there is a way to it."""
+        """Handle PortInfo (uint8[64]) of the own port: send a request to the master there, once there is a path to
+        it."""
         lid = int(PortInfo.master_sm_lid.get(info))
         if (
             lid

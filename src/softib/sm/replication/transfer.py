@@ -1,8 +1,8 @@
 """Transfer of records: their MADs (:mod:`softib.iba.vendor.replication` has the layout), the master
 that sends them, and the standby's copy.
 
-A standby that asks gets a full copy, then what changed; each MAD counts once and in order, whatever
-is lost or comes twice.
+A standby gets a full copy on request, then changes; each MAD counts once and in order, even if MADs are lost or
+duplicated.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ DELETED = 255
 
 
 def packed(records: Iterable[Record]) -> Iterator[bytes]:
-    """Records one after the other, as many as fit into a MAD; a record is length of key, length of
-    value (255: deleted), key, value."""
+    """Records one after the other, as many as fit into a MAD; a record is length of key, length of value (255:
+    deleted), key, value."""
     part = bytearray()
     for key, value in records:
         body = value or b""
@@ -49,7 +49,7 @@ def packed(records: Iterable[Record]) -> Iterator[bytes]:
 
 
 def unpacked(octets: bytes) -> Iterator[Record]:
-    """The records of a MAD; one that is cut off is left out."""
+    """The records of a MAD; a truncated one is left out."""
     at = 0
     while at + 2 <= len(octets):
         n, m = octets[at], octets[at + 1]
@@ -102,15 +102,14 @@ class _Standby:
 
 
 class Sender:
-    """``local_guid`` and ``sm_key`` stand in every MAD. Standbys are by PortGUID."""
+    """``local_guid`` and ``sm_key`` are in every MAD. Standbys are by PortGUID."""
 
     def __init__(self, sm_key: int):
         self.sm_key = sm_key
         self.standbys: dict[int, _Standby] = {}
 
     def begin(self, local_guid: int, guid: int, lid: int, copy: int, records: Iterable[Record]) -> list[MadBatch]:
-        """A full copy for the standby ``guid`` at ``lid``; ``copy`` is larger than the number of
-        any before."""
+        """Start a full copy for the standby ``guid`` at ``lid``; ``copy`` is larger than any earlier number."""
         self.standbys[guid] = one = _Standby(lid, copy)
         parts = list(packed(records)) or [b""]
         last = len(parts) - 1
@@ -118,18 +117,18 @@ class Sender:
         return [self._one(local_guid, one, octets, f) for octets, f in zip(parts, flags, strict=True)]
 
     def changed(self, local_guid: int, records: list[Record]) -> list[tuple[int, MadBatch]]:
-        """(standby's PortGUID, MAD) for each standby and as many MADs as the records need."""
+        """(standby's PortGUID, MAD) for each standby and each MAD that the records need."""
         parts = list(packed(records))
         return [(g, self._one(local_guid, one, octets, 0)) for g, one in self.standbys.items() for octets in parts]
 
     def in_step(self, guid: int, copy: int, sequence: int) -> bool:
-        """Does this standby have, or is on its way to it, all that was sent?"""
+        """Does this standby have everything that was sent, or is it in flight?"""
         one = self.standbys.get(guid)
         return one is not None and (one.outstanding > 0 or (one.copy, one.sequence) == (copy, sequence))
 
     def over(self, guid: int, copy: int, status: int) -> None:
-        """A MAD of ``copy`` was answered with ``status``, or not (-1): such a standby gets no
-        more until it asks."""
+        """Record the answer ``status`` to a MAD of ``copy``, or -1 for none: such a standby gets no more until it
+        requests a copy."""
         one = self.standbys.get(guid)
         if one is None or one.copy != copy:
             return
@@ -152,27 +151,25 @@ class Sender:
 
 
 AHEAD = 4096
-"""MADs that may wait for one that is missing."""
+"""MADs that may wait for a missing one."""
 
 
 class Replica:
-    """``guid``: the manager whose records these are; ``copy`` its number of the full copy,
-    ``sequence`` the next MAD of it.
+    """``guid``: the manager of these records; ``copy`` its number of the full copy, ``sequence`` the next MAD of it.
 
-    While a new full copy comes the one before is kept; ``complete`` says that there is one.
+    While a new full copy arrives, the previous one is kept; ``complete`` says that there is one.
     """
 
     def __init__(self) -> None:
         self.guid = self.copy = self.sequence = 0
         self.complete = False
-        self._of = 0  # whose records the complete ones are
+        self._of = 0  # manager of the complete records
         self._records: dict[bytes, tuple[bytes, int]] = {}
         self._incoming: dict[bytes, tuple[bytes, int]] = {}
         self._waiting: dict[int, tuple[int, bytes, int]] = {}
 
     def keep(self, guid: int, records: dict[bytes, tuple[bytes, int]]) -> None:
-        """Keep this manager's records as a master, in case its heir ``guid`` ends before it copied
-        them back."""
+        """Keep this manager's own records as master, in case its heir ``guid`` ends before it sent them back."""
         self.__init__()  # type: ignore[misc]
         self._records, self._of, self.complete = records, guid, True
 
@@ -181,7 +178,7 @@ class Replica:
         source = head["guid"], head["copy"]
         if source != (self.guid, self.copy):
             if source[0] == self.guid and source[1] < self.copy:
-                return ReplicaStatus.REFUSED  # of an older copy, late
+                return ReplicaStatus.REFUSED  # of an older copy, delayed
             self.guid, self.copy = source
             self.sequence = 0
             self._incoming, self._waiting = {}, {}
@@ -205,10 +202,10 @@ class Replica:
             self._records, self._of, self.complete = self._incoming, self.guid, True
 
     def of(self, guid: int) -> Copied | None:
-        """The records of this manager, None where no full copy of them came."""
+        """The records of this manager, None without a full copy of them."""
         return copied(self._records) if self.complete and self._of == guid else None
 
     @property
     def in_step(self) -> bool:
-        """Is the copy that comes the complete one?"""
+        """Is the copy being received the complete one?"""
         return self.complete and self._records is self._incoming

@@ -40,16 +40,16 @@ __all__ = ["Administrator", "Deferred", "Views"]
 
 
 LID_AT = slice(0, 2)
-"""Records of a port begin with its LID, but for those below."""
+"""Records of a port begin with its LID, except for those below."""
 
 
 class Views:
     """The records that a requester may see (IBA 15.4.1.2): those of ports with which it shares a
     partition.
 
-    Two ports share one as they do for packets: a P_Key of both, one of them a full member (10.9.3).
-    Records of a switch are those of its port 0, a LinkRecord needs both ends, a path both ends. A
-    request with the SM_Key is trusted and sees everything. OpenSM has the same rule, but shows
+    Two ports share a partition as for packets: a P_Key of both, one of them a full member (10.9.3).
+    Records of a switch are those of its port 0, a LinkRecord needs both ends, a path both ends. A request with the
+    SM_Key is trusted: its sender sees all records. OpenSM has the same rule, but shows
     external ports of a switch without a P_Key table to every requester. ``open``: all ports share a
     partition, and none is limited.
     """
@@ -61,7 +61,7 @@ class Views:
         self._of_kind: dict[bytes, np.ndarray] = {}
 
     def ends(self, end: int) -> np.ndarray:
-        """bool[ends]: those that the requester ``end`` sees; an unknown one (-1) sees none."""
+        """bool[ends]: those visible to the requester ``end``; an unknown one (-1) sees none."""
         n = len(self.subnet)
         if end < 0:
             return np.zeros(n, bool)
@@ -70,19 +70,19 @@ class Views:
         if seen is None:
             seen = self.members.common(np.full(n, end), np.arange(n), np.full(n, -1))[0] >= 0
             self._of_kind[kind] = seen
-        if not seen[end]:  # a port is in no partition with another limited member, and sees itself
+        if not seen[end]:  # a port shares no partition with another limited member, and sees itself
             seen = seen.copy()
             seen[end] = True
         return seen
 
     def pairs(self, end: np.ndarray, other: np.ndarray) -> np.ndarray:
-        """bool[n]: does each requester see the other end?"""
+        """bool[n]: is the other end visible to each requester?"""
         both = (end >= 0) & (other >= 0)
         shared = self.members.common(np.maximum(end, 0), np.maximum(other, 0), np.full(len(end), -1))[0] >= 0
         return both & (shared | (end == other))
 
     def filtered(self, attr: int, records: np.ndarray, end: int) -> np.ndarray:
-        """The records (uint8[n, size]) of an attribute that the requester ``end`` sees."""
+        """The records (uint8[n, size]) of an attribute visible to the requester ``end``."""
         if not len(records) or (self.open and end >= 0):
             return records
         return records[self._visible(attr, records, end)]
@@ -111,19 +111,18 @@ STATUS = H.status.byte
 
 
 class Deferred(NamedTuple):
-    """A question (a batch of one), and the tables that must be read before it can be answered."""
+    """A query (a batch of one), and the tables that must be read before it can be answered."""
 
     need: Need
     request: MadBatch
 
 
 class Administrator:
-    """Answers for the subnet that :meth:`refresh` got last (``subnet``); before the first one
-    requests get BUSY.
+    """Answers for the subnet given to the last :meth:`refresh` (``subnet``); before the first one requests get BUSY.
 
     ``sm_info`` (returns uint8[64]) and ``other_managers`` (port of the database → SMInfo) are the
-    content of SMInfoRecord. ``tables`` are records by attribute that hold until the next sweep,
-    ``read`` those that devices answered.
+    content of SMInfoRecord. ``tables`` are records by attribute, valid until the next sweep, ``read`` those that
+    devices answered.
     """
 
     def __init__(self, sa_key: int, multicast: Multicast, subscriptions: Subscriptions, services: Services):
@@ -134,7 +133,7 @@ class Administrator:
         self.aliases: AliasGuids = AliasGuids()
         self.queue = FairQueue()
         self.deferred: list[Deferred] = []
-        """Questions of the last batch that need tables of devices."""
+        """Queries of the last batch that need tables of devices."""
         self.subnet: Subnet | None = None
         self.members: Members = Members.of_default(0)
         self.paths: Paths | None = None
@@ -148,12 +147,12 @@ class Administrator:
     # -- the subnet --
 
     def close(self) -> None:
-        """This manager is not the master any more."""
+        """End the service: this manager is not the master any more."""
         self.subnet = self.paths = self.one_path = self.views = None
         self.members = Members.of_default(0)
 
     def refresh(self, subnet: Subnet, members: Members) -> None:
-        """A sweep ended: from now on this is the subnet."""
+        """Use this subnet from now on, after a sweep."""
         self.subnet, self.members = subnet, members
         self.paths = Paths(subnet, members)
         self.views = Views(subnet, members)
@@ -163,21 +162,20 @@ class Administrator:
         self.read.clear()
 
     def renamed(self) -> None:
-        """Alias GUIDs are others than before."""
+        """Handle changed alias GUIDs."""
         self.administered.alias_guid, self.administered.alias_owner = self.aliases.columns()
         self.tables.pop(int(SaAttr.GUID_INFO_RECORD), None)
 
     @property
     def administered(self) -> Subnet:
-        """``subnet``, where there is one."""
+        """``subnet``, if there is one."""
         assert self.subnet is not None
         return self.subnet
 
     # -- batches --
 
     def answer(self, requests: MadBatch, now_ps: int) -> MadBatch:
-        """Answers to requests of the class (IBA 15.4.1), in their order. A wrong SM_Key is met with
-        silence."""
+        """Answers to requests of the class (IBA 15.4.1), in their order. A wrong SM_Key is not answered."""
         if len(requests) == 1 and self.one_path and (reply := self.one_path.reply(requests, self.sa_key)) is not None:
             return reply
         key = H.sm_key.get(requests.mad)
@@ -206,13 +204,13 @@ class Administrator:
         return reply if answered.all() else reply[answered]
 
     def busy(self, requests: MadBatch) -> MadBatch:
-        """The answers to requests that found no room: ask again (IBA 13.4.7)."""
+        """The answers to requests without room in the queue: BUSY, try again (IBA 13.4.7)."""
         reply = reply_to(requests)
         H.status.set(reply.mad, int(MadStatus.BUSY))
         return reply
 
     def _path_gets(self, requests: MadBatch, out: np.ndarray) -> np.ndarray:
-        """Answer every Get(PathRecord) that names both ends, all at once; returns their rows."""
+        """Answer every Get(PathRecord) with both ends given, all at once; returns their rows."""
         assert self.paths is not None
         mad = requests.mad
         is_get = (
@@ -276,8 +274,8 @@ class Administrator:
         return self._seen(answer_of(self, request), request)
 
     def _seen(self, answer: Answer, r: Request) -> Answer:
-        """The part of an answer that the requester may see. Groups have a rule of their own, and
-        what it did itself is its own."""
+        """The part of an answer visible to the requester. Groups have their own rule, and the requester sees the
+        result of its own changes."""
         if answer.records is None or r.trusted or self.views is None or r.method not in ASKING or r.attr in SEEN_BY_ALL:
             return answer
         if r.attr == A.PATH_RECORD and r.data[DGID_AT] == MULTICAST_PREFIX and np.uint64(r.comp_mask) & BIT["dgid"]:
@@ -285,7 +283,7 @@ class Administrator:
         return Answer(records=self.views.filtered(r.attr, answer.records, r.end))
 
     def _write(self, answer: Answer, method: int, out: np.ndarray) -> bytes | None:
-        """Put an answer into its MAD; returns the whole message where it is longer."""
+        """Write an answer into its MAD; returns the whole message if it is longer."""
         if answer.status or answer.records is None:
             fill(out, answer.status)
         elif method not in (M.GET, M.SET, M.DELETE):

@@ -1,8 +1,8 @@
-"""Alias GUIDs: further GUIDs of a port, under which it is found as under its PortGUID (Set and
-Delete of GUIDInfoRecord, IBA 15.2.5.18, 14.2.5.5).
+"""Alias GUIDs: additional GUIDs of a port, which work like its PortGUID (Set and Delete of GUIDInfoRecord, IBA
+15.2.5.18, 14.2.5.5).
 
-A virtual function of an adapter has one. The host asks for a GUID of its choice, or for one that
-the administrator assigns (0, as OpenSM and Linux' mlx4 driver have it). The GUIDs are written into
+A virtual function of an adapter has one. The host requests a GUID of its choice, or one assigned by the
+administrator (0, as in OpenSM and Linux' mlx4 driver). The GUIDs are written into
 the port's GUIDInfo at once, and again whenever the port comes up.
 """
 
@@ -23,15 +23,14 @@ __all__ = ["AliasGuids", "queue_aliases"]
 
 
 LOCALLY_ADMINISTERED = 0x0200_0000_0000_0000
-"""Universal/local bit of an EUI-64 (IEEE): the administrator's own GUIDs have it, then the LID and
-the entry."""
+"""Universal/local bit of an EUI-64 (IEEE): the administrator's own GUIDs have it set, then the LID and the entry."""
 NAMES = tuple(f"guid{i}" for i in range(GUID_BLOCK))
 WHERE = mask_of(R, "lid", "block")
 
 
 class AliasGuids:
     """``tables``: PortGUID → its entries (uint64), entry 0 is the PortGUID; ``owners``: alias →
-    PortGUID; ``changed``: (PortGUID, block) that shall be written."""
+    PortGUID; ``changed``: (PortGUID, block) to write."""
 
     def __init__(self) -> None:
         self.journal = Journal()
@@ -53,7 +52,7 @@ class AliasGuids:
             return Answer(SaStatus.REQ_INVALID)
         guid = int(subnet.end_guid[end])
         table = np.zeros(-(-cap // GUID_BLOCK) * GUID_BLOCK, np.uint64)
-        if (held := self.tables.get(guid)) is not None:  # a device may say another GUIDCap than before
+        if (held := self.tables.get(guid)) is not None:  # a device may report another GUIDCap than before
             table = held if len(held) >= len(table) else np.concatenate([held, table[len(held) :]])
         self.tables[guid] = table
         table[0] = guid
@@ -65,7 +64,7 @@ class AliasGuids:
                 0 if r.method == SaMethod.DELETE else int(R.fields[name].get(record)) or self._given(subnet, end, entry)
             )
             if wanted and self._taken(subnet, wanted, guid, entry):
-                continue  # the answer shows what the entry holds
+                continue  # the answer shows the entry's contents
             self._enter(guid, table, entry, wanted)
         self.changed[guid, block] = None
         self.journal.note(record_key(Kind.ALIAS, guid, bytes((block,))))
@@ -92,14 +91,14 @@ class AliasGuids:
             self.owners[wanted] = guid
 
     def block(self, guid: int, block: int) -> bytes | None:
-        """The entries of a block as on the wire, None where the port has none."""
+        """The entries of a block as on the wire, None if the port has none."""
         table = self.tables.get(guid)
         held = None if table is None else table[block * GUID_BLOCK : (block + 1) * GUID_BLOCK]
         return None if held is None or not held.any() else held.astype(">u8").tobytes()
 
     def restore(self, blocks: dict[tuple[int, int], np.ndarray]) -> None:
-        """Restore the blocks of the previous master, by PortGUID and block (uint64[8]). It is
-        written again, since it may not have been."""
+        """Restore the blocks of the previous master, by PortGUID and block (uint64[8]). They are written again,
+        since they may not have been written."""
         for (guid, block), entries in sorted(blocks.items()):
             table = np.zeros(max((block + 1) * GUID_BLOCK, len(self.tables.get(guid, ()))), np.uint64)
             held = self.tables.get(guid, table[:0])
@@ -118,13 +117,13 @@ class AliasGuids:
         return aliases, np.array([self.owners[a] for a in aliases.tolist()], np.uint64)
 
     def blocks(self, guids: set[int]) -> None:
-        """Ports (PortGUIDs) that came up again hold nothing: write theirs."""
+        """Write the GUIDs of ports (PortGUIDs) that came up again: they lost them."""
         for guid in sorted(guids & self.tables.keys()):
             for block in range(len(self.tables[guid]) // GUID_BLOCK):
                 self.changed[guid, block] = None
 
     def take(self) -> list[tuple[int, int, np.ndarray]]:
-        """(PortGUID, block, its entries) of what shall be written; nothing is left."""
+        """(PortGUID, block, its entries) to write; the list is then empty."""
         blocks = [
             (guid, block, self.tables[guid][block * GUID_BLOCK : (block + 1) * GUID_BLOCK])
             for guid, block in self.changed
@@ -134,7 +133,7 @@ class AliasGuids:
         return blocks
 
     def remove_ports(self, guids: set[int]) -> None:
-        """Ports that left have none."""
+        """Remove the GUIDs of ports that left."""
         for guid in guids & self.tables.keys():
             for block in range(len(self.tables[guid]) // GUID_BLOCK):
                 self.journal.note(record_key(Kind.ALIAS, guid, bytes((block,))))
@@ -142,14 +141,14 @@ class AliasGuids:
                 self.owners.pop(alias, None)
 
     def clear(self) -> None:
-        """No master any more."""
+        """End mastership."""
         self.tables.clear()
         self.owners.clear()
         self.changed.clear()
 
 
 def queue_aliases(subnet: Subnet, blocks: list[tuple[int, int, np.ndarray]], queue: RequestQueue) -> None:
-    """Put a Set(GUIDInfo) for each (PortGUID, block, its entries) of a port that is there. Tags are
+    """Queue a Set(GUIDInfo) for each (PortGUID, block, its entries) of a present port. Tags are
     ports."""
     ends = subnet.ends_of_guid(np.array([guid for guid, _, _ in blocks], np.uint64))
     here = np.flatnonzero(ends >= 0)

@@ -1,6 +1,6 @@
-"""The administrator's database as text, in the form of OpenSM's ``opensm-sa.dump`` (its options
+"""The administrator's database as text, in the format of OpenSM's ``opensm-sa.dump`` (its options
 ``sa_db_dump`` and ``sa_db_file``): multicast groups with their members, subscriptions, services.
-Each record is a line of ``name=value``; what a line has more is left alone.
+Each record is a line of ``name=value``; further fields of a line are ignored.
 
     MC Group 0xc000 : mgid=0xff12401bffff0000:0x00000000ffffffff … qkey=0x00000b1b mlid=0xc000
     mtu=0x84 … mcm_port: port_gid=0xfe80000000000000:0x0002c90300001234 scope_state=0x21
@@ -28,11 +28,11 @@ EXACTLY = int(Selector.EXACTLY) << 6
 PAIR = re.compile(r"(\w+)=('(?:[^']*)'|\S+)")
 R = ServiceRecord
 ARRAYS = (("data8", 2), ("data16", 4), ("data32", 8), ("data64", 16))
-"""Name, and hexadecimal digits of an element. Half of the elements stand before a colon."""
+"""Name, and hexadecimal digits of an element. Half of the elements are before a colon."""
 
 
 def dump(server: SaManager, now_ps: int) -> str:
-    """All of it. Leases are what is left of them."""
+    """All of it. Leases are the remaining times."""
     lines = [
         line
         for g in sorted(server.groups.groups.values(), key=lambda g: g.mlid)
@@ -202,8 +202,7 @@ def _read_service(fields: dict[str, str], out: SaRecords, now_ps: int) -> None:
 
 
 def _elements(text: str, digits: int) -> list[int]:
-    """Elements of ``0x…:0x…``. OpenSM writes ``0x`` in front of the first of each half only, and
-    pads them."""
+    """Elements of ``0x…:0x…``. OpenSM writes ``0x`` only before the first element of each half, and pads them."""
     plain = text.replace("0x", "").replace(":", "")
     if len(plain) % digits:
         raise ValueError(f"{text} is no list of numbers with {digits} digits")

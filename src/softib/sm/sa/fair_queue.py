@@ -1,10 +1,9 @@
-"""Questions that wait for the administrator: bounded, and served fairly by requester (IBA 13.4.7:
-BUSY for what finds no room).
+"""Queries that wait for the administrator: bounded, and served fairly by requester (IBA 13.4.7: BUSY for queries
+beyond the bound).
 
-Start-time fair queueing (Goyal, Vin, Cheng, SIGCOMM 1996): each requester has a virtual time that
-advances by the cost of what it was answered, and the one that is least advanced is served next. So
-a host that asks once among thousands waits for one question of each at most, whatever one of them
-floods the manager with.
+Start-time fair queueing (Goyal, Vin, Cheng, SIGCOMM 1996): each requester has a virtual time that advances by the
+cost of its answers, and the least advanced one is served next. So a host with one
+query among thousands waits for at most one query of each other host, even if one of them floods the manager.
 """
 
 from __future__ import annotations
@@ -21,15 +20,16 @@ from softib.mad.batch import MadBatch
 __all__ = ["FairQueue"]
 
 MOST_OF_ONE, MOST = 64, 1 << 16
-"""Questions of one requester, and of all. A requester that has none waiting always gets in, so
-there are at most ``MOST`` plus one of each LID: 28 MB."""
+"""Limit of waiting queries of one requester, and of all. A requester with none waiting is always accepted, so there
+are at most
+``MOST`` plus one of each LID: 28 MB."""
 TABLES = (SaMethod.GET_TABLE, SaMethod.GET_MULTI, SaMethod.GET_TRACE_TABLE)
 RECORDS_A_UNIT = 64
-"""A Get costs 1, a table 1 and as much for each so many records (about as long as a Get takes)."""
+"""A Get costs 1, a table 1 plus 1 for each this number of records (about as long as a Get takes)."""
 FIRST_GUESS = 4.0
 GET_COST = -1
 Question = tuple[MadBatch, int, tuple[int, int, int], int]
-"""A batch, the row in it, the question's name, and the attribute of a table (GET_COST: it costs 1).
+"""A batch, the row in it, the query's name, and the attribute of a table (GET_COST: it costs 1).
 """
 
 
@@ -57,8 +57,8 @@ class FairQueue:
         return sum(1.0 if t == GET_COST else self._cost.get(t, FIRST_GUESS) for t in _tables(requests))
 
     def put(self, requests: MadBatch) -> MadBatch | None:
-        """Let them wait; returns those that find no room. A repetition of one that waits already is
-        dropped: it gets that answer."""
+        """Queue them; returns those without room. A repetition of a waiting query is dropped: it gets that
+        answer."""
         full = []
         columns = requests.slid.tolist(), requests.sqp.tolist(), requests.tid.tolist(), _tables(requests)
         names, waiting = self._names, self._waiting
@@ -78,8 +78,7 @@ class FairQueue:
         return requests[full] if full else None
 
     def take(self, budget: float) -> MadBatch:
-        """The questions that are answered next, for about so much; one at least, where there is
-        one."""
+        """The queries to answer next, up to about this cost; at least one, if there is one."""
         chosen: list[Question] = []
         while self._heap and budget > 0:
             self._now, _, lid = heapq.heappop(self._heap)
@@ -95,11 +94,11 @@ class FairQueue:
             else:
                 del self._waiting[lid]
         if not self._heap:
-            self._time.clear()  # none waits, so none is ahead
+            self._time.clear()  # none waits, so no requester is ahead
         return _batch(chosen)
 
     def learned(self, attr: int, records: int) -> None:
-        """A table of this attribute had so many records."""
+        """Record the number of records of a table of this attribute."""
         new = 1.0 + records / RECORDS_A_UNIT
         self._cost[attr] = (self._cost.get(attr, new) + new) / 2
 

@@ -1,8 +1,7 @@
-"""Tables that are read on request alone: P_Key, SLtoVL and VL arbitration tables of devices (IBA
-14.2.5.7-9).
+"""Tables that are read only on request: P_Key, SLtoVL and VL arbitration tables of devices (IBA 14.2.5.7-9).
 
-A sweep does not need them. The first question for such a record makes the manager read them, of one
-LID where the question names it, and the answer waits.
+A sweep does not need them. The first query for such a record makes the manager read them, for one LID if the query
+names it, and the answer waits.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ READ_FROM_DEVICES = {
     int(SaAttr.SL2VL_RECORD): _Kind(SL2VLRecord, int(SmpAttr.SL2VL), 8),
     int(SaAttr.VL_ARB_RECORD): _Kind(VLArbRecord, int(SmpAttr.VL_ARB), 64),
 }
-"""SA record → what is asked of devices."""
+"""SA record → request to devices."""
 
 
 class Inventory:
@@ -78,7 +77,7 @@ class Inventory:
 
     @property
     def table(self) -> np.ndarray:
-        """Records of what was read."""
+        """Records of the tables read."""
         return self._records[self._have]
 
     def _pkeys(self, ports: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -86,8 +85,8 @@ class Inventory:
         row, block = spread(pkey_blocks(self.subnet.db, ports))
         port = ports[row]
         number = np.where(db.external[port], db.port_num[port], 0)
-        # Least significant octet first, as OpenSM on x86 sends it and saquery shows it (requests of
-        # both have the most significant first).
+        # Least significant byte first, as OpenSM on x86 sends it and saquery shows it (requests of both have the
+        # most significant first).
         swapped = (block & 0xFF) << 8 | block >> 8
         shown = np.where(db.is_switch[db.port_node[port]], number, db.port_num[port])
         record = PKeyTableRecord.pack(lid=self.subnet.lid_of_port[port], block=swapped, portnum=shown)
@@ -108,8 +107,8 @@ class Inventory:
         port, block = np.repeat(ports, 4), np.tile(np.arange(1, 5), len(ports))
         info = db.port_info[port]
         cap = np.where(block <= 2, PortInfo.vl_arb_low_cap.get(info), PortInfo.vl_arb_high_cap.get(info))
-        # A table that the port does not have reads as zeros: OpenSM answers so, and osmtest -f q
-        # asks for all four blocks.
+        # A table that the port does not have reads as zeros: OpenSM answers so, and osmtest -f q requests all four
+        # blocks.
         self._exists = cap > np.where(block % 2, 0, VL_ARB_BLOCK)
         number = np.where(db.is_switch[db.port_node[port]], db.port_num[port], 0).astype(np.int64)
         shown = np.where(db.is_switch[db.port_node[port]], number, db.port_num[port])

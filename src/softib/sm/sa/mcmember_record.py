@@ -23,9 +23,9 @@ CREATE = mask_of(R, "port_gid", "join_state", "qkey", "pkey", "sl", "flow_label"
 BIT = {name: mask_of(R, name) for name in R.fields if not name.startswith("_")}
 LEVELS = BIT["mtu"] | BIT["rate"] | BIT["packet_life_time"]
 FIXED = ("qkey", "pkey", "sl", "flow_label", "hop_limit", "tclass", "mlid", "scope")
-"""Components that, when given, must be the group's."""
+"""Components that must equal the group's if given."""
 SA_SIGNATURE = b"\xa0\x1b"
-"""Octets 2-3 of MGIDs that SA makes up."""
+"""Bytes 2-3 of MGIDs that the SA creates."""
 DEFAULT_SCOPE = 2
 LINK_LOCAL = 2
 
@@ -63,7 +63,7 @@ class Multicast:
         self.groups = groups
         self.events: list[tuple[int, bytes]] = []
         self.made = 0
-        """MGIDs that were made up so far."""
+        """MGIDs created so far."""
 
     # -- joining --
 
@@ -136,8 +136,7 @@ class Multicast:
         return group
 
     def _level(self, r: Request, name: str, have: int, least: int, most: int | None = None) -> int | None:
-        """MTU, rate (by rank) or lifetime of a new group: the port's own where the request leaves
-        it open."""
+        """MTU, rate (by rank) or lifetime of a new group: the port's own if the request leaves it open."""
         if not r.comp_mask & BIT[name] or not r.comp_mask & BIT[f"{name}_selector"]:
             return have
         wanted, selector = int(R.fields[name].get(r.data)), int(R.fields[f"{name}_selector"].get(r.data))
@@ -162,8 +161,8 @@ class Multicast:
                 return mgid
 
     def _fits(self, subnet: Subnet, r: Request, port: int, group: Group) -> bool:
-        """May this request join this group: what it fixes is the group's, and the port can do its
-        MTU and rate."""
+        """May this request join the group: its fixed components equal the group's, and the port supports its MTU
+        and rate."""
         for name in FIXED:
             if r.comp_mask & BIT[name] and int(R.fields[name].get(r.data)) != getattr(group, name):
                 return False
@@ -177,7 +176,7 @@ class Multicast:
     # -- leaving --
 
     def leave(self, subnet: Subnet, members: Members, r: Request) -> Answer:
-        """Delete: leave; the last full member takes the group with it (IBA o15-0.1.14)."""
+        """Delete: leave; the group ends with its last full member (IBA o15-0.1.14)."""
         if not r.comp_mask & BIT["mgid"]:
             return Answer(E.REQ_INSUFFICIENT_COMPONENTS)
         port, status = self._port(subnet, r)
@@ -190,7 +189,7 @@ class Multicast:
             return Answer(E.REQ_INVALID)
         if member.proxy is False and r.end != port and not r.trusted:
             return Answer(E.REQ_DENIED)
-        # The answer says what is left of the membership, 0 at the end (as OpenSM's; osmtest looks).
+        # The answer shows the remaining membership, 0 at the end (as OpenSM's; osmtest checks it).
         left = Member(member.join_state & ~state, member.proxy)
         record = group_record(group, (subnet.config.subnet_prefix, guid), left)
         member.join_state &= ~state
@@ -206,8 +205,7 @@ class Multicast:
     # -- listing --
 
     def list(self, subnet: Subnet, members: Members, r: Request) -> Answer:
-        """Get, GetTable: the trusted see every member, others every group (IBA 15.4.1.2; OpenSM
-        does so too)."""
+        """Get, GetTable: trusted requesters see every member, others every group (IBA 15.4.1.2; as in OpenSM)."""
         rows = []
         for group in sorted(self.groups.groups.values(), key=lambda g: g.mlid):
             if not r.trusted and r.end >= 0 and not members.has(r.end, group.pkey & 0x7FFF):
@@ -239,9 +237,8 @@ class Multicast:
 
 
 def _allowed(mgid: bytes) -> bool:
-    """May a request name this MGID? Multicast, no reserved flag, a scope, and no link-local one
-    of those that SA makes up (IBA 4.1.1, 15.2.5.17.2; scope 15 as OpenSM, whose osmtest asks for
-    it)."""
+    """May a request use this MGID? Multicast, no reserved flag, a scope, and no link-local one of those that the
+    SA creates (IBA 4.1.1, 15.2.5.17.2; scope 15 as in OpenSM, whose osmtest requests it)."""
     scope, flags = mgid[1] & 15, mgid[1] >> 4
     made_up = mgid[2:4] == SA_SIGNATURE and scope == LINK_LOCAL
     return mgid[0] == 0xFF and flags <= 1 and scope > 0 and not made_up

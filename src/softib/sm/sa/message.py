@@ -1,8 +1,8 @@
 """Requests and answers of subnet administration: their fields, their MADs, and the component mask
 (IBA 15.2.1, 15.4.4, 13.6).
 
-An answer that is longer than a MAD is in the batch's ``payload``: the whole message, as a driver
-with RMPP takes it, whose first 256 octets are the row itself.
+An answer longer than a MAD is in the batch's ``payload``: the whole message, as a driver with RMPP takes it, whose
+first 256 bytes are the row itself.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Request:
-    """``data`` uint8[≥200] is the record asked for or given; ``trusted``: it came with the SM_Key;
-    ``lid`` and ``qp`` are the requester's, ``end`` its row in the subnet (-1: unknown). ``now_ps``
-    is when it came."""
+    """``data`` uint8[≥200] is the record in the request; ``trusted``: it came with the SM_Key; ``lid`` and ``qp``
+    are the requester's, ``end`` its row in the subnet (-1: unknown). ``now_ps`` is the time of
+    arrival."""
 
     method: int
     attr: int
@@ -51,10 +51,9 @@ class Request:
 
 @dataclass(frozen=True)
 class Answer:
-    """``records`` uint8[n, size] answer a table; a single answer has one. None: nothing but the
-    status.
+    """``records`` uint8[n, size] answer a table; a single answer has one. None: only the status.
 
-    ``wait``: tables that must be read from the devices first (then the question is put again).
+    ``wait``: tables that must be read from the devices first (then the query is repeated).
     """
 
     status: int = 0
@@ -76,7 +75,7 @@ ANSWER = np.full(256, int(SaMethod.GET_RESP), np.uint8)
 ANSWER[list(RESPONSE)] = list(RESPONSE.values())
 STATUS = H.status.byte
 CLASS_HEADER = SA_DATA - RMPP_HEADER - 12
-"""Octets between the RMPP header and the data: part of every segment's payload."""
+"""Bytes between the RMPP header and the data: part of every segment's payload."""
 
 
 def reply_to(requests: MadBatch) -> MadBatch:
@@ -94,7 +93,7 @@ def reply_to(requests: MadBatch) -> MadBatch:
 
 
 def short_reply(request: MadBatch, mad: bytes, record: bytes) -> MadBatch:
-    """The answer to a Get that came alone, ``mad`` its 256 octets: status 0 and ``record``."""
+    """The answer to a single Get, ``mad`` its 256 bytes: status 0 and ``record``."""
     out = bytearray(MAD_SIZE)
     out[:RMPP_HEADER] = mad[:RMPP_HEADER]
     out[METHOD_AT] = SaMethod.GET_RESP
@@ -125,8 +124,8 @@ def fill(mad: np.ndarray, status: int, record: np.ndarray | None = None) -> None
 
 
 def fill_table(mad: np.ndarray, records: np.ndarray) -> bytes | None:
-    """One answer (uint8[256]) with a table (uint8[n, size]); the whole message where it is longer
-    than a MAD, else None."""
+    """One answer (uint8[256]) with a table (uint8[n, size]); the whole message if it is longer than a MAD, else
+    None."""
     data = records.reshape(-1)
     segments = max(1, -(-len(data) // SA_DATA_OCTETS))
     H.attr_offset.set(mad, records.shape[1] // 8 if len(records) else 0)
@@ -155,7 +154,7 @@ def matching(
     """Rows of ``table`` (uint8[n, size]) whose selected components equal those of ``query``
     (uint8[size]). int64[m]
 
-    Components in ``skip`` are not compared: the kind of record has a rule of its own for them.
+    Components in ``skip`` are not compared: the kind of record has a separate rule for them.
     """
     rows: np.ndarray | None = None
     for name in dict.fromkeys(selected_components(record, comp_mask)):

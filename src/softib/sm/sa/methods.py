@@ -1,7 +1,7 @@
 """Answers one SA request, by attribute and method (IBA 15.2.5, 15.4).
 
-Kinds of records that are tables are in :mod:`softib.sm.sa.record_tables`, attributes with rules of
-their own in ``_METHODS``.
+Kinds of records that are tables are in :mod:`softib.sm.sa.record_tables`, attributes with their own rules in
+``_METHODS``.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ C, C2 = SaCapMask, SaCapMask2
 CAP_MASK = C.NOTICE | C.OPTIONAL_RECORDS | C.UD_MULTICAST | C.MULTI_PATH | C.PORT_INFO_CAP_MASK_MATCH
 CAP_MASK2 = C2.FULL_PORT_INFO | C2.EXTENDED_SPEEDS | C2.PORT_INFO_CAP_MASK2_MATCH | C2.SEND_ONLY_FULL_MEMBER
 RESP_TIME = 0x10
-"""4.096 us * 2^16 = 0.27 s: OpenSM's, and a sweep seldom takes longer."""
+"""4.096 us * 2^16 = 0.27 s: OpenSM's value, and a sweep seldom takes longer."""
 QKEY = 0x80010000
 
 
 def answer_of(a: Administrator, r: Request) -> Answer:
-    """Return the records, the status, or what must be read first, for one request."""
+    """Return the records, the status, or the tables to read first, for one request."""
     if r.attr in READ_FROM_DEVICES:
         return _from_devices(a, r)
     if (function := _METHODS.get((r.attr, r.method))) is not None:
@@ -82,7 +82,7 @@ def _from_devices(a: Administrator, r: Request) -> Answer:
     if r.method not in (M.GET, M.GET_TABLE):
         return Answer(MadStatus.BAD_ATTRIBUTE)
     if r.attr == A.PKEY_RECORD and not r.trusted:
-        return Answer(E.REQ_INVALID)  # OpenSM's answer; those of a shared partition could be answered (IBA 15.4.1.2)
+        return Answer(E.REQ_INVALID)  # OpenSM's answer; those of a shared partition would be permitted (IBA 15.4.1.2)
     record = READ_FROM_DEVICES[r.attr].record
     lid = int(record.fields["lid"].get(r.data)) if r.comp_mask & LID_BIT else 0
     table = a.read.get(Need(r.attr, lid), a.read.get(Need(r.attr)))
@@ -96,7 +96,7 @@ def _from_devices(a: Administrator, r: Request) -> Answer:
         query[2:4] = query[3:1:-1].copy()
     rows = matching(record, table, r.comp_mask, query)
     ports = PORT_COMPONENTS & set(selected_components(record, r.comp_mask))
-    if ports:  # a CA port is the LID's own: which number is asked matters for switches only (OpenSM's rule, too)
+    if ports:  # a CA port has its own LID: the port number matters for switches only (OpenSM's rule, too)
         others = matching(record, table, r.comp_mask, query, frozenset(ports))
         end = a.administered.end_of_lid[record.fields["lid"].get(table[others])]
         db = a.administered.db

@@ -1,9 +1,9 @@
-"""Answers that follow paths: MultiPathRecord (IBA 15.2.5.20), paths from any of some ports to any
-of others, and TraceRecord (IBA 15.2.5.19), the nodes on a path in its order.
+"""Answers that follow paths: MultiPathRecord (IBA 15.2.5.20), paths from any of several ports to any of others, and
+TraceRecord (IBA 15.2.5.19), the nodes of a path in order.
 
-SubnAdmGetTraceTable asks with a PathRecord. IDs of a trace: a node has its NodeGUID, a chassis its
-SystemImageGUID, a port the NodeGUID with its portnum in the topmost octet. They stay what they are,
-so there is one generation.
+SubnAdmGetTraceTable sends a PathRecord. IDs of a trace: a node has its NodeGUID, a chassis its SystemImageGUID,
+a port the NodeGUID with its portnum in the top byte. They never change, so there is one
+generation.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ PORTNUM_AT = 56
 
 
 def trace(subnet: Subnet, paths: Paths, r: Request) -> tuple[Answer, np.ndarray]:
-    """The nodes on the best path, and the PathRecord (uint8[1 or 0, 64]) that it is: a requester
-    that may see it sees the trace. Both ends must be given."""
+    """The nodes on the best path, and its PathRecord (uint8[1 or 0, 64]): a requester that may see the path sees
+    the trace. Both ends must be given."""
     no_path = PathRecord.zeros(0)
     q, mask = r.data[None, : PathRecord.size], np.array([r.comp_mask], np.uint64)
     source, target, status = paths.ends(q, mask)
@@ -58,12 +58,12 @@ def trace(subnet: Subnet, paths: Paths, r: Request) -> tuple[Answer, np.ndarray]
     )
     return Answer(
         records=np.pad(table, ((0, 0), (0, -TraceRecord.size % 8)))
-    ), records  # AttributeOffset counts eight octets
+    ), records  # AttributeOffset counts units of eight bytes
 
 
 def _hops(subnet: Subnet, source: int, target: int, dlid: int) -> list[tuple[int, int, int]] | None:
-    """(node, portnum by which the path comes in, portnum by which it goes out) of each node; -1
-    where it begins and ends. None: it leads nowhere."""
+    """(node, ingress portnum, egress portnum) of each node; -1 at the beginning and end. None: the path does not
+    arrive."""
     db, lft = subnet.db, subnet.routing.lft
     node, into = int(db.port_node[source]), -1
     hops: list[tuple[int, int, int]] = []
@@ -97,7 +97,7 @@ SHARED = (
     "packet_life_time_selector",
     "packet_life_time",
 )
-"""Components that mean the same in both records."""
+"""Components with the same meaning in both records."""
 COUNTS = mask_of(MultiPathRecord, "sgid_count", "dgid_count")
 NUMB_PATH = mask_of(MultiPathRecord, "numb_path")
 SERVICE = mask_of(MultiPathRecord, "service_id_8msb", "service_id_56lsb")

@@ -1,8 +1,8 @@
-"""One Get(PathRecord) alone, as a host's connection asks it: the columns' answer without columns.
+"""A single Get(PathRecord), as a host's connection sends it: the result of the columns, computed without columns.
 
-A column of one costs as much as a column of hundreds: three quarters of the time of a question that
-comes by itself. So the plain case is answered by numbers here; :mod:`softib.sm.sa.path_record`
-says what the rules are, and answers everything else, whatever is wrong included.
+A column of one costs as much as a column of hundreds: three quarters of the time of a single query. So the plain
+case is computed with numbers here; :mod:`softib.sm.sa.path_record` has the rules, and
+answers everything else, including all errors.
 """
 
 from __future__ import annotations
@@ -29,8 +29,7 @@ __all__ = ["OnePath"]
 _BIT = {n: mask_of(PathRecord, n) for n in ("dgid", "sgid", "dlid", "slid", "numb_path", "pkey", "reversible")}
 DGID, SGID, DLID, SLID, PKEY = (_BIT[n] for n in ("dgid", "sgid", "dlid", "slid", "pkey"))
 PLAIN = sum(_BIT.values())
-"""Components of a plain question; NumbPath means nothing to a Get, and every path here is
-reversible."""
+"""Components of a plain query; NumbPath has no meaning in a Get, and every path here is reversible."""
 PATH_GET = bytes((1, int(MgmtClass.SUBN_ADM), 2, int(SaMethod.GET)))
 """BaseVersion, MgmtClass, ClassVersion, method."""
 PATH_ATTRIBUTE = int(SaAttr.PATH_RECORD).to_bytes(2, "big")
@@ -54,7 +53,7 @@ class OnePath:
 
     @cached_property
     def _end_of_guid(self) -> dict[int, int]:
-        """A GUID that two ends have is left to the columns."""
+        """A GUID of two ends is left to the columns."""
         guid = self.subnet.end_guid
         _, first, count = np.unique(guid, return_index=True, return_counts=True)
         once = first[(count == 1) & (guid[first] != 0)]
@@ -67,7 +66,7 @@ class OnePath:
 
     @cached_property
     def _walk_args(self) -> tuple[Any, ...]:
-        """Arguments of the columns' kernel for one path: of their types, or it would be compiled
+        """Arguments of the columns' kernel for one path, with the same types, since otherwise it would be compiled
         again."""
         source, target = np.zeros(1, self.subnet.end_port.dtype), np.zeros(1, self.subnet.end_port.dtype)
         hops, mtu, rank = np.zeros(1, np.int16), np.zeros(1, np.uint8), np.zeros(1, np.uint8)
@@ -75,8 +74,7 @@ class OnePath:
 
     @cached_property
     def _path_sl(self) -> Callable[[int, int], int] | None:
-        """The engine's SL of a path between two ends, None where it leaves SLs to the
-        partitions."""
+        """The engine's SL of a path between two ends, None if it leaves SLs to the partitions."""
         s = self.subnet
         if s.routing.path_sl is None:
             return None
@@ -84,7 +82,7 @@ class OnePath:
         return lambda source, target: int(sls[row[source], end[target]])
 
     def reply(self, request: MadBatch, sa_key: int) -> MadBatch | None:
-        """The answer to one MAD; None: ask the columns."""
+        """The answer to one MAD; None: use the columns."""
         mad = request.mad[0].tobytes()
         if mad[: len(PATH_GET)] != PATH_GET or mad[ATTR_AT : ATTR_AT + 2] != PATH_ATTRIBUTE:
             return None
@@ -98,8 +96,8 @@ class OnePath:
         return None if record is None else short_reply(request, mad, record)
 
     def get(self, question: bytes, mask: int, asks: int = -1) -> bytes | None:
-        """The record (64 octets) for a PathRecord and its component mask, for the end that asks;
-        None: ask the columns."""
+        """The record (64 bytes) for a PathRecord and its component mask, for the requesting end; None: use the
+        columns."""
         if mask & ~PLAIN or self.subnet.config.qos_policy is not None:
             return None
         dprefix, dguid, sprefix, sguid, dlid, slid, pkey = _QUERY.unpack(question)
@@ -134,7 +132,7 @@ class OnePath:
         )
 
     def _end(self, mask: int, gid_bit: int, prefix: int, guid: int, lid_bit: int, lid: int) -> int:
-        """The end that GID and LID name, -1 where they do not name one and the same."""
+        """The end given by GID and LID, -1 if they do not name the same one."""
         end = -1
         if mask & gid_bit:
             end = self._end_of_guid.get(guid, -1) if prefix in (self.prefix, LINK_LOCAL) else -1
@@ -146,8 +144,7 @@ class OnePath:
         return end
 
     def _partition(self, source: int, target: int, wanted: int) -> tuple[int, int] | None:
-        """P_Key and SL of the first partition that both are in, one of them as a full member (IBA
-        10.9.3)."""
+        """P_Key and SL of the first partition that both share, one of them as a full member (IBA 10.9.3)."""
         for base, state, sl in self.partitions:
             of, at = state[source], state[target]
             if of and at and (of | at) & FULL and wanted in (-1, base):
@@ -155,7 +152,7 @@ class OnePath:
         return None
 
     def _walk(self, p: int, d: int, dlid: int) -> tuple[int, int] | None:
-        """Smallest MTU and rate on the path, None where there is none."""
+        """Smallest MTU and rate on the path, None if there is none."""
         table, source, target, lid, hops, mtu, rank = self._walk_args
         source[0], target[0], lid[0] = p, d, dlid
         walk(table, source, target, lid, hops, mtu, rank)
@@ -163,5 +160,5 @@ class OnePath:
 
 
 def _view(array: np.ndarray) -> memoryview:
-    """Its elements as Python's integers, five times as fast as NumPy's."""
+    """Its elements as Python integers, five times as fast as NumPy's."""
     return np.ascontiguousarray(array).data

@@ -12,13 +12,13 @@ from softib.sm.sa.subnet import RATE_RANK, Subnet
 __all__ = ["NONE", "PathPolicy", "unmatched"]
 
 NONE = -1
-"""A component that a request does not give, a value that a level does not set."""
+"""Marks a component missing in a request, and a value that a level does not set."""
 _KIND = {"CA": NodeType.CA, "SWITCH": NodeType.SWITCH, "ROUTER": NodeType.ROUTER}
 
 
 class PathPolicy:
-    """``sl``, ``mtu``, ``rate_rank``, ``life`` int64[levels]: what a level sets, NONE where it does
-    not. Level 0 is DEFAULT."""
+    """``sl``, ``mtu``, ``rate_rank``, ``life`` int64[levels]: values of a level, NONE if not set. Level 0 is
+    DEFAULT."""
 
     def __init__(self, policy: QosPolicy, subnet: Subnet, members: Members, partitions: tuple[Partition, ...]):
         self.policy, self.subnet = policy, subnet
@@ -72,8 +72,8 @@ class PathPolicy:
         service: np.ndarray,
         by_service: np.ndarray,
     ) -> np.ndarray:
-        """int64[n]: the level of each request. ``pkey`` and ``qos_class`` int64[n] are NONE where
-        it gives none, ``service`` uint64[n] counts where ``by_service``."""
+        """int64[n]: the level of each request. ``pkey`` and ``qos_class`` int64[n] are NONE if not given,
+        ``service`` uint64[n] counts if ``by_service``."""
         level, left = np.zeros(len(source), np.int64), np.ones(len(source), bool)
         for rule in self.policy.rules:
             fits = left & self._ends_fit(rule, source, target)
@@ -102,8 +102,7 @@ class PathPolicy:
 
 
 def unmatched(subnet: Subnet, members: Members) -> list[str]:
-    """Notes on the port groups of the subnet's QoS policy that no port is in: their rules match
-    no port."""
+    """Notes on the port groups of the subnet's QoS policy without ports: their rules match no port."""
     policy = subnet.config.qos_policy
     if policy is None:
         return []
@@ -116,8 +115,7 @@ def unmatched(subnet: Subnet, members: Members) -> list[str]:
 
 
 def inside(values: np.ndarray, ranges: Ranges, mask: int = (1 << 64) - 1) -> np.ndarray:
-    """bool[n]: ``values`` uint64[n] that lie in one of the ranges, whose ends and which are cut to
-    ``mask``."""
+    """bool[n]: ``values`` uint64[n] within one of the ranges, masked with ``mask``."""
     within = np.zeros(len(values), bool)
     cut = np.asarray(values, np.uint64) & np.uint64(mask)
     for first, last in ranges:

@@ -1,7 +1,7 @@
-"""PathRecord (IBA 15.2.5.16): paths as the forwarding tables lead, for any number of pairs at once.
+"""PathRecord (IBA 15.2.5.16): paths of the forwarding tables, for any number of pairs at once.
 
-MTU and rate are the smallest on the path, the P_Key is one that both ends have, the SL is the
-engine's, else the partition's. A DGID of another subnet gives the path to a router of this one (IBA
+MTU and rate are the smallest on the path, the P_Key is shared by both ends, the SL is the engine's, else the
+partition's. A DGID of another subnet gives the path to a router of this one (IBA
 chapter 19). With an LMC the pairs of LIDs come in OpenSM's order: first those that share no LID,
 then the rest.
 """
@@ -25,8 +25,7 @@ __all__ = ["ANY", "MOST_RECORDS", "Paths", "hops_table", "path_to_group"]
 
 ANY = -1
 MOST_RECORDS = 1 << 20
-"""Records of one answer at most (64 MiB): a request for all pairs of 13,000 ports gets
-NO_RESOURCES."""
+"""Largest number of records in an answer (64 MiB): a request for all pairs of 13,000 ports gets NO_RESOURCES."""
 MOST_LID_PAIRS = 128
 NUMB_PATH_DEFAULT = 127
 LOOPBACK_LIFE = 0
@@ -34,7 +33,7 @@ HOP_LIMIT_MAX = 255
 """HopLimit of a path to another subnet (OpenSM's IB_HOPLIMIT_MAX)."""
 BIT = {name: np.uint64(mask_of(R, name)) for name in R.fields if not name.startswith("_")}
 ECHOED = ("service_id", "tclass", "flow_label", "qos_class")
-"""Components that a question may fix and that say nothing about the path: the answer repeats them.
+"""Components that a query may fix without effect on the path: the answer repeats them.
 """
 ECHOED_BITS = np.bitwise_or.reduce([BIT[name] for name in ECHOED])
 
@@ -50,8 +49,7 @@ class Paths:
     # -- ends --
 
     def ends(self, q: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(source end, target end, status) of each question (uint8[n, 64], uint64[n]); ends are ANY
-        where not given."""
+        """(source end, target end, status) of each query (uint8[n, 64], uint64[n]); ends are ANY if not given."""
         status = np.zeros(len(q), np.uint16)
         source = self._end(q, mask, "sgid", "slid", status)
         target = self._end(q, mask, "dgid", "dlid", status)
@@ -83,16 +81,14 @@ class Paths:
     def gets(
         self, q: np.ndarray, mask: np.ndarray, source: np.ndarray, target: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The best path of each pair (all given): (records uint8[n, 64], bool[n] where there is
-        one)."""
+        """The best path of each pair (all given): (records uint8[n, 64], bool[n] where one exists)."""
         records, owner = self.between(q, mask, source, target, np.ones(len(q), np.int64))
         out, there = np.zeros((len(q), R.size), np.uint8), np.zeros(len(q), bool)
         out[owner], there[owner] = records, True
         return out, there
 
     def table(self, q: np.ndarray, mask: np.ndarray, source: int, target: int, most: int) -> np.ndarray | None:
-        """All paths that one question (uint8[1, 64], uint64[1]) means, at most ``most`` of a pair;
-        None: too many."""
+        """All paths of one query (uint8[1, 64], uint64[1]), at most ``most`` of a pair; None: too many."""
         n = len(self.subnet)
         from_ = np.arange(n) if source == ANY else np.array([source])
         to = np.arange(n) if target == ANY else np.array([target])
@@ -112,7 +108,7 @@ class Paths:
     def between(
         self, q: np.ndarray, mask: np.ndarray, source: np.ndarray, target: np.ndarray, most: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """(records, row of the question of each) of pairs of ends, up to ``most[i]`` each."""
+        """(records, row of the query of each) of pairs of ends, up to ``most[i]`` each."""
         row, slid, dlid = self._lid_pairs(q, mask, source, target)
         records, good = self._solve(q[row], mask[row], source[row], target[row], slid, dlid)
         row = row[good]
@@ -181,7 +177,7 @@ class Paths:
             np.asarray(x, np.int64) for x in (slid, dlid, np.maximum(pkey, 0), sl, mtu, RATE_OF_RANK[rank], life)
         ]
         guids = [s.end_guid[source], s.end_guid[target]]
-        if len(s.alias_guid):  # a port is called as the question calls it
+        if len(s.alias_guid):  # records show a port as the query names it
             names = ("sgid", "dgid")
             requested = [R.fields[name].get(q)[:, 1] for name in names]
             guids = [np.where(mask & BIT[k] > 0, a, g) for k, a, g in zip(names, requested, guids, strict=True)]
@@ -191,8 +187,7 @@ class Paths:
         return out, good
 
     def _off_subnet(self, q: np.ndarray, mask: np.ndarray, out: np.ndarray) -> None:
-        """Paths to GIDs of other subnets lead to a router, are called by the GID, and may pass as
-        many routers as there are."""
+        """Paths to GIDs of other subnets lead to a router, show the GID, and may pass any number of routers."""
         dgid = R.dgid.get(q)
         away = np.flatnonzero((mask & BIT["dgid"] > 0) & self.subnet.is_off_subnet(dgid))
         if len(away):
@@ -213,7 +208,7 @@ class Paths:
     def _partition(
         self, source: np.ndarray, target: np.ndarray, wanted: np.ndarray, level: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """(P_Key, SL) of each pair, among the partitions that its level allows."""
+        """(P_Key, SL) of each pair, among the partitions allowed by its level."""
         if self.policy is None or all(rows.all() for rows in self.policy.partitions_of_level):
             return self.members.common(source, target, wanted)
         pkey, sl = np.full(len(source), -1), np.zeros(len(source), np.uint8)
@@ -237,18 +232,17 @@ class Paths:
 
 
 def _least(have: np.ndarray, limit: np.ndarray) -> np.ndarray:
-    """The smaller of both, where there is a limit."""
+    """The smaller of both, if there is a limit."""
     return np.where(limit == NONE, have, np.minimum(have, limit))
 
 
 def _chosen(
     q: np.ndarray, mask: np.ndarray, name: str, have: np.ndarray, wanted: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the level at which a path that can do ``have`` is used, and whether it satisfies (IBA
-    15.2.5.16, selectors).
+    """Return the level of a path with capability ``have``, and whether it satisfies (IBA 15.2.5.16, selectors).
 
-    A request for exactly, or less than, what the path surpasses gets what it asks for: a path may
-    be used below its limit.
+    A request for exactly, or less than, a value that the path exceeds gets that value: a path may be used below its
+    limit.
     """
     selected = ((mask & BIT[name]) > 0) & ((mask & BIT[f"{name}_selector"]) > 0)
     if not selected.any():

@@ -1,5 +1,4 @@
-"""Kinds of SA records that are tables: each is a function from the subnet to all its records (IBA
-15.2.5)."""
+"""Kinds of SA records that are tables: each is a function from the subnet to all its records (IBA 15.2.5)."""
 
 from __future__ import annotations
 
@@ -34,15 +33,14 @@ if TYPE_CHECKING:
 __all__ = ["KINDS", "Kind", "bits_match"]
 
 MATCH_BITS = 1 << 31
-"""AttributeModifier: CapabilityMask in the question selects ports that have at least these bits
-(IBA 15.4.4.1, IsPortInfoCapabilityMaskMatchSupported)."""
+"""AttributeModifier: CapabilityMask in the query selects ports that have at least these bits (IBA 15.4.4.1,
+IsPortInfoCapabilityMaskMatchSupported)."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of record: its structure, the function that lists it (uint8[n, size]), whether the
-    list holds until the next sweep (``lasting``), and the fields that only the trusted read
-    (``hidden``)."""
+    """A kind of record: its structure, the function that lists it (uint8[n, size]), whether the list is valid until
+    the next sweep (``lasting``), and the fields that only trusted requesters read (``hidden``)."""
 
     record: type[Structure]
     table: Callable[[Administrator], np.ndarray]
@@ -107,7 +105,7 @@ def _lfts(a: Administrator) -> np.ndarray:
 
 def _mfts(a: Administrator) -> np.ndarray:
     """MulticastForwardingTableRecord (15.2.5.8) as written to the switches, ascending by LID, block
-    and position; blocks in which a switch forwards nothing are left out."""
+    and position; empty blocks are left out."""
     subnet, out = a.administered, []
     for row in subnet.switch_rows.tolist():
         mft = a.multicast.groups.table_of(int(subnet.graph.switch_guid[row]))

@@ -1,4 +1,4 @@
-"""ServiceRecord (IBA 15.2.5.14): services by name, each for as long as its lease lasts."""
+"""ServiceRecord (IBA 15.2.5.14): services by name, each for the duration of its lease."""
 
 from __future__ import annotations
 
@@ -19,23 +19,21 @@ KEY, LEASE = mask_of(R, "service_key"), mask_of(R, "service_lease")
 FOR_EVER = 0xFFFFFFFF
 PS_PER_S = 10**12
 MOST = 100_000
-"""Records that are kept at most: a client in a loop shall not fill the memory."""
+"""Largest number of stored records, so that a client in a loop cannot fill the memory."""
 HEAD = 8 + 16 + 2
 
 
 class Services:
-    """Records by (ServiceID, GID, P_Key) with the time when each ends and the LID that registered
-    it."""
+    """Records by (ServiceID, GID, P_Key) with the end of the lease and the LID that registered them."""
 
     def __init__(self, journal: Journal | None = None) -> None:
         self.journal = journal or Journal()
         self.records: dict[bytes, tuple[np.ndarray, int, int]] = {}
 
     def _may(self, old: tuple[np.ndarray, int, int], given: np.ndarray, r: Request) -> bool:
-        """May this requester change the record: the port that registered it, one that knows its
-        ServiceKey, a trusted one.
+        """May this requester change the record: the port that registered it, one with its ServiceKey, a trusted one.
 
-        (OpenSM lets every port; osmtest renews and deletes its own without showing the key.)
+        (OpenSM lets every port; osmtest renews and deletes its own without giving the key.)
         """
         knows = bool((R.service_key.get(old[0]) == R.service_key.get(given)).all())
         return knows or r.trusted or r.lid == old[2]
@@ -46,8 +44,8 @@ class Services:
         if r.comp_mask & IDENTITY != IDENTITY:
             return Answer(SaStatus.REQ_INSUFFICIENT_COMPONENTS)
         record = r.data[: R.size].copy()
-        # The GID is believed, as by OpenSM (osmtest registers such as no port has); where a port
-        # has it, so must the P_Key be.
+        # The GID is accepted unchecked, as in OpenSM (osmtest registers GIDs that no port has); if a port has it,
+        # that port must have the P_Key.
         end, pkey = (
             int(subnet.ends_of_gid(R.service_gid.get(record)[None])[0]),
             int(R.service_pkey.get(record)) & 0x7FFF,
@@ -67,8 +65,7 @@ class Services:
         return Answer(records=_keyless(record))
 
     def delete(self, r: Request) -> Answer:
-        """Delete: by identity, whatever the component mask says of it (OpenSM does so; osmtest sets
-        that of the name)."""
+        """Delete: by identity, independent of the component mask (as in OpenSM; osmtest sets the bit of the name)."""
         self._expire(r.now_ps)
         old = self.records.get(r.data[:HEAD].tobytes())
         if old is None:
@@ -79,7 +76,7 @@ class Services:
         return Answer(records=_keyless(old[0]))
 
     def list(self, r: Request) -> Answer:
-        """Get, GetTable. The lease is what is left of it; the key is shown to the trusted."""
+        """Get, GetTable. The lease is the remaining time; only trusted requesters see the key."""
         self._expire(r.now_ps)
         table = R.zeros(len(self.records))
         for row, (record, ends_ps, _) in zip(table, self.records.values(), strict=True):

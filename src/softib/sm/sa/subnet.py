@@ -1,7 +1,7 @@
 """The subnet of a finished sweep, as the columns that records are made of.
 
-``end`` is a row of the end ports, ascending by LID, and behind them of virtual ports; ``port`` and
-``node`` are rows of the manager's database.
+``end`` is a row of the end ports, ascending by LID, followed by virtual ports; ``port`` and ``node`` are rows of
+the manager's database.
 """
 
 from __future__ import annotations
@@ -63,15 +63,15 @@ _LANE_GBPS = _by_code(16, {1: 2.5, 2: 5.0, 4: 10.0})
 _LANE_GBPS_EXT = _by_code(16, {1: 14.0, 2: 25.0, 4: 50.0, 8: 100.0})
 _LANE_GBPS_EXT2 = _by_code(4, {1: 200.0, 2: 400.0})
 RATE_RANK = _by_code(64, {code: rank for rank, code in enumerate(RATE_GBPS, 1)}).astype(np.uint8)
-"""uint8[64]: place of a rate code from slow to fast, 0 where the code means nothing."""
+"""uint8[64]: rank of a rate code from slow to fast, 0 for undefined codes."""
 RATE_OF_RANK = np.array([0, *RATE_GBPS], np.uint8)
 
 
 def rate_codes(port_info: np.ndarray) -> np.ndarray:
     """Return the rate code of each port by its active width and speed (uint8[n, 64] → uint8[n]);
-    2.5 Gb/s where they are none.
+    2.5 Gb/s if they are unset.
 
-    A rate that has no code (an XDR link of 12 lanes) reads as the fastest one that has.
+    A rate without a code (an XDR link of 12 lanes) reads as the fastest one with a code.
     """
     lane = np.maximum(
         _LANE_GBPS[PortInfo.link_speed_active.get(port_info)],
@@ -94,14 +94,14 @@ class Subnet:
         self.end_lmc = db.port_lmc[self.end_port].astype(np.int64)
         self.end_guid = db.port_guid[self.end_port]
         self.physical = len(ends)
-        """Ends before this one are ports, the others virtual ports: with a GUID, partitions and
-        perhaps a LID of their own, on another end's port."""
+        """Ends before this one are ports, the others virtual ports: with a GUID, partitions and possibly a LID, on
+        another end's port."""
         self._add_vports()
         self.end_node = db.port_node[self.end_port]
         self.alias_guid = self.alias_owner = np.zeros(0, np.uint64)
         """Alias GUIDs, ascending, and the PortGUID of each."""
         self.router_tables = RouterTables()
-        """The subnets that routers name."""
+        """The subnets reported by routers."""
 
     def _add_vports(self) -> None:
         vports = self.db.vports
@@ -110,7 +110,7 @@ class Subnet:
         rows = rows[np.lexsort((vports.index[rows], lids[rows]))]
         has_lid = vports.lid[rows] > 0
         self.owns_lid = np.concatenate([np.ones(self.physical, bool), has_lid])
-        """bool[ends]: has it LIDs that are no other end's?"""
+        """bool[ends]: does it have LIDs that no other end has?"""
         if not len(rows):
             return
         shared = np.where(lids[rows] == self.db.port_lid[ports[rows]], self.db.port_lmc[ports[rows]], 0)
@@ -140,7 +140,7 @@ class Subnet:
         return order, self.end_guid[order]
 
     def ends_of_guid(self, guid: np.ndarray) -> np.ndarray:
-        """End of each PortGUID or alias GUID, -1 where there is none. int64[n]"""
+        """End of each PortGUID or alias GUID, -1 if there is none. int64[n]"""
         order, sorted_guid = self._by_guid
         if not len(order):
             return np.full(len(guid), -1)
@@ -151,7 +151,7 @@ class Subnet:
         return np.where((sorted_guid[at] == guid) & (guid != 0), order[at], -1)
 
     def ends_of_gid(self, gid: np.ndarray) -> np.ndarray:
-        """End of each GID (uint64[n, 2]) of this subnet, -1 where there is none."""
+        """End of each GID (uint64[n, 2]) of this subnet, -1 if there is none."""
         here = (gid[:, 0] == np.uint64(self.config.subnet_prefix)) | (gid[:, 0] == np.uint64(LINK_LOCAL))
         return np.where(here, self.ends_of_guid(gid[:, 1]), -1)
 
@@ -163,17 +163,16 @@ class Subnet:
         return ends[np.argsort(self.end_lid[ends], kind="stable")]
 
     def is_off_subnet(self, gid: np.ndarray) -> np.ndarray:
-        """bool[n]: unicast GIDs (uint64[n, 2]) of other subnets (IBA 4.1.1): another prefix, and
-        none that is link-local."""
+        """bool[n]: unicast GIDs (uint64[n, 2]) of other subnets (IBA 4.1.1): another prefix that is not link-local."""
         prefix = gid[:, 0]
         multicast = (prefix >> np.uint64(56)) == np.uint64(0xFF)
         here = (prefix == np.uint64(self.config.subnet_prefix)) | (prefix == np.uint64(LINK_LOCAL))
         return ~here & ~multicast & (prefix != 0)
 
     def routers_of_gid(self, gid: np.ndarray) -> np.ndarray:
-        """End of the router towards each GID of another subnet, -1 where no router leads there.
-        Destinations are shared out among the routers that name their subnet, else among those that
-        name none at all; a GID always has the same one."""
+        """End of the router towards each GID of another subnet, -1 if no router leads there.
+        Destinations are distributed among the routers that report their subnet, else among those that report none
+        at all; a GID always has the same one."""
         ends = np.full(len(gid), -1)
         for prefix in np.unique(gid[:, 0]).tolist():
             routers = self._routers_to(prefix)
@@ -183,8 +182,7 @@ class Subnet:
         return ends
 
     def _routers_to(self, prefix: int) -> np.ndarray:
-        """Ends of the routers that may lead to the subnet. Prefix routes go before what routers
-        say."""
+        """Ends of the routers that may lead to the subnet. Prefix routes take precedence over reports of routers."""
         if self.config.prefix_routes is not None:
             route = next((r for r in self.config.prefix_routes if r.prefix in (None, prefix)), None)
             if route is None:
@@ -197,8 +195,7 @@ class Subnet:
 
     @cached_property
     def lid_of_port(self) -> np.ndarray:
-        """int64[ports]: LID of each port's end port (a switch's: that of port 0), 0 where there is
-        none."""
+        """int64[ports]: LID of each port's end port (a switch's: that of port 0), 0 if there is none."""
         db = self.db
         base = np.where(db.external, db.node_base[db.port_node], np.arange(db.n_ports))
         lid = np.zeros(db.n_ports, np.int64)
@@ -207,8 +204,7 @@ class Subnet:
 
     @cached_property
     def ports_with_info(self) -> np.ndarray:
-        """Ports whose PortInfo is known and that belong to an end port with a LID, ascending by LID
-        and portnum."""
+        """Ports with known PortInfo that belong to an end port with a LID, ascending by LID and portnum."""
         db = self.db
         rows = np.flatnonzero(db.has_port_info & (self.lid_of_port > 0))
         return rows[np.lexsort((db.port_num[rows], self.lid_of_port[rows]))]
@@ -237,7 +233,7 @@ class Subnet:
 
     @cached_property
     def rate_rank(self) -> np.ndarray:
-        """uint8[ports]: place of the port's rate from slow to fast."""
+        """uint8[ports]: rank of the port's rate from slow to fast."""
         return RATE_RANK[rate_codes(self.db.port_info)]
 
     @cached_property
@@ -251,8 +247,8 @@ class Subnet:
 
     @cached_property
     def path_sl_row(self) -> np.ndarray:
-        """int64[ends]: row of ``routing.path_sl`` for paths from each end: its switch, or 0 where
-        one row holds for all."""
+        """int64[ends]: row of ``routing.path_sl`` for paths from each end: its switch, or 0 if one row is used for
+        all."""
         table = self.routing.path_sl
         if table is None or len(table) == 1 or not len(self.graph.end_switch):
             return np.zeros(len(self), np.int64)

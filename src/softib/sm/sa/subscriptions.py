@@ -1,8 +1,8 @@
 """Subscriptions (InformInfo) and the reports that subscribers get (IBA 13.4.11, 14.2.5.1, 15.4.2).
 
-Subscriptions come as Set(InformInfo); every trap that reaches the manager, and the traps 64 to 67
-that it raises itself, go out as Report(Notice) to every client with a matching subscription. A
-report without an acknowledgement is repeated.
+Subscriptions come as Set(InformInfo); every trap that reaches the manager, and the traps 64 to 67 that it raises
+itself, are sent as Report(Notice) to every client with a matching subscription. An unacknowledged
+report is repeated.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Subscription:
 
 
 class Subscriptions:
-    """Every subscription once, in the order in which they came."""
+    """Every subscription once, in the order of arrival."""
 
     def __init__(self, journal: Journal | None = None) -> None:
         self.journal = journal or Journal()
@@ -53,7 +53,7 @@ class Subscriptions:
 
     @property
     def all(self) -> list[Subscription]:
-        """In the order in which they came."""
+        """In the order of arrival."""
         return list(self._all)
 
     def clear(self) -> None:
@@ -61,7 +61,7 @@ class Subscriptions:
         self._all.clear()
 
     def add(self, new: Subscription) -> None:
-        """Subscribing twice is subscribing once."""
+        """Repeated subscriptions count once."""
         if new not in self._all:
             self._all[new] = None
             self.journal.note(new.key)
@@ -71,7 +71,7 @@ class Subscriptions:
         return one in self._all
 
     def remove(self, old: Subscription) -> bool:
-        """False where there was none."""
+        """False if there was none."""
         if old not in self._all:
             return False
         del self._all[old]
@@ -79,12 +79,12 @@ class Subscriptions:
         return True
 
     def remove_ports(self, guids: set[int]) -> None:
-        """Subscribers that left the subnet."""
+        """Remove subscribers that left the subnet."""
         for left in [s for s in self.all if s.gid[1] in guids]:
             self.remove(left)
 
     def wanted_by(self, notice: np.ndarray, issuer: tuple[int, int]) -> list[Subscription]:
-        """Whose subscription matches a Notice (uint8[64]) of this issuer."""
+        """Subscribers whose subscription matches a Notice (uint8[64]) of this issuer."""
         n = {f.name: int(f.get(notice)) for f in Notice.named() if f.count == 1}
         gid = issuer
         if n["is_generic"] and n["trap_number"] in GID_TRAPS:
@@ -149,11 +149,11 @@ INFORM_AT = InformInfoRecord.fields["gid"].byte
 
 
 def subscribe(subnet: Subnet, subscriptions: Subscriptions, r: Request, sees: np.ndarray | None = None) -> Answer:
-    """Set(InformInfo): the requester wants reports, or no longer; they go to the QP that asked.
+    """Set(InformInfo): the requester subscribes or unsubscribes; reports go to the QP that sent it.
 
-    Security traps only to the trusted (IBA 14.2.5.1, they tell keys). ``sees`` bool[ends]: whom the
-    requester sees (None: all); a GID or a range of LIDs with another port is refused, as
-    OpenSM refuses it.
+    Security traps only for trusted requesters (IBA 14.2.5.1: they contain keys). ``sees`` bool[ends]: ends visible
+    to the
+    requester (None: all); a GID or a range of LIDs with another port is refused, as in OpenSM.
     """
     inform = r.data[: InformInfo.size].copy()
     wants, qpn = int(InformInfo.subscribe.get(inform)), int(InformInfo.qpn.get(inform))
@@ -181,14 +181,14 @@ def subscribe(subnet: Subnet, subscriptions: Subscriptions, r: Request, sees: np
 
 
 def _may_hear(subnet: Subnet, inform: np.ndarray, end: int, sees: np.ndarray | None) -> bool:
-    """Is the issuer that it names, or each in its range of LIDs, a port that the requester sees?
-    LID 0xffff means all: the reports are what is seen."""
+    """Is the given issuer, or each in its range of LIDs, a port visible to the requester?
+    LID 0xffff means all: only visible ones are reported."""
     gid = np.asarray(InformInfo.gid.get(inform), np.uint64)
     if gid.any():
         if int(gid[0]) >> 56 == MULTICAST:
             return True  # of traps 66 and 67: the group
         issuers = subnet.ends_of_gid(gid[None])
-        return sees is None or bool(sees[issuers[issuers >= 0]].all())  # an unassigned GID is reported when it comes
+        return sees is None or bool(sees[issuers[issuers >= 0]].all())  # an unassigned GID is reported when it appears
     begin, last = int(InformInfo.lid_range_begin.get(inform)), int(InformInfo.lid_range_end.get(inform))
     if begin in (0, ALL_LIDS):
         return True

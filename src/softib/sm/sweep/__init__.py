@@ -1,2 +1,1 @@
-"""A sweep: discover, assign, route, write, activate. Its phases, what it asks, and what it does
-with the answers."""
+"""A sweep: discover, assign, route, write, activate. Its phases, its requests, and the handling of answers."""

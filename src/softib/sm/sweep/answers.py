@@ -22,11 +22,11 @@ __all__ = ["SweepAnswers"]
 
 
 class SweepAnswers:
-    """Writes answers to the requests of ``sweep`` into its database, or hands them to the manager
-    that sent the request.
+    """Writes answers to the requests of ``sweep`` into its database, or passes them to the manager that sent the
+    request.
 
-    ``stale``: a port had changed when it was read again, or could not be read; ``stale_switches``:
-    NodeGUIDs of the switches with such a port.
+    ``stale``: a port had changed when it was read again, or could not be read; ``stale_switches``: NodeGUIDs of the
+    switches with such a port.
     """
 
     def __init__(self, sweep: Sweep):
@@ -68,7 +68,7 @@ class SweepAnswers:
         """Answers with a bad status."""
         sweep = self.sweep
         if attr in ROUTER_ATTRIBUTES:
-            return  # an attribute of this vendor's routers, which older ones do not know
+            return  # an attribute of this vendor's routers, missing in older ones
         reads = phase in READING_PHASES or (phase == "policy" and attr in EXTENSIONS)
         if phase in GMP_PHASES:
             attr = kind_of(GMP_PHASES[phase], attr)
@@ -82,7 +82,7 @@ class SweepAnswers:
         self.lost(phase, attr, tags, "is refused")
 
     def lost(self, phase: str, attr: int, tags: np.ndarray, why: str) -> None:
-        """Requests that got no answer, or a bad one."""
+        """Requests without a good answer."""
         sweep, db = self.sweep, self.sweep.database
         if phase == "reread":
             self._note_stale(tags)
@@ -105,7 +105,7 @@ class SweepAnswers:
                 return
             tags = nodes
         elif attr == SmpAttr.SM_INFO:
-            return  # a port that says IsSM and has no manager is no trouble
+            return  # a port with IsSM but without a manager is no problem
         elif attr == SmpAttr.LFT:
             assert sweep.graph is not None and sweep.update is not None
             sweep.update.lost(tags)

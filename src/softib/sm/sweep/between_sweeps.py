@@ -1,13 +1,11 @@
-"""Tasks between sweeps, one at a time: which is due, the requests it sends, and the consequences of
-their answers (IBA 14.4).
+"""Tasks between sweeps, one at a time: the task that is due, its requests, and the consequences of their answers
+(IBA 14.4).
 
-``control``: Set(SMInfo) to another manager; ``sync``: ask the own port which manager is master;
-``poll``: a standby asks its master; ``light``: ask every switch whether a port changed; ``again``:
-ask some; ``details``: ask routers whether they lead where they led, and adapters whether virtual
-ports came up or went down; ``isolate``: take ports out and give them back; ``groups``: program
-multicast groups that changed; ``members``: P_Key tables of ports whose partitions changed;
-``aliases``: write alias GUIDs; ``read``: tables that an SA question
-waits for.
+``control``: Set(SMInfo) to another manager; ``sync``: read the master's LID from the own port; ``poll``: a standby
+polls its master; ``light``: read PortStateChange of every switch; ``again``: of some switches; ``details``: read
+changes of routers' subnets and of adapters' virtual ports; ``isolate``: disable and enable ports; ``groups``:
+program changed multicast groups; ``members``: P_Key tables of ports whose partitions changed; ``aliases``: write
+alias GUIDs; ``read``: tables for a waiting SA query.
 """
 
 from __future__ import annotations
@@ -38,8 +36,8 @@ __all__ = ["BetweenSweeps"]
 
 
 class _Task(NamedTuple):
-    """``send`` puts the requests into the queue, ``heard`` takes (attribute, tags, data uint8[n,
-    64]), ``lost`` the tags of requests without a good answer."""
+    """``send`` queues the requests, ``heard`` takes (attribute, tags, data uint8[n, 64]), ``lost`` the tags of
+    requests without a good answer."""
 
     send: Callable[[RequestQueue], None]
     heard: Callable[[int, np.ndarray, np.ndarray], None] = lambda attr, tags, data: None
@@ -47,8 +45,8 @@ class _Task(NamedTuple):
 
 
 class BetweenSweeps:
-    """:meth:`wanted` names the task that is due at once, :meth:`due` the one that the clock calls
-    for; :meth:`run` begins a task, :meth:`done` ends it."""
+    """:meth:`wanted` names the task that is due at once, :meth:`due` the one due by the clock; :meth:`run` begins a
+    task, :meth:`done` ends it."""
 
     def __init__(self, runner: SweepRunner, responder: Responder):
         self.runner, self.responder = runner, responder
@@ -56,13 +54,12 @@ class BetweenSweeps:
         self.has, self.election = runner.mastership.has, runner.mastership.election
         self._check_master_lid = self._look_closer = False
         self._suspects: set[int] = set()
-        """NodeGUIDs that the next sweep shall ask: the task found, or could not tell, that
-        something changed there."""
+        """NodeGUIDs for the next sweep: the task found a change there, or could not exclude one."""
         self.repartitioned: set[int] = set()
         """PortGUIDs whose partitions changed since their tables were written."""
         self._now_ps = 0
         self._sent = self._accepted = SmControl.STANDBY
-        """Set(SMInfo) that was sent, and the one that another manager accepted."""
+        """Sent Set(SMInfo), and the one that another manager accepted."""
         self._port_info: np.ndarray | None = None
         """PortInfo of the own port."""
         self._inventory: Inventory | None = None
@@ -118,7 +115,7 @@ class BetweenSweeps:
         return ""
 
     def due(self, now_ps: int) -> str:
-        """The task that the clock calls for, "" for none. A sweep that is overdue is called for."""
+        """The task due by the clock, "" for none. A light sweep that is overdue starts a sweep."""
         m, schedule = self.mastership, self.schedule
         if m.state == SmState.MASTER and schedule.overdue(now_ps):
             return ""
@@ -146,7 +143,7 @@ class BetweenSweeps:
         self._tasks[self.phase.name].lost(tags)
 
     def done(self, now_ps: int) -> None:
-        """All requests of the task are answered or given up."""
+        """All requests of the task are answered or abandoned."""
         task, m, sa = self.phase.name, self.mastership, self.has.sa_manager
         self.phase.leave()
         if task == "read" and self._inventory is not None:
@@ -201,8 +198,8 @@ class BetweenSweeps:
         self._look(queue, nodes[np.isin(self._db.node_guid[nodes], touched)])
 
     def _looked(self, attr: int, tags: np.ndarray, data: np.ndarray) -> None:
-        """Suspect switches with PortStateChange, and those whose LinearFDBTop is not the one that
-        was set: they were reset."""
+        """Suspect switches with PortStateChange, and those whose LinearFDBTop differs from the one set: they were
+        reset."""
         top = SwitchInfo.linear_fdb_top
         reset = top.get(data) != top.get(self._db.switch_info[tags])
         self._suspect(tags[reset | (SwitchInfo.port_state_change.get(data) > 0)])
@@ -221,7 +218,7 @@ class BetweenSweeps:
     def _suspect_routers(self, tags: np.ndarray) -> None:
         self._suspect(self._db.port_node[tags // TAG_BLOCKS])
 
-    # -- the administrator's --
+    # -- tasks of the administrator --
 
     def _program_groups(self, queue: RequestQueue) -> None:
         groups = self.has.sa_manager.groups
@@ -239,7 +236,7 @@ class BetweenSweeps:
         self.repartitioned = set()
 
     def _lose_tables(self, tags: np.ndarray) -> None:
-        """What these ports hold is unknown: a sweep reads it."""
+        """The contents of these ports are unknown: a sweep reads them."""
         self.has.stores.forget_ports(self._db.locations(tags))
         self._suspect(self._db.port_node[tags])
 

@@ -1,16 +1,15 @@
-"""The directed-route sweep (IBA 14.4.3): which nodes there are, and which port is cabled to which.
+"""The directed-route sweep (IBA 14.4.3): the nodes, and the cables between ports.
 
-NodeInfo goes through every live port, of both ends of a cable. The other attributes of a new node
-(NodeDescription, SwitchInfo, then PortInfo of each port) are read as soon as its NodeInfo arrived;
-nothing waits for a level to end.
+NodeInfo is sent through every live port, at both ends of a cable. The other attributes of a new node (NodeDescription,
+SwitchInfo, then PortInfo of each port) are read as soon as its NodeInfo arrived; no level has to be complete.
 
-A switch raises trap 128 on the first rise of PortStateChange only (IBA 14.2.5.4). So a master
-clears the bit of a switch that it manages before it reads its ports: what changes later raises the
-bit and the trap again. A switch that is new may be another master's; its bit is cleared when the
-sweep has asked for other managers (``tops``), and its ports are read again. A cable counts when
-both ends name each other; one end alone counts when the other end's probe was lost. Anything else
-is a second device with a NodeGUID that is taken already: it is reported and left out. No request
-goes through it, so the sweep ends after every port of every distinct GUID was asked once.
+A switch raises trap 128 only on the first rise of PortStateChange (IBA 14.2.5.4). So a master clears the bit of a
+switch that it manages before it reads its ports: a later change raises the bit and the trap again. A new switch may
+be another master's; its bit is cleared after the sweep has searched for
+other managers (``tops``), and its ports are read again. A cable counts if both ends name each
+other; one end suffices if the other end's probe was lost. Anything else is a second
+device with the same NodeGUID: it is reported and left out. No request goes through it,
+so the sweep ends after every port of every distinct GUID was read once.
 """
 
 from __future__ import annotations
@@ -30,18 +29,18 @@ from softib.sm.sweep.report import SweepReport
 __all__ = ["Discovery"]
 
 LOCAL = -1
-"""Tag of the first NodeInfo, which no port leads to."""
+"""Tag of the first NodeInfo, sent without a port."""
 NOTHING = np.zeros(0, np.uint64)
 
 
 class Discovery:
-    """One sweep: puts requests into ``queue``, takes answers by attribute, fills the database.
+    """One sweep: queues requests in ``queue``, takes answers by attribute, fills the database.
 
     ``managed``: NodeGUIDs of the switches whose PortStateChange is cleared (a master's own: another
-    one's traps depend on it). The phase does not wait for what is behind a link in INIT
-    (``unawaited`` counts the requests), once everything else is answered: it has not been managed
-    yet, and may be silent. A link that is ARMED or ACTIVE leads to a device that answered some
-    manager; it has all its tries.
+    one's traps depend on it). The phase does not wait for devices behind links in INIT (``unawaited`` counts the
+    requests) once everything else is answered: such a device was never managed, and may be silent. A link that is
+    ARMED or ACTIVE leads to a device that answered some manager; it gets all
+    retries.
     """
 
     def __init__(
@@ -53,11 +52,11 @@ class Discovery:
         self._lids = 0
         self._over = False
         self.distrusted = False
-        """Does the discovery contradict the last sweep? (Of a
-        :class:`~softib.sm.sweep.rediscovery.Rediscovery` alone.)"""
+        """Does the discovery contradict the last sweep? (Only for a
+        :class:`~softib.sm.sweep.rediscovery.Rediscovery`.)"""
         self._unawaited: set[int] = set()
         self._waiting: set[int] = set()
-        """Switches whose external ports are asked when PortInfo of port 0 is here."""
+        """Switches whose external ports are read when PortInfo of port 0 has arrived."""
         self.answering: frozenset[tuple[int, int]] = frozenset()
         """(NodeGUID, portnum) where a device answered recently: the phase waits for these."""
         self._handlers = {
@@ -68,7 +67,7 @@ class Discovery:
         }
 
     def start(self) -> None:
-        """Ask the port that the manager runs on."""
+        """Read the manager's own port."""
         route = self.db.routes.add_local()
         if self.mkeys.in_play:
             key = self.mkeys.of(np.array([self.mkeys.local_guid], np.uint64))
@@ -77,7 +76,7 @@ class Discovery:
         self.queue.get(SmpAttr.NODE_INFO, np.array([route], np.int32), np.array([LOCAL]))
 
     def handle(self, attr: int, tags: np.ndarray, data: np.ndarray) -> None:
-        """Answers to one attribute: ``tags`` as asked, ``data`` uint8[n, 64].
+        """Answers to one attribute: ``tags`` as sent, ``data`` uint8[n, 64].
 
         Raises :class:`LimitError` as soon as more LIDs would be needed than there are.
         """
@@ -92,12 +91,12 @@ class Discovery:
         return len(self._unawaited)
 
     def leave_silent(self) -> None:
-        """The phase goes on without them."""
+        """The phase continues without them."""
         self._keys_tried.clear()
         self.lost(SmpAttr.NODE_INFO, np.array(sorted(self._unawaited), np.int64), "is not answered")
 
     def lost(self, attr: int, tags: np.ndarray, why: str) -> None:
-        """Requests that got no answer, or were refused."""
+        """Requests without an answer, or refused ones."""
         db = self.db
         if attr == SmpAttr.NODE_INFO:
             tags = self._with_other_keys(tags)
@@ -158,22 +157,21 @@ class Discovery:
         return ~bad
 
     def _routes_through(self, tags: np.ndarray) -> np.ndarray:
-        """Routes to whatever is behind ports ``tags``."""
+        """Routes to the devices behind ports ``tags``."""
         db = self.db
         if len(tags) and tags[0] == LOCAL:
             return np.zeros(len(tags), np.int32)
         return db.routes.extend(db.port_route[tags], db.port_num[tags])
 
     def _enter(self, tags: np.ndarray, info: np.ndarray, nodes: np.ndarray) -> None:
-        """Note which port each answer came in by: the cable, and, for a CA port seen first, its
-        route."""
+        """Record the port of each answer: the cable, and, for a CA port seen first, its route."""
         db = self.db
         port = db.node_base[nodes] + NodeInfo.local_port_num.get(info)
         local = tags == LOCAL
         end = ~db.is_switch[nodes]
         self._enter_ends(tags, info, nodes, port, np.flatnonzero(end & (db.port_route[port] < 0)))
         tags, port, end, info = tags[~local], port[~local], end[~local], info[~local]
-        # A CA port takes one cable: a second claim comes from another device with this GUID.
+        # A CA port has one cable: a second claim comes from another device with this GUID.
         twice = end & (db.port_guid[port] != NodeInfo.port_guid.get(info))
         order = np.arange(len(port))
         first_claim = np.full(len(port), -1)
@@ -190,15 +188,15 @@ class Discovery:
     def _enter_ends(
         self, tags: np.ndarray, info: np.ndarray, nodes: np.ndarray, port: np.ndarray, new: np.ndarray
     ) -> None:
-        """CA ports that are seen for the first time (rows ``new`` of the answers): how to get
-        there, and its PortInfo."""
+        """Enter CA ports seen for the first time (rows ``new`` of the answers): the route to them, and their
+        PortInfo."""
         if not len(new):
             return
         db = self.db
         _, first = np.unique(port[new], return_index=True)
         new = new[np.sort(first)]
         rows, owners = port[new], nodes[new]
-        # The answer that made the node known came by the node's own route; other ports of it need one more.
+        # The answer that added the node came by the node's own route; other ports of it need another one.
         _, first = np.unique(owners, return_index=True)
         by_node_route = np.zeros(len(new), bool)
         by_node_route[first] = True
@@ -222,14 +220,14 @@ class Discovery:
         self.queue.get(SmpAttr.PORT_INFO, db.port_route[zero], zero, 0)
 
     def _ports_due(self, switches: np.ndarray) -> None:
-        """Ask for the external ports of ``switches``, as soon as port 0 of each says how
+        """Read the external ports of ``switches``, as soon as port 0 of each gives the modifier
         (:meth:`Database.port_modifier`)."""
         ready = self.db.has_port_info[self.db.node_base[switches]]
         self._ask_ports(switches[ready])
         self._waiting.update(switches[~ready].tolist())
 
     def _port0_known(self, tags: np.ndarray) -> None:
-        """The answers, or losses, of ports ``tags`` are here."""
+        """The answers of ports ``tags`` arrived or were lost."""
         if self._waiting:
             nodes = self.db.port_node[tags[self.db.port_num[tags] == 0]]
             due = nodes[np.isin(nodes, np.fromiter(self._waiting, np.int64))]
@@ -262,7 +260,7 @@ class Discovery:
         db.has_switch_info[tags] = True
         stays = tags[~unread & (SwitchInfo.port_state_change.get(data) > 0)]
         self.report.wrong_answers += [
-            (guid, "PortStateChange is set still after it was cleared") for guid in db.node_guid[stays].tolist()
+            (guid, "PortStateChange is still set after it was cleared") for guid in db.node_guid[stays].tolist()
         ]
         clear = unread & (SwitchInfo.port_state_change.get(data) > 0)
         clear &= np.isin(db.node_guid[tags], self.managed)
@@ -280,7 +278,7 @@ class Discovery:
         self._probe(tags[up & through & ~db.port_probed[tags]])
 
     def _probe(self, rows: np.ndarray) -> None:
-        """Ask for NodeInfo of whatever is behind ports ``rows``."""
+        """Request NodeInfo of the devices behind ports ``rows``."""
         db = self.db
         deep = db.routes.hops[db.port_route[rows]] >= MAX_HOPS
         self.lost(SmpAttr.NODE_INFO, rows[deep], f"is further than the {MAX_HOPS} hops of a directed route")
@@ -293,8 +291,8 @@ class Discovery:
         self.queue.get(SmpAttr.NODE_INFO, db.port_route[rows], rows, 0, db.port_num[rows], keys)
 
     def _with_other_keys(self, tags: np.ndarray) -> np.ndarray:
-        """Ask behind ports ``tags``, where no device answered, with the next M_Key; returns the
-        ports where there is none left to try."""
+        """Repeat the request to devices behind ports ``tags``, where none answered, with the next M_Key; returns
+        the ports for which no key is left."""
         if not self._keys_tried:
             return tags
         db, given_up = self.db, []
@@ -314,7 +312,7 @@ class Discovery:
         return np.array(given_up, np.int64)
 
     def _keys_that_fit(self, tags: np.ndarray, info: np.ndarray) -> None:
-        """Note the M_Keys to which devices answered."""
+        """Record the M_Keys with which devices answered."""
         if not self._keys_tried:
             return
         for port, guid in zip(tags.tolist(), NodeInfo.port_guid.get(info).tolist(), strict=True):
@@ -323,7 +321,7 @@ class Discovery:
                 self.mkeys.guess(guid, tried[-1], first=len(tried) == 1)
 
     def _unknown(self, rows: np.ndarray) -> list[int]:
-        """Return those of ports ``rows`` behind which no device is known to answer."""
+        """Return those of ports ``rows`` without a known answering device."""
         if not self.answering:
             return list(rows.tolist())
         locations = self.db.locations(rows)
@@ -336,8 +334,8 @@ class Discovery:
     # -- the end of the sweep --
 
     def finish(self) -> None:
-        """Keep the cables that both ends confirm and the nodes that answered enough; ``sm_port``
-        becomes -1 where the manager's own port did not."""
+        """Keep the cables confirmed by both ends and the nodes that answered enough; ``sm_port`` becomes -1 if the
+        manager's own port did not."""
         self._over = True
         self._confirm_cables()
         self._leave_out()
@@ -348,11 +346,11 @@ class Discovery:
         cabled = np.flatnonzero(db.port_peer >= 0)
         lost = cabled[~(usable[cabled] & usable[db.port_peer[cabled]])]
         db.port_peer[lost] = -1
-        if db.sm_port not in db.end_ports():  # a manager that can get no LID manages nothing
+        if db.sm_port not in db.end_ports():  # a manager without a LID manages nothing
             db.sm_port = -1
 
     def _leave_out(self) -> None:
-        """Nothing: whatever a discovery has found is there."""
+        """Nothing: everything that a discovery found is present."""
 
     def _confirm_cables(self) -> None:
         db = self.db

@@ -1,8 +1,8 @@
-"""Phases of a sweep for what a subnet may have beside routes: link policy, partitions, QoS,
-adaptive routing, congestion control.
+"""Phases of a sweep for optional features of a subnet: link policy, partitions, QoS, adaptive routing, congestion
+control.
 
-Each is asked for by the configuration, keeps what it wrote in :class:`~softib.sm.stores.Stores`,
-and does nothing where the configuration does not ask for it.
+Each is selected by the configuration, stores what it wrote in :class:`~softib.sm.stores.Stores`, and does nothing
+otherwise.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ __all__ = ["Features"]
 
 
 class Features:
-    """``enter`` has what each phase queues. ``wanted`` (PortInfo of all ports), ``reset`` (switches
-    that hold nothing of what was written to them) and ``fresh`` (bool[ports]: ports that came up
-    again, and those of switches that were reset) are the sweep's."""
+    """``enter`` has the function that queues each phase's requests. ``wanted`` (PortInfo of all ports), ``reset``
+    (switches without any
+    written state) and ``fresh`` (bool[ports]: ports that came up again, and those of switches that were reset) are
+    the sweep's."""
 
     def __init__(self, db: Database, queue: RequestQueue, config: SmConfig, stores: Stores, report: SweepReport):
         self.database, self.queue, self.config, self.stores, self.report = db, queue, config, stores, report
@@ -64,30 +65,30 @@ class Features:
         }
 
     def window(self, phase: str) -> int:
-        """Return how many requests of ``phase`` may be on their way at a time."""
+        """Return the limit of requests of ``phase`` in flight."""
         congestion = self.config.congestion
         return congestion.max_outstanding if phase == "congestion" and congestion is not None else self.config.window
 
     # -- progress of the sweep --
 
     def configured(self, wanted: np.ndarray) -> None:
-        """The wanted PortInfo is complete but for QoS, which adds its part."""
+        """The target PortInfo is complete except for QoS, which adds its part."""
         self.wanted = wanted
         if self.config.qos is not None:
             self._qos = QosManager(self.database, self.config.qos, wanted)
             self._qos.set_high_limit(wanted)
 
     def routed(self, graph: SwitchGraph, routing: Routing, reset: np.ndarray, fresh: np.ndarray) -> None:
-        """Routes are computed, and what each switch holds is known."""
+        """Routes are computed, and the state of each switch is known."""
         self.graph, self.routing, self.reset, self.fresh = graph, routing, reset, fresh
 
     @property
     def enforcing(self) -> list[tuple[np.ndarray, bool, bool]]:
-        """Switch ports, whether they check the P_Keys of what comes in, and of what goes out; empty
-        where partitions are not programmed."""
+        """Switch ports, and whether they check the P_Keys of incoming and of outgoing packets; empty if partitions
+        are not programmed."""
         return [] if self._pkeys is None else self._pkeys.enforcing()
 
-    # -- what entering a phase does --
+    # -- entering a phase --
 
     def _link_policy(self) -> None:
         if self.config.links is not None:
@@ -97,7 +98,7 @@ class Features:
             self._extensions.ask(self.queue)
 
     def queue_link_modes(self) -> None:
-        """Put the Sets of FDR10 and FEC."""
+        """Queue the Sets of FDR10 and FEC."""
         if self._extensions is not None:
             self._extensions.queue(self.queue)
 
@@ -124,11 +125,11 @@ class Features:
         if self._qos is None and needs_qos(self.routing):
             self._qos = QosManager(self.database, QosConfig(), self.wanted)
             self.report.notes.append(
-                f"{self.routing.engine} gives paths SLs: SLtoVL and VL arbitration tables are programmed"
+                f"{self.routing.engine} assigns SLs to paths: SLtoVL and VL arbitration tables are programmed"
             )
         if self._qos is not None:
             self._qos.queue(self.queue, self.stores.qos, self.fresh, self.graph, self.routing)
-            if self.routing.sl2vl is None:  # an engine that says VLs answers for them itself
+            if self.routing.sl2vl is None:  # an engine that sets VLs is responsible for them
                 self.report.sls = sl_troubles(self.database, self.config, self._qos, self.routing.path_sl)
                 self.report.notes += [str(trouble) for trouble in self.report.sls]
 
@@ -152,7 +153,7 @@ class Features:
     # -- answers --
 
     def link_extensions(self, attr: int, ports: np.ndarray, data: np.ndarray | None) -> None:
-        """Answers about FDR10 and FEC of ports; None: there is none, or a bad one."""
+        """Answers about FDR10 and FEC of ports; None: no good answer."""
         assert self._extensions is not None
         if data is None:
             self._extensions.lost(attr, ports)
@@ -160,7 +161,7 @@ class Features:
             self._extensions.heard(attr, ports, data)
 
     def heard(self, phase: str, tags: np.ndarray, data: np.ndarray) -> bool:
-        """Answers to requests of ``phase``; False where the phase is none of these."""
+        """Answers to requests of ``phase``; False if the phase is none of these."""
         if phase == "pkeys":
             assert self._pkeys is not None
             self._pkeys.heard(tags, data)
@@ -179,8 +180,8 @@ class Features:
             self.stores.congestion.unable.update(self.database.node_guid[self.database.port_node[tags]].tolist())
 
     def lost(self, phase: str, attr: int, tags: np.ndarray, why: str) -> np.ndarray | None:
-        """Requests without a good answer: what these devices hold is unknown. Returns the nodes
-        (rows) that the report shall name, None where it names them already, or need not."""
+        """Requests without a good answer: the state of these devices is unknown. Returns the nodes (rows) to name in
+        the report, None if it names them already or need not."""
         db = self.database
         if phase == "congestion":
             nodes = np.unique(db.port_node[tags])
@@ -193,7 +194,7 @@ class Features:
             self.report.mute_ports.extend((port, why) for port in tags.tolist())
             return None
         if phase == "pkeys":
-            return None  # a table that cannot be read is written whole
+            return None  # an unreadable table is written completely
         if phase.startswith("ar_"):
             assert self.graph is not None
             nodes = self.graph.switch_node[np.unique(tags)]

@@ -1,4 +1,4 @@
-"""The phases of a sweep, in their order, and the interface of extensions that add some."""
+"""The phases of a sweep, in order, and the interface of extensions that add some."""
 
 from __future__ import annotations
 
@@ -21,40 +21,40 @@ SENT = {
     "vport_clear": "VPortStateChange cleared, before states are read",
     "vport_states": "Gets of virtual ports' states",
     "vport_infos": "Gets of virtual ports themselves",
-    "policy": "which widths and speeds ports may train to; Gets for FDR10 and FEC",
+    "policy": "widths and speeds enabled for training; Gets for FDR10 and FEC",
     "lids": "the configuration of end ports; Sets of FDR10 and FEC",
     "route": "nothing: paths are computed",
     "held": "Gets of tables that another manager wrote",
     "qos": "SLtoVL and VL arbitration tables",
-    "links": "the configuration of new links between switches that forward already, before tables lead over them",
+    "links": "the configuration of new links between switches that already forward, before tables use them",
     "links_arm": "ARMED to these links",
     "links_active": "ACTIVE to these links",
     "tables": "forwarding tables of switches, in rounds",
-    "tops": "SwitchInfo: how far switches look into them",
-    "reread": "Gets of the ports of switches whose PortStateChange was cleared only now",
+    "tops": "SwitchInfo: the used part of the tables",
+    "reread": "Gets of the ports of switches whose PortStateChange was cleared only in this sweep",
     "pkeys": "Gets of P_Key tables",
     "partitions": "P_Key tables",
-    "ar_info": "Gets that find switches which can route adaptively",
+    "ar_info": "Gets that find capable switches for adaptive routing",
     "ar_groups": "their groups of ports",
-    "ar_lids": "which group each LID has",
+    "ar_lids": "the group of each LID",
     "ar_on": "adaptive routing switched on",
     "multicast": "the trees of multicast groups",
-    "multicast_tops": "how far switches look into them",
+    "multicast_tops": "the used part of multicast tables",
     "ports": "the configuration of switch ports; ARMED to their links",
-    "arm": "ARMED to what was not armed yet",
+    "arm": "ARMED to ports that are not armed yet",
     "activate": "ACTIVE to all links",
     "vport_pkeys": "Gets of virtual ports' P_Key tables",
     "vport_setup": "LIDs and P_Keys of virtual ports",
     "vport_arm": "ARMED to virtual ports",
     "vport_activate": "ACTIVE to virtual ports",
-    "routers": "Gets of what routers are",
-    "router_tables": "Gets of the subnets that lie behind them",
+    "routers": "Gets of routers' capabilities",
+    "router_tables": "Gets of the subnets behind routers",
     "congestion": "settings of congestion control, by LID",
-    "sharp_info": "Gets of what aggregation nodes can",
+    "sharp_info": "Gets of aggregation nodes' capabilities",
     "sharp_qps": "their queue pairs",
     "sharp_edges": "the edges of their trees",
     "sharp_trees": "their trees",
-    "retrain": "DOWN to links whose policy is another, so that they train again",
+    "retrain": "DOWN to links with another policy, so that they train again",
 }
 """Phase → what it sends."""
 PHASES = tuple(SENT)
@@ -85,10 +85,10 @@ GMP_PHASES = {
 
 
 class SweepExtension:
-    """Base of an extension: phases of a sweep for devices that only softib speaks to.
+    """Base of an extension: phases of a sweep for protocols that only softib's devices have.
 
-    The classes are listed in :data:`softib.sm.sweep.sweep.EXTENSIONS`; nothing else in the core of
-    a sweep names them. ``enter``: phase → the function that queues its requests.
+    The classes are listed in :data:`softib.sm.sweep.sweep.EXTENSIONS`; the core of a sweep names them nowhere else.
+    ``enter``: phase → the function that queues its requests.
     """
 
     def __init__(self, sweep: Sweep):
@@ -98,14 +98,14 @@ class SweepExtension:
 
     @property
     def idle(self) -> bool:
-        """Is there nothing to do in its phases, so that they need not be entered?"""
+        """Do its phases have nothing to do, so that they need not be entered?"""
         return False
 
     def lids_given(self) -> None:
-        """Ports have their LIDs."""
+        """Ports have their LIDs now."""
 
     def heard(self, phase: str, attr: int, tags: np.ndarray, data: np.ndarray) -> None:
         """Answers to requests of its phases: ``tags`` as queued, ``data`` uint8[n, 64]."""
 
     def lost(self, phase: str, attr: int, tags: np.ndarray, why: str) -> None:
-        """Requests of its phases that got no answer, or a bad one."""
+        """Requests of its phases without a good answer."""

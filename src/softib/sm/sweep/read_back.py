@@ -1,10 +1,8 @@
-"""Tables of switches that another manager programmed: read before they are written (IBA 14.2.5.10,
-14.2.5.12).
+"""Tables of switches programmed by another manager: read before they are written (IBA 14.2.5.10, 14.2.5.12).
 
-A manager that takes over does not know the tables. A switch whose LinearFDBTop is not 0 is asked
-for its forwarding table up to there, and for the multicast blocks that groups use; then the sweep
-sets what differs, and a table that is right is not touched while packets pass. A block that is not
-answered is written.
+A manager that takes over does not have the tables. For a switch with a nonzero LinearFDBTop, it reads the
+forwarding table up to there, and the multicast blocks that groups use. The sweep then sets only differences, so a
+right table is not rewritten while packets pass. A block without an answer is written.
 """
 
 from __future__ import annotations
@@ -24,8 +22,8 @@ __all__ = ["ReadBack"]
 
 
 class ReadBack:
-    """One reading: :meth:`ask`, :meth:`heard` for the answers, :meth:`finish` to hand what came
-    whole to ``store`` and ``groups``.
+    """One reading: :meth:`ask`, :meth:`heard` for the answers, :meth:`finish` to pass complete tables to ``store``
+    and ``groups``.
 
     ``nodes``: switches of ``db`` whose tables are unknown.
     """
@@ -65,7 +63,7 @@ class ReadBack:
             self._m_have[tags] = True
 
     def finish(self) -> None:
-        """Tables that came whole are known from now on."""
+        """Complete tables are known from now on."""
         guids = self.db.node_guid[self.nodes].tolist()
         whole = np.ones(len(guids), bool)
         whole[self._row[~self._have]] = False

@@ -1,18 +1,17 @@
-"""Discovery of what changed alone: the rest of the subnet is as the last sweep left it (IBA
-14.4.3).
+"""Incremental discovery: the rest of the subnet is taken from the last sweep (IBA 14.4.3).
 
-The switches that said PortStateChange, or were named by a trap, are asked for all their ports. A
-cable counts as before where the port was ACTIVE and is; any other port that is up is asked what is
-behind it, and what hangs there is asked again. The switch at the other end of a cable that is gone
-is asked, too: its own trap may have been lost with the cable.
+All ports are read of switches that reported PortStateChange, or were named by a trap. A cable counts as
+unchanged if the port was ACTIVE and still is; devices behind any other port that is up are read again. The switch
+at the other end of a removed cable is read, too: its
+trap may have been lost with the cable.
 
-A directed route may lead through the very cable that fell. So before a node is asked, the ports of
-its route are, from the manager outwards, until one is known to be as it was in this sweep: a
-request goes only where the way is proved, and none waits for its timeout. When a cable is gone the
-routes are computed again. Nodes that no cable leads to are taken out.
+A directed route may cross the failed cable. So before a node is read, the ports of its route are,
+from the manager outwards, until one is known to be unchanged in this sweep: requests are sent only over proved
+routes, and none waits for its timeout. When a cable is removed, the routes are
+computed again. Unreachable nodes are removed.
 
-What does not fit together (a NodeGUID at two places, a way that breaks while it is walked, the
-manager's own port not ACTIVE) sets ``distrusted``: the manager then discovers everything.
+A contradiction (a NodeGUID in two locations, a route that fails during the walk, the manager's own port not ACTIVE)
+sets ``distrusted``: the manager then discovers everything.
 """
 
 from __future__ import annotations
@@ -37,16 +36,15 @@ UNREACHABLE, PROVED = -1, -2
 
 @dataclass
 class Resume:
-    """The start of an incremental sweep: the database of the last one (it is left as it is),
-    and the NodeGUIDs of those to ask."""
+    """The start of an incremental sweep: the database of the last one (unchanged), and the NodeGUIDs to read."""
 
     database: Database
     suspects: set[int] = field(default_factory=set)
 
 
 class Rediscovery(Discovery):
-    """``db`` is a copy of the last sweep's, and is changed; ``suspects``: NodeGUIDs of the nodes to
-    be asked. Devices that did not answer all of the last sweep's questions are asked, too."""
+    """``db`` is a copy of the last sweep's, and is changed; ``suspects``: NodeGUIDs of the nodes to read. Devices
+    that did not answer all requests of the last sweep are read, too."""
 
     def __init__(self, db: Database, queue: RequestQueue, report: SweepReport, config: SmConfig, suspects: set[int]):
         super().__init__(db, queue, report, config, managed=db.node_guid.copy())
@@ -54,14 +52,14 @@ class Rediscovery(Discovery):
         self._forget_mute()
         nodes = (db.node_of(guid) for guid in sorted(suspects))
         self._left = {node: True for node in nodes if node >= 0}
-        """Nodes to be asked (an ordered set)."""
+        """Nodes to read (an ordered set)."""
         unread = db.external & ~db.has_port_info
         self._left |= dict.fromkeys(np.unique(db.port_node[unread]).tolist(), True)
         self._known = db.n_nodes
         self._queried: set[int] = set()
         up = db.external & (db.port_state() >= PortState.INIT) & (db.port_peer < 0)
         self._silent = np.flatnonzero(up).tolist()
-        """Ports that are up, and behind which no device answered."""
+        """Ports that are up, without an answering device."""
         self._proved: set[int] = set()
         self._checking: set[int] = set()
         self._described: set[int] = set()
@@ -69,7 +67,7 @@ class Rediscovery(Discovery):
         self._via = np.zeros(0, np.int32)
 
     def start(self) -> None:
-        """Ask the manager's own port, and the first suspects."""
+        """Read the manager's own port, and the first suspects."""
         db = self.db
         self._lids = int((1 << db.port_lmc[db.end_ports()].astype(np.int64)).sum())
         self._proved.add(db.sm_port)
@@ -78,20 +76,18 @@ class Rediscovery(Discovery):
         self._go_on()
 
     def handle(self, attr: int, tags: np.ndarray, data: np.ndarray) -> None:
-        """As in a whole discovery; then go on to what can be asked now."""
+        """As in a whole discovery; then continue with the requests that are possible now."""
         super().handle(attr, tags, data)
         self._go_on()
 
     def lost(self, attr: int, tags: np.ndarray, why: str) -> None:
-        """A port of a route, or a node at the end of a proved one, that does not answer: the
-        picture is wrong."""
+        """A port of a route, or a node at the end of a proved one, that does not answer contradicts the last sweep."""
         if attr == SmpAttr.PORT_INFO and not self._over and self._checking.intersection(tags.tolist()):
             self.distrusted = True
         super().lost(attr, tags, why)
 
     def _forget_mute(self) -> None:
-        """Nodes and CA ports that the last sweep could not read are as if they had never been
-        seen."""
+        """Nodes and CA ports that the last sweep could not read count as never seen."""
         db = self.db
         db.port_probed[:] = False
         if not db.node_ok.all():
@@ -116,8 +112,7 @@ class Rediscovery(Discovery):
                 self._left[node] = True
 
     def _go_on(self) -> None:
-        """Ask every node whose route is proved, and the first port of each other route that is
-        not."""
+        """Read every node with a proved route, and the first unproved port of each other route."""
         if not self._left and not self._silent:
             return
         db, ask, check = self.db, [], {}
@@ -144,8 +139,8 @@ class Rediscovery(Discovery):
         self.queue.get(SmpAttr.PORT_INFO, db.port_route[rows], rows, db.port_modifier(rows))
 
     def _unproved(self, node: int) -> int:
-        """The port nearest to the manager of the route to ``node`` that is not proved; PROVED, or
-        UNREACHABLE where no cable leads there."""
+        """The unproved port nearest to the manager on the route to ``node``; PROVED, or UNREACHABLE if no cable
+        leads there."""
         nearest, owner = PROVED, self.db.port_node
         while (port := int(self._via[node]) if node < len(self._via) else -1) >= 0:
             if port not in self._proved:
@@ -202,7 +197,7 @@ class Rediscovery(Discovery):
         self._probe(tags[up & ~db.port_probed[tags]])
 
     def _cut(self, ports: np.ndarray) -> None:
-        """The device behind each of ``ports`` may be gone, or another one."""
+        """The device behind each of ``ports`` may have been removed or exchanged."""
         if not len(ports):
             return
         db = self.db
@@ -238,12 +233,12 @@ class Rediscovery(Discovery):
     # -- the end --
 
     def finish(self) -> None:
-        """As of a whole discovery."""
+        """As in a whole discovery."""
         super().finish()
         self.distrusted |= self.db.sm_port < 0 or bool(self.report.duplicates)
 
     def _leave_out(self) -> None:
-        """Take out the nodes that no cable leads to; rows of the report are the new ones then."""
+        """Remove unreachable nodes; the report then uses the new rows."""
         db, report = self.db, self.report
         removed = reroute(db) == UNREACHABLE
         self.mkeys.fill(db)
@@ -256,12 +251,12 @@ class Rediscovery(Discovery):
 
 
 def reroute(db: Database) -> np.ndarray:
-    """Give every node and port that a chain of known cables leads to the shortest directed route
-    (IBA 14.2.2) from the manager's port, without a question to any device.
+    """Give every node and port that is reachable over known cables the shortest directed route (IBA 14.2.2) from
+    the manager's port, without a request to any device.
 
-    Routes are added, none is changed: requests that are under way keep theirs, and what no cable
-    leads to keeps its last one. Returns int32[nodes]: the port (row) through which a node is
-    entered, -2 for the manager's own node, -1 for a node that no cable leads to. ``db.sm_port``
+    Routes are added, none is changed: outstanding requests keep theirs, and unreachable ones keep their last.
+    Returns int32[nodes]: the ingress port (row) of a node, -2 for the manager's own
+    node, -1 for an unreachable node. ``db.sm_port``
     must be known.
     """
     peer, port_node, switch = db.port_peer, db.port_node, db.is_switch
@@ -288,7 +283,7 @@ def reroute(db: Database) -> np.ndarray:
     db.node_route[reached] = route[reached]
     on_switch = switch[port_node] & reached[port_node]
     db.port_route[on_switch] = route[port_node[on_switch]]
-    # Every port of a CA has a way of its own; the manager's is none at all.
+    # Every port of a CA has a separate route; the manager's has no hops.
     into_ca = cabled[~switch[to_node] & reached[from_node] & (peer[cabled] != db.sm_port)]
     entered_here = via[port_node[peer[into_ca]]] == into_ca
     db.port_route[peer[into_ca[entered_here]]] = route[port_node[peer[into_ca[entered_here]]]]

@@ -1,4 +1,4 @@
-"""The report of a sweep, in numbers and in lines for people."""
+"""The report of a sweep, in numbers and text."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from softib.iba.constants import CapMask, Method, MgmtClass, SmpAttr
 from softib.iba.smp import PortInfo
 from softib.iba.vendor import sharp
 from softib.mad.gmp_requests import kind_of
+from softib.plural import counted
 from softib.result import HIDDEN, Result
 from softib.sm.database import Database
 
@@ -31,7 +32,7 @@ GMP_NAMES = {
 
 @dataclass
 class SweepCounts(Result):
-    """What a sweep found, and the MADs that it took."""
+    """Results of a sweep, and its MADs."""
 
     nodes: int = 0
     switches: int = 0
@@ -39,15 +40,15 @@ class SweepCounts(Result):
     links: int = 0
     lids: int = 0
     mads: dict[str, int] = field(default_factory=dict)
-    """Method and attribute (``Get NODE_INFO``) → requests sent, retries apart."""
+    """Method and attribute (``Get NODE_INFO``) → requests sent, without retries."""
     retries: int = 0
     timeouts: int = 0
     strays: int = 0
-    """Answers that no one waited for."""
+    """Unexpected answers."""
 
     @property
     def sent(self) -> int:
-        """Requests sent, retries apart."""
+        """Requests sent, without retries."""
         return sum(self.mads.values())
 
     @property
@@ -60,12 +61,10 @@ class SweepCounts(Result):
 class SweepReport(SweepCounts):
     """Counts of one sweep. Times are the caller's (``now_ps``): virtual in process, real on a wire.
 
-    ``duplicates`` are
-    (NodeGUID, port behind which a second device has it); ``silent_ports`` (port, why): nothing
-    usable behind a live port; ``mute_ports`` and ``mute_nodes``: a device that stopped answering;
-    ``wrong_answers`` (NodeGUID, what it says): one whose answers do not fit
-    (:mod:`~softib.sm.sweep.wrong_answers`); ``locked``: ports that hide their M_Key from this
-    manager. Ports are rows of the manager's database, -1 = its own.
+    ``duplicates`` are (NodeGUID, port behind which a second device has it); ``silent_ports`` (port, why): nothing
+    usable behind a live port; ``mute_ports`` and ``mute_nodes``: a device that stopped answering; ``wrong_answers``
+    (NodeGUID, message): devices with contradictory answers (:mod:`~softib.sm.sweep.wrong_answers`); ``locked``:
+    ports that hide their M_Key from this manager. Ports are rows of the manager's database, -1 = its own.
     """
 
     refused: dict[str, int] = field(default_factory=dict, metadata=HIDDEN)
@@ -82,17 +81,17 @@ class SweepReport(SweepCounts):
     """:class:`~softib.sm.managers.sl2vl.SlTrouble` of SLs in use that a port drops or starves."""
     tables_change: str = "unchanged"
     """Can a credit loop arise while forwarding tables change? acyclic, loop, loops-by-itself,
-    unchanged; unknown-sls, sl2vl-changes, too-large, unknown-tables: nothing is known
+    unchanged; unknown-sls, sl2vl-changes, too-large, unknown-tables: the result is unknown
     (:attr:`softib.sm.tables.lft_plan.LftPlan.state`)."""
     notes: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
     def count(self, built: dict[tuple[int, int], int]) -> None:
-        """Take over the queue's counts."""
+        """Add the queue's counts."""
         self.mads = {f"{Method(m).name.title()} {attribute_name(a)}": n for (m, a), n in sorted(built.items())}
 
     def count_subnet(self, db: Database) -> None:
-        """Count the subnet, once LIDs are given."""
+        """Count the subnet, once LIDs are assigned."""
         self.nodes, self.switches = db.n_nodes, int(db.is_switch.sum())
         self.cas = self.nodes - self.switches
         peer = db.port_peer
@@ -101,12 +100,10 @@ class SweepReport(SweepCounts):
         self.lids = int((1 << db.port_lmc[db.end_ports()].astype(np.int64)).sum())
         is_sm = (PortInfo.cap_mask.get(db.port_info) & CapMask.IS_SM) > 0
         is_sm[db.sm_port] = False
-        self.notes += [
-            f"{db.port_name(p)} says that a subnet manager runs there" for p in np.flatnonzero(is_sm).tolist()
-        ]
+        self.notes += [f"{db.port_name(p)} has IsSM set" for p in np.flatnonzero(is_sm).tolist()]
 
     def describe(self, db: Database) -> None:
-        """Turn what went wrong into ``problems``: a line each, the first 20 of a kind."""
+        """Convert the errors into ``problems``: a line each, the first 20 of a kind."""
         lines: list[str] = []
         _some(
             lines,
@@ -124,7 +121,7 @@ class SweepReport(SweepCounts):
         _some(
             lines,
             [
-                f"{db.port_name(port)}: holds an M_Key that this manager does not know; name it by m_key, or by the "
+                f"{db.port_name(port)}: holds an M_Key unknown to this manager; set it with m_key, or with the "
                 f"line"
                 f" '{int(db.port_guid[port]):#018x} KEY' of guid2mkey"
                 for port in self.locked
@@ -133,7 +130,7 @@ class SweepReport(SweepCounts):
         named = [(db.node_of(guid), guid, text) for guid, text in dict.fromkeys(self.wrong_answers)]
         _some(lines, [f"{_where(db, n) if n >= 0 else f'{guid:#018x}'}: {text}" for n, guid, text in named])
         _some(lines, [f"{db.port_name(port)}: cabled, but not ACTIVE" for port in self.not_active])
-        lines += [f"{n} times {kind} was refused" for kind, n in sorted(self.refused.items())]
+        lines += [f"{kind} was refused {counted(n, 'time')}" for kind, n in sorted(self.refused.items())]
         self.problems = lines
 
 

@@ -1,5 +1,5 @@
-"""The manager's own requests on the wire: built when there is room, their answers sorted by
-attribute: data, refusals, and requests without an answer.
+"""The manager's own requests on the wire: built when there is room, their answers sorted by attribute: data,
+refusals, and missing answers.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ __all__ = ["Answers", "RequestWindow", "by_attribute"]
 
 @dataclass
 class Answers:
-    """Requests for one attribute that are over: their ``tags``, and ``data`` uint8[n, 64] of those
-    that were answered well (None: there is no good answer; ``refused``: there is a bad one)."""
+    """Completed requests for one attribute: their ``tags``, and ``data`` uint8[n, 64] of good answers (None: there
+    is none; ``refused``: there is a bad one)."""
 
     attr: int
     tags: np.ndarray
@@ -29,7 +29,7 @@ class Answers:
 
 
 def by_attribute(done: Completed) -> Iterator[Answers]:
-    """The answers of ``done``; an attribute's refused ones before its good ones."""
+    """The answers of ``done``; an attribute's refusals come before its good answers."""
     mad, tags, attr, refused = done.batch.mad, done.tags, done.attr, done.refused
     if done.timed_out:
         yield from (Answers(a, tags[attr == a]) for a in np.unique(attr).tolist())
@@ -45,8 +45,7 @@ def by_attribute(done: Completed) -> Iterator[Answers]:
 
 
 class RequestWindow:
-    """``queue`` is what the current phase or task still has to send, ``transactor`` what is under
-    way."""
+    """``queue`` has the unsent requests of the current phase or task, ``transactor`` the outstanding ones."""
 
     def __init__(self, transactor: Transactor, queue: RequestQueue):
         self.transactor, self.queue = transactor, queue
@@ -58,13 +57,12 @@ class RequestWindow:
         self._before = t.retried, t.timeouts, t.strays
 
     def count(self, report: SweepReport) -> None:
-        """Retries, timeouts and strays since :meth:`begin`."""
+        """Retries, timeouts and unexpected answers since :meth:`begin`."""
         t, (retried, timeouts, strays) = self.transactor, self._before
         report.retries, report.timeouts, report.strays = t.retried - retried, t.timeouts - timeouts, t.strays - strays
 
     def fill(self, chunk: int) -> None:
-        """Hand requests to the transactor as long as they could leave at once (a MAD is built when
-        it leaves)."""
+        """Pass requests to the transactor as long as they could be sent at once (a MAD is built when it is sent)."""
         most = min(self.transactor.room, chunk)
         while most > 0 and len(self.queue):
             batch, tags = self.queue.take(most)
@@ -72,6 +70,6 @@ class RequestWindow:
             most -= len(batch)
 
     def answers(self) -> Iterator[Answers]:
-        """Yield the requests that were answered, refused or given up."""
+        """Yield the requests that were answered, refused or abandoned."""
         for done in self.transactor.completed():
             yield from by_attribute(done)

@@ -1,5 +1,4 @@
-"""Carries sweeps from phase to phase: the next is entered when all requests of one are answered or
-given up."""
+"""Runs sweeps from phase to phase: the next is entered when all requests of one are answered or abandoned."""
 
 from __future__ import annotations
 
@@ -35,13 +34,13 @@ class Phase:
         self.name, self.since_ps = name, now_ps
 
     def leave(self) -> None:
-        """Nothing is under way."""
+        """Nothing is running."""
         self.name = ""
 
 
 class SweepRunner:
-    """``sweep`` is the current or last one, ``count`` how many began, ``graph`` and ``routing``
-    what was routed last. ``mastership`` says whose subnet it is."""
+    """``sweep`` is the current or last one, ``count`` the number started, ``graph`` and ``routing`` those of the
+    last routing. ``mastership`` has the state of the election."""
 
     def __init__(self, transactor: Transactor, phase: Phase):
         self.transactor, self.phase = transactor, phase
@@ -49,12 +48,12 @@ class SweepRunner:
         self.routing: Routing | None = None
         self.count = 0
         self.drained_ps = NEVER_PS
-        """When packets of old entries have drained, so that the next stage of forwarding tables may
-        begin; NEVER_PS: nothing waits for it."""
+        """Time when packets of old entries have drained, so that the next stage of forwarding tables may begin;
+        NEVER_PS: none."""
         self._ended_well = False
 
     def connect(self, mastership: Mastership) -> None:
-        """The rest of the manager is there: before the first sweep."""
+        """Create the rest of the manager, before the first sweep."""
         self.mastership, self.schedule = mastership, mastership.schedule
         self.sweep = self._new_sweep()
         self.requests = RequestWindow(self.transactor, self.sweep.queue)
@@ -101,14 +100,14 @@ class SweepRunner:
         self._enter(now_ps, PHASES[0])
 
     def start_over(self, now_ps: int) -> None:
-        """The changes do not fit the last sweep's picture: discover the whole subnet."""
+        """The changes contradict the last sweep: discover the whole subnet."""
         self.transactor.abandon()
         self.schedule.whole = True
         self.begin(now_ps)
 
     def leave_silent(self) -> bool:
-        """Is all that the discovery still waits for behind links in INIT, and late? It goes on
-        without; :class:`SilentPorts` asks again."""
+        """Is discovery only waiting for overdue answers behind links in INIT? It then continues without them;
+        :class:`SilentPorts` sends the requests again."""
         discovery, t = self.sweep.discovery, self.transactor
         if self.phase.name != PHASES[0] or not t.only_overdue or t.outstanding != discovery.unawaited:
             return False
@@ -118,7 +117,7 @@ class SweepRunner:
         return True
 
     def next_phase(self, now_ps: int) -> None:
-        """All of a phase is answered or given up."""
+        """All requests of a phase are answered or abandoned."""
         phase, sweep, mastership = self.phase.name, self.sweep, self.mastership
         if phase == "tables" and self._drain(now_ps):
             return
@@ -142,7 +141,7 @@ class SweepRunner:
             self._enter(now_ps, next(p for p in PHASES[PHASES.index(phase) + 1 :] if not sweep.idle(p)))
 
     def _drain(self, now_ps: int) -> bool:
-        """Do packets of old entries still drain?"""
+        """Are packets of old entries still draining?"""
         if not self.sweep.drains:
             self.drained_ps = NEVER_PS
             return False
@@ -164,7 +163,7 @@ class SweepRunner:
     def give_up(self) -> None:
         """The subnet cannot be managed, or is another manager's."""
         if self.phase.name == "tables":
-            self.mastership.has.stores.lft.tables.clear()  # it is unknown which Sets were done
+            self.mastership.has.stores.lft.tables.clear()  # it is unknown which Sets took effect
         self.phase.leave()
         self.drained_ps = NEVER_PS
         self.schedule.sweep = False

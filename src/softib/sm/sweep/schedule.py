@@ -1,9 +1,8 @@
-"""The schedule of a manager: sweeps that were called for, light sweeps, polls, and devices
-that are asked again.
+"""The schedule of a manager: requested sweeps, light sweeps, polls, and devices that are read again.
 
-A port sends no trap sooner than SubnetTimeOut after the one before (IBA 14.2.5.1, o14-2): a link
-that comes back within that time is reported late. So the switches that a sweep was about are asked
-for PortStateChange a few times until a trap of theirs could have come.
+A port sends no trap earlier than SubnetTimeOut after the previous one (IBA 14.2.5.1, o14-2): a link that comes back
+within that time is reported late. So PortStateChange of the switches of an incremental sweep is
+read a few times until their next trap could arrive.
 """
 
 from __future__ import annotations
@@ -21,21 +20,20 @@ from softib.sm.sa.subnet import Subnet
 __all__ = ["Schedule"]
 
 RECHECK_PS = 2 * 10**12
-"""Time until a master checks again whether a higher manager that discovered is ready to take
-over."""
+"""Time until a master checks again whether a higher manager that was discovering is ready to take over."""
 REREAD_PARTS = (8, 4, 2, 1, 0.8)
-"""Switches that a sweep was about are asked again an eighth of SubnetTimeOut later, a quarter …,
-and once when it is over."""
+"""Switches of an incremental sweep are read again after an eighth of SubnetTimeOut, a quarter …, and once at its
+end."""
 SUBNET_TIMEOUT_UNIT_PS = 4_096_000
 TROUBLE_PS, MOST_TROUBLES = 10**12, 6
-"""Devices that did not answer everything are asked again after 2 s, 4 s … 64 s."""
+"""Devices that did not answer everything are read again after 2 s, 4 s … 64 s."""
 
 
 @dataclass
 class Schedule:
-    """``sweep``: one shall begin at once, of the ``whole`` subnet or of the ``suspects``
-    (NodeGUIDs) alone. ``look_ps``: the next light sweep of a master, the next poll of a standby.
-    ``touched`` (NodeGUIDs) are asked again at the times ``relook_ps``."""
+    """``sweep``: one shall begin at once, of the ``whole`` subnet or only of the ``suspects`` (NodeGUIDs).
+    ``look_ps``: the next light sweep of a master, the next poll of a standby.
+    ``touched`` (NodeGUIDs) are read again at the times ``relook_ps``."""
 
     sweep: bool = True
     whole: bool = True
@@ -51,17 +49,17 @@ class Schedule:
     _troubles: int = 0
 
     def call(self) -> None:
-        """Look at the whole subnet."""
+        """Request a sweep of the whole subnet."""
         self.sweep = self.whole = True
 
     def suspect(self, nodes: set[int]) -> None:
-        """Look at these nodes (NodeGUIDs)."""
+        """Request a sweep of these nodes (NodeGUIDs)."""
         self.sweep = True
         self.suspects |= nodes
 
     def suspect_lids(self, lids: tuple[int, ...], db: Database, subnet: Subnet | None) -> None:
-        """Devices with these LIDs said that something changed. ``db`` is the current sweep's,
-        ``subnet`` what the last one left."""
+        """Devices with these LIDs reported a change. ``db`` is the current sweep's, ``subnet`` that of
+        the last one."""
         self.sweep = True
         for lid in lids:
             ports = np.flatnonzero((db.port_lid == lid) & (lid > 0))
@@ -73,29 +71,29 @@ class Schedule:
                 self.whole = True
 
     def begun(self) -> None:
-        """The sweep that was called for has begun."""
+        """The requested sweep has begun."""
         self._queried, self._was_whole = self.suspects, self.whole
         self.sweep, self.whole, self.suspects = False, False, set()
 
     def found_relooking(self, nodes: set[int]) -> None:
-        """:attr:`touched` switches changed again. The sweep that follows is not one after which
-        they are asked again: a switch that says so for ever would keep the manager busy."""
+        """:attr:`touched` switches changed again. The following sweep does not restart the series: a switch that
+        always reports changes would keep the manager busy."""
         self.suspect(nodes)
         self._by_itself = True
 
     def relook(self, now_ps: int) -> bool:
-        """Is it time to ask :attr:`touched` switches?"""
+        """Is it time to read :attr:`touched` switches?"""
         due = bool(self.relook_ps) and now_ps >= self.relook_ps[0]
         while self.relook_ps and now_ps >= self.relook_ps[0]:
             self.relook_ps.pop(0)
         return due
 
     def swept(self, now_ps: int, config: SmConfig, troubled: bool, wrong: set[int]) -> None:
-        """A sweep of the master is over; ``troubled``: devices did not answer everything;
-        ``wrong``: those (NodeGUIDs) that answered what cannot be."""
+        """Record the end of a master's sweep; ``troubled``: devices did not answer everything; ``wrong``: those
+        (NodeGUIDs) with impossible answers."""
         if (
             self._was_whole
-        ):  # traps that keep coming call for sweeps of some devices, and must not put off the look at all others
+        ):  # repeated traps start sweeps of some devices, and must not delay the light sweep of all others
             self.look_ps = now_ps + config.sweep_interval_ps
         if self._queried - wrong and not self._by_itself:
             whole_ps = SUBNET_TIMEOUT_UNIT_PS << config.subnet_timeout
@@ -108,11 +106,11 @@ class Schedule:
         self.trouble_ps = now_ps + (TROUBLE_PS << self._troubles) if troubled else NEVER_PS
 
     def recheck(self, now_ps: int, higher: bool) -> None:
-        """A higher manager that still discovers will stand by in a moment; no message says when."""
+        """A higher manager that still discovers will become standby soon; no message reports when."""
         self.recheck_ps = now_ps + RECHECK_PS if higher else NEVER_PS
 
     def due_ps(self, state: SmState, config: SmConfig, replication_ps: int) -> int:
-        """Return when the switches, or the master, are due to be asked again."""
+        """Return the time when the switches, or the master, are read again."""
         if state == SmState.STANDBY:
             return min(self.look_ps, replication_ps)
         if state != SmState.MASTER:
@@ -121,7 +119,7 @@ class Schedule:
         return min(look_ps, self.recheck_ps, self.trouble_ps, *self.relook_ps[:1])
 
     def look(self, now_ps: int, state: SmState, config: SmConfig) -> bool:
-        """Is a light sweep, or a poll, due? The next one is a pause later."""
+        """Is a light sweep, or a poll, due? The next one is due after the interval."""
         polls = state == SmState.STANDBY
         if now_ps < self.look_ps or not (polls or (state == SmState.MASTER and config.sweep_interval_ps)):
             return False
@@ -129,7 +127,7 @@ class Schedule:
         return True
 
     def overdue(self, now_ps: int) -> bool:
-        """Is a sweep due by the clock? It is called for now."""
+        """Is a sweep due by the clock? It is requested now."""
         if now_ps >= self.recheck_ps:
             self.recheck_ps, self.sweep = NEVER_PS, True
         elif now_ps >= self.trouble_ps:

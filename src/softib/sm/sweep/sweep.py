@@ -1,8 +1,7 @@
-"""One sweep: a list of phases (:mod:`~softib.sm.sweep.phases`), each of which puts requests into
-the queue.
+"""One sweep: a list of phases (:mod:`~softib.sm.sweep.phases`), each of which queues requests.
 
-The next phase is entered when all requests of one are answered or given up; the caller carries
-them, and :mod:`~softib.sm.sweep.answers` takes their answers.
+The next phase is entered when all requests of one are answered or abandoned; the caller sends them, and
+:mod:`~softib.sm.sweep.answers` handles their answers.
 """
 
 from __future__ import annotations
@@ -52,21 +51,20 @@ __all__ = ["Sweep"]
 
 
 EXTENSIONS: tuple[type[SweepExtension], ...] = (VPortManager, AggregationPhases)
-"""Devices that only softib speaks to: virtual ports and aggregation nodes."""
+"""Extensions for softib's own protocols: virtual ports and aggregation nodes."""
 
 
 class Sweep:
-    """``registered``: PortGUIDs of the subnet before; ports not among them shall subscribe and join
+    """``registered``: PortGUIDs of the previous sweep; ports not among them shall subscribe and join
     again (None: all shall, the manager is a new master, IBA 14.4.1; OpenSM does the same).
-    ``lids``: the LIDs that each PortGUID had, which outlive it. ``before``: what the sweep before
-    learned; devices that answer otherwise now are named. ``master``: the manager is the subnet's
-    already, so it clears PortStateChange of the switches that it managed before it reads their
-    ports. Of others, and where it has yet to find out, it clears it when the switches are
-    programmed, and looks at their ports ``again``; ``answers.stale`` says that one had changed.
+    ``lids``: the LIDs of each PortGUID, which outlive the sweep. ``before``: results of the previous sweep; devices
+    with different answers are reported. ``master``: the manager is already master, so it clears
+    PortStateChange of the switches that it managed before it reads their ports. For other switches, and before the
+    election, it clears the bit when the switches are programmed, and
+    reads their ports ``again``; ``answers.stale`` says that one had changed.
 
-    ``resume``: only what changed since that database is discovered (an incremental sweep; the
-    manager is the master then). ``stores`` and ``groups`` outlive the sweep: they are what devices
-    hold.
+    ``resume``: an incremental sweep discovers only changes since that database (the manager is the master then).
+    ``stores`` and ``groups`` outlive the sweep: they have the state of devices.
     """
 
     def __init__(
@@ -91,17 +89,16 @@ class Sweep:
         self.routing: Routing | None = None
         self.subnet: Subnet | None = None
         self._reset = np.zeros(0, np.int64)
-        """Switches that hold nothing of what was written to them."""
+        """Switches without any of the written state."""
         self.fresh = np.zeros(0, bool)
-        """bool[ports]: ports that came up again, and those of switches that were reset, and of
-        nodes that were away."""
+        """bool[ports]: ports that came up again, and those of switches that were reset, and of nodes that were
+        absent."""
         self._back = np.zeros(0, np.int64)
-        """Nodes that the sweep before did not find: another manager may have written to them."""
+        """Nodes absent in the previous sweep: another manager may have written to them."""
         self.fallen: list[tuple[int, int]] = []
-        """(NodeGUID, portnum) of switch ports whose link fell since the sweep before."""
+        """(NodeGUID, portnum) of switch ports whose link failed since the previous sweep."""
         self.misled = False
-        """Did other devices answer in the sweep before, so that its data of devices that this one
-        did not ask cannot be trusted?"""
+        """Did other devices answer in the previous sweep, so that its data of unread devices cannot be trusted?"""
         self._resumed = resume is not None
         self.discovery = self._discovery(master, resume)
         stores.mkeys.configure(config.mkey, config.mkey_lookup)
@@ -111,11 +108,11 @@ class Sweep:
         self.held: ReadBack | None = None
         """The reading of the phase ``held``."""
         self.wanted = np.zeros((0, 64), np.uint8)
-        """PortInfo that the ports shall have. uint8[ports, 64]"""
+        """Target PortInfo of the ports. uint8[ports, 64]"""
         self._changed_switches = np.zeros(0, np.int64)
         self.features = Features(self.database, self.queue, config, stores, self.report)
         self.suspects = None if resume is None else resume.suspects
-        """NodeGUIDs that an incremental sweep asks, None in a whole one."""
+        """NodeGUIDs that an incremental sweep reads, None in a whole one."""
         self.extensions = tuple(extension(self) for extension in EXTENSIONS)
         self.answers = SweepAnswers(self)
         between = lambda: link_mgr.between(self.database, self._reset)
@@ -158,7 +155,7 @@ class Sweep:
         self._enter[phase]()
 
     def idle(self, phase: str) -> bool:
-        """Is there nothing to do in this phase, so that it need not be entered?"""
+        """Does this phase have nothing to do, so that it need not be entered?"""
         extension = self.extension_of(phase)
         return extension is not None and extension.idle
 
@@ -168,7 +165,7 @@ class Sweep:
 
     @property
     def local_guid(self) -> int:
-        """PortGUID of the manager's port, 0 where it did not answer."""
+        """PortGUID of the manager's port, 0 if it did not answer."""
         db = self.database
         return int(db.port_guid[db.sm_port]) if db.sm_port >= 0 else 0
 
@@ -189,16 +186,14 @@ class Sweep:
             others = named_masters(self.before, self.database)
             if others:
                 lids = ", ".join(map(str, others))
-                self.report.notes.append(
-                    f"ports name LID {lids} as their subnet manager: another master wrote to this subnet"
-                )
+                self.report.notes.append(f"ports have the master's LID {lids}: another master wrote to this subnet")
             if moved or others:
                 self._forget_tables()
         self.election.ask(self.database, self.queue)
 
     def _forget_tables(self) -> None:
-        """Cables were exchanged: what the sweep before sent along them, by routes from hop to hop,
-        another device may have taken and answered. Or another master wrote the tables."""
+        """Cables were exchanged: requests of the previous sweep along directed routes may have reached and been
+        answered by another device. Or another master wrote the tables."""
         self.stores.clear()
         for guid in self.database.node_guid[self.database.switches].tolist():
             self.groups.forget_switch(guid)
@@ -279,8 +274,8 @@ class Sweep:
         self.more_tables()
 
     def _restarted_ends(self) -> set[int]:
-        """:attr:`fresh_ends` but for switches that only seemed reset until their tables were read
-        back, and hosts that were cut off."""
+        """:attr:`fresh_ends` except switches that only appeared reset until their tables were read back, and hosts
+        that were cut off."""
         assert self.graph is not None
         db, nodes = self.database, self.graph.switch_node
         read = nodes[[table is not None for table in self.store.known(db, nodes)]]
@@ -289,7 +284,7 @@ class Sweep:
         return self.fresh_ends - set(db.port_guid[stayed].tolist())
 
     def more_tables(self) -> bool:
-        """Queue the next round of forwarding tables; False where there is none."""
+        """Queue the next round of forwarding tables; False if there is none."""
         if self.graph is None or self.update is None or self.update.over:
             return False
         ucast_mgr.queue_round(self.database, self.queue, self.graph, self.update)
@@ -297,7 +292,7 @@ class Sweep:
 
     @property
     def drains(self) -> bool:
-        """Do packets of old entries drain before the next round of forwarding tables?"""
+        """Must packets of old entries drain before the next round of forwarding tables?"""
         return self.update is not None and self.update.drains
 
     def _tops(self) -> None:
@@ -336,7 +331,7 @@ class Sweep:
 
     @property
     def troubled(self) -> set[int]:
-        """NodeGUIDs of devices that did not answer, or not well: the next sweep asks them again."""
+        """NodeGUIDs of devices without a good answer: the next sweep reads them again."""
         db, report = self.database, self.report
         nodes = {node for node, _, _ in report.mute_nodes} | {int(db.port_node[port]) for port, _ in report.mute_ports}
         return set(db.node_guid[sorted(nodes)].tolist()) if nodes else set()

@@ -1,15 +1,15 @@
-"""Comparison with the sweep before: devices that answer otherwise than they did or may, with a line
-each for people; capacities that do not suffice; and traces of other masters.
+"""Comparison with the previous sweep: devices with changed or impossible answers, with a message each; insufficient
+capacities; and traces of other masters.
 
-A switch whose LinearFDBCap does not reach the highest LID cannot forward to all (IBA 14.2.5.4). It
-is left out, with the devices that hang on it alone: no path leads through it, and the rest of the
-subnet is managed. One that held a table of that length earlier is kept: a capacity does not change,
-so its answer is wrong. One that refused a block of its table has no room for it, whatever it says.
+A switch whose LinearFDBCap does not reach the highest LID cannot forward to all (IBA 14.2.5.4). It is left out,
+with the devices that only it connects: no path leads through it, and the rest of the subnet is managed. One that
+held a table of that length earlier is kept: a capacity does not change,
+so its answer is wrong. One that refused a block of its table has no room for it, whatever its capacity.
 The manager's own switch is always kept.
 
-A subnet that falls apart has a master in each part (IBA 14.4.1). When the parts meet again and one
-of them has died, only its traces show it: a switch that was cut off may hold its tables under the
-LinearFDBTop of this manager, and end ports have its LID as MasterSMLID.
+A subnet that falls apart has a master in each part (IBA 14.4.1). When the parts meet again and one of them has
+died, only its traces show it: a switch that was cut off may hold its tables under the LinearFDBTop of this manager,
+and end ports have its LID as MasterSMLID.
 """
 
 from __future__ import annotations
@@ -36,8 +36,7 @@ __all__ = [
 
 
 def leave_out_short(db: Database, store: LftStore) -> list[tuple[int, str]]:
-    """Take switches out whose forwarding table is too short for the LIDs that are given; (NodeGUID,
-    what it says) of each."""
+    """Remove switches whose forwarding table is too short for the assigned LIDs; (NodeGUID, message) of each."""
     ends = db.end_ports()
     top = int((db.port_lid[ends].astype(np.int64) + (1 << db.port_lmc[ends].astype(np.int64)) - 1).max(initial=0))
     nodes = np.flatnonzero(db.is_switch & db.node_ok)
@@ -50,20 +49,18 @@ def leave_out_short(db: Database, store: LftStore) -> list[tuple[int, str]]:
     lines, out = [], np.zeros(db.n_nodes, bool)
     for i in short.tolist():
         node, guid = int(nodes[i]), guids[i]
-        text = (
-            f"says that its forwarding table has {counted(int(stated[i]), 'entry')}, where LIDs up to {top} are in use"
-        )
+        text = f"has a forwarding table of {counted(int(stated[i]), 'entry')}, but LIDs up to {top} are in use"
         if refused[i] <= top:
             text = (
-                f"refused entries of its forwarding table from LID {int(refused[i])} on, where LIDs up to {top} are "
+                f"refused entries of its forwarding table from LID {int(refused[i])} on, but LIDs up to {top} are "
                 f"in use"
             )
         held = store.tables.get(guid, (0, None))[0]
         local = node in local_nodes
         if local or (refused[i] > top and held >= top):
-            lines.append((guid, text + ("; it is the manager's own" if local else "; it held as many before")))
+            lines.append((guid, text + ("; it is the manager's own" if local else "; it held that many before")))
         else:
-            lines.append((guid, text + ": it is left out, and what hangs on it alone"))
+            lines.append((guid, text + ": it is left out, with the devices that only it connects"))
             out[node] = True
     if out.any():
         db.node_ok[out] = False
@@ -74,8 +71,7 @@ def leave_out_short(db: Database, store: LftStore) -> list[tuple[int, str]]:
 
 
 def refused_blocks(store: LftStore, guids: np.ndarray, blocks: np.ndarray) -> None:
-    """These blocks of forwarding tables were refused (NodeGUID and block of each): the next sweep
-    goes by that."""
+    """Record refused blocks of forwarding tables (NodeGUID and block of each) for the next sweep."""
     for guid, block in zip(guids.tolist(), blocks.tolist(), strict=True):
         store.refused[guid] = min(store.refused.get(guid, 1 << 16), block * LFT_BLOCK)
 
@@ -92,8 +88,7 @@ MOST_VLS = 5
 
 
 def changed_capacities(before: Database, db: Database) -> list[tuple[int, str]]:
-    """(NodeGUID, what it says) of devices that have room for more or less than in the sweep before,
-    or for what cannot be."""
+    """(NodeGUID, message) of devices with another or an impossible capacity compared with the previous sweep."""
     lines: list[tuple[int, str]] = []
     _, old, new = np.intersect1d(before.node_guid, db.node_guid, return_indices=True)
     same = (before.node_type[old] == db.node_type[new]) & (before.node_nports[old] == db.node_nports[new])
@@ -122,7 +117,7 @@ def changed_capacities(before: Database, db: Database) -> list[tuple[int, str]]:
     lines += [
         (
             int(guid[p]),
-            f"VLCap of port {int(db.port_num[p])} is {int(PortInfo.vl_cap.get(db.port_info[p]))}, which means nothing",
+            f"VLCap of port {int(db.port_num[p])} is {int(PortInfo.vl_cap.get(db.port_info[p]))}, which is undefined",
         )
         for p in wrong.tolist()
     ]
@@ -130,14 +125,13 @@ def changed_capacities(before: Database, db: Database) -> list[tuple[int, str]]:
 
 
 def returned(before: Database, db: Database) -> np.ndarray:
-    """Nodes (rows of ``db``) that the sweep before did not find."""
+    """Nodes (rows of ``db``) absent in the previous sweep."""
     away: np.ndarray = np.flatnonzero(~np.isin(db.node_guid, before.node_guid))
     return away
 
 
 def named_masters(before: Database, db: Database) -> list[int]:
-    """Return the LIDs that end ports name as their master's, if they named this manager in the
-    sweep before."""
+    """Return the master LIDs of end ports, if these named this manager in the previous sweep."""
     local_lid = int(before.port_lid[before.sm_port]) if before.sm_port >= 0 else 0
     ours = PortInfo.master_sm_lid.get(before.port_info) == local_lid
     ends, old = db.end_ports(), before.end_ports()
@@ -151,19 +145,17 @@ _KIND = {int(NodeType.CA): "CA", int(NodeType.SWITCH): "switch", int(NodeType.RO
 
 
 def changed_devices(before: Database, db: Database) -> list[tuple[int, str]]:
-    """(NodeGUID, what it says) of devices that are of another type, or have another number of
-    ports, than in the sweep before."""
+    """(NodeGUID, message) of devices with another type, or another number of ports, than in the previous sweep."""
     guids, old, new = np.intersect1d(before.node_guid, db.node_guid, return_indices=True)
     differ = (before.node_type[old] != db.node_type[new]) | (before.node_nports[old] != db.node_nports[new])
     return [
-        (int(guids[i]), f"says that it is {_what(db, int(new[i]))}; it was {_what(before, int(old[i]))}")
+        (int(guids[i]), f"is {_what(db, int(new[i]))}; it was {_what(before, int(old[i]))}")
         for i in np.flatnonzero(differ).tolist()
     ]
 
 
 def changed_neighbours(before: Database, db: Database) -> list[str]:
-    """A line for each port behind which another NodeGUID is than in the sweep before: another
-    device, or one that lies."""
+    """A line for each port behind which the NodeGUID has changed: another device, or a wrong answer."""
     old_port, old_peer = _cables(before)
     port, peer = _cables(db)
     _, a, b = np.intersect1d(_place(before, old_port), _place(db, port), return_indices=True)
@@ -178,8 +170,7 @@ def changed_neighbours(before: Database, db: Database) -> list[str]:
 
 
 def wrong_tops(db: Database, nodes: np.ndarray, switch_info: np.ndarray, top: int) -> list[tuple[int, str]]:
-    """(NodeGUID, what it says) of switches whose answer to a Set of LinearFDBTop has another one
-    (uint8[n, 64])."""
+    """(NodeGUID, message) of switches whose answer to a Set of LinearFDBTop has another one (uint8[n, 64])."""
     read = SwitchInfo.linear_fdb_top.get(switch_info)
     wrong = np.flatnonzero(read != top)
     return [
@@ -189,8 +180,7 @@ def wrong_tops(db: Database, nodes: np.ndarray, switch_info: np.ndarray, top: in
 
 
 def wrong_lids(db: Database, ports: np.ndarray, port_info: np.ndarray) -> list[tuple[int, str]]:
-    """(NodeGUID, what it says) of end ports whose answer to a Set of their LID has another one
-    (uint8[n, 64])."""
+    """(NodeGUID, message) of end ports whose answer to a Set of their LID has another one (uint8[n, 64])."""
     read = PortInfo.lid.get(port_info)
     wrong = np.flatnonzero(read != db.port_lid[ports])
     return [
@@ -204,9 +194,8 @@ def wrong_lids(db: Database, ports: np.ndarray, port_info: np.ndarray) -> list[t
 
 
 def _what(db: Database, node: int) -> str:
-    return (
-        f"a {_KIND.get(int(db.node_type[node]), 'device of no type')} of {counted(int(db.node_nports[node]), 'port')}"
-    )
+    kind = _KIND.get(int(db.node_type[node]), "device of unknown type")
+    return f"a {kind} with {counted(int(db.node_nports[node]), 'port')}"
 
 
 def _cables(db: Database) -> tuple[np.ndarray, np.ndarray]:

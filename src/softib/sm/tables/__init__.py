@@ -1,2 +1,1 @@
-"""Forwarding tables on their way to the switches: what is wanted, in which order it is written,
-whether it is safe."""
+"""Writing forwarding tables to switches: the target, the order of Sets, and its safety."""

@@ -1,19 +1,18 @@
-"""In which order forwarding tables change, so that no packet meets a loop on the way (destination
-outwards, round by round).
+"""The order in which forwarding tables change, so that no packet meets a transient loop (destination outwards,
+round by round).
 
-For a destination each switch changes after all those that change behind it on its new path. So a
-packet that meets a switch with its new entry follows the new path to the end, and one that meets
-none follows the old path: whatever order Sets of one round take, no loop and no gap arises that
-neither the old nor the new tables have. (Francois and Bonaventure, "Avoiding transient loops during
+For a destination, each switch changes after all switches that follow it on its new path change. So a packet that meets
+a switch with its new entry follows the new path to the end, and one that meets none follows the old path: with any
+order of the Sets of a round, no loop and no gap arises that neither the old nor the new tables have. (Francois and
+Bonaventure, "Avoiding transient loops during
 the convergence of link-state routing protocols", 2007, use the same order for link-state routers.)
 
-LIDs may have stages (:mod:`softib.routing.transition.transition`): the rounds of one come before
-those of the next, and between them packets drain.
+LIDs may have stages (:mod:`softib.routing.transition.transition`): the rounds of a stage precede those of the next,
+and packets drain between them.
 
-A Set carries 64 LIDs. Where they belong to different rounds the block is sent in each of these,
-with the entries whose turn has come. A Set that is lost freezes its LIDs, and where there are
-stages those of all later ones: switches before it keep the old entries, and the next sweep goes on
-from there.
+A Set carries 64 LIDs. If they belong to different rounds, the block is sent in each of these, with the entries of
+that round. A lost Set freezes its LIDs, and with stages those of all later ones: upstream
+switches keep the old entries, and the next sweep continues from there.
 """
 
 from __future__ import annotations
@@ -27,16 +26,16 @@ from softib.sm.kernels import rounds
 __all__ = ["LftUpdate"]
 
 STAGE = 1 << 16
-"""Rounds that one stage may have."""
+"""Largest number of rounds of a stage."""
 
 
 class LftUpdate:
-    """The way from ``old`` to ``new`` (uint8[switches, whole blocks of LIDs]); ``known``
-    bool[switches]: ``old`` is what the switch holds. Of the others every block is written.
-    ``stage`` int32[LIDs]: 1, 2, … in this order, -1 last of all; ``discard``: what comes last is
-    without an entry in between.
+    """The change from ``old`` to ``new`` (uint8[switches, whole blocks of LIDs]); ``known`` bool[switches]: ``old``
+    is the state of the switch. For the others every block is written.
+    ``stage`` int32[LIDs]: 1, 2, … in this order, -1 last of all; ``discard``: LIDs of stage -1 have no entry in
+    between.
 
-    ``held`` is what switches hold when all rounds so far are done.
+    ``held`` is the state of switches after all rounds so far.
     """
 
     def __init__(
@@ -59,7 +58,7 @@ class LftUpdate:
             order = np.ones(len(row), np.uint16)
             if len(row):
                 rounds(old, new, _next_switch(graph), self._switch, self._lid, order)
-        else:  # nothing forwards yet: one round, and nothing to order
+        else:  # no switch forwards yet: one round, without an order
             self.held = new
         self._value = new[self._switch, self._lid]
         self._step = order.astype(np.int64)
@@ -73,7 +72,7 @@ class LftUpdate:
         self._frozen = np.zeros(new.shape[1], bool)
 
     def _in_stages(self, stage: np.ndarray, discard: bool) -> None:
-        """Turns of a stage come before those of the next."""
+        """The rounds of a stage precede those of the next."""
         last = int(stage.max(initial=0)) + 1
         number = stage[self._lid]
         last_ones = np.flatnonzero(number < 0)
@@ -87,9 +86,8 @@ class LftUpdate:
             self._end_last_stage(stage, end)
 
     def _end_last_stage(self, stage: np.ndarray, end: int) -> None:
-        """LIDs of stages after ``end``, the last that writes entries, change the SLs of their paths
-        alone. Packets of ``end`` have to drain before senders get these SLs: one entry is written
-        as it stands."""
+        """For LIDs of stages after ``end``, the last stage that writes entries, only the SLs of paths change.
+        Packets of ``end`` must drain before senders get these SLs: one entry is written unchanged."""
         lid = int(np.flatnonzero(stage > end)[0])
         switch = int(self._switch[0])
         self._switch, self._lid = np.append(self._switch, switch), np.append(self._lid, lid)
@@ -103,7 +101,7 @@ class LftUpdate:
 
     @property
     def drains(self) -> bool:
-        """Does the next round begin another stage than the one before?"""
+        """Does the next round begin another stage than the previous one?"""
         at = self._at
         return 0 < at < len(self._step) and bool(self._step[at - 1] // STAGE != self._step[at] // STAGE)
 
@@ -126,15 +124,15 @@ class LftUpdate:
 
     @property
     def images(self) -> np.ndarray:
-        """The blocks of :attr:`held`: uint8[switches * blocks, 64]. Rows that a round sends stay as
-        they are until the next."""
+        """The blocks of :attr:`held`: uint8[switches * blocks, 64]. Rows sent by a round stay unchanged until the
+        next."""
         return self.held.reshape(-1, LFT_BLOCK)
 
     def lost(self, which: np.ndarray) -> None:
-        """It is unknown whether these Sets were done."""
+        """It is unknown whether these Sets took effect."""
         for block in np.unique(which % self.blocks).tolist():
             self._frozen[block * LFT_BLOCK : (block + 1) * LFT_BLOCK] = True
-        if self._at and self._at < len(self._step):  # what later stages go by is not so
+        if self._at and self._at < len(self._step):  # later stages assume that they did
             later = self._step[self._at :] // STAGE > self._step[self._at - 1] // STAGE
             self._frozen[self._lid[self._at :][later]] = True
 

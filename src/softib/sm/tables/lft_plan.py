@@ -1,5 +1,5 @@
 """The plan of a change of forwarding tables: its stages, and the note on it
-(:mod:`softib.routing.transition.transition` has the reasons)."""
+(:mod:`softib.routing.transition.transition` explains the reasons)."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from softib.sm.options.softib_options import ChangeConfig
 __all__ = ["AT_ONCE", "LftPlan", "plan_change"]
 
 CHECKED = 1 << 22
-"""Entries of forwarding tables that are checked for credit loops between old and new ones: a larger
-subnet's paths would wait for it."""
+"""Largest number of forwarding table entries checked for credit loops between old and new ones: paths of a larger
+subnet would wait for it."""
 
 
 @dataclass(frozen=True)
 class LftPlan:
-    """``stage`` int32[LIDs] as of :class:`~softib.routing.transition.transition.Stages`, None: all
-    at once; LIDs without a stage come last. ``discard``: their entries are taken away first.
+    """``stage`` int32[LIDs] as in :class:`~softib.routing.transition.transition.Stages`, None: all at once; LIDs
+    without a stage come last. ``discard``: their entries are removed first.
     ``state``: ``acyclic`` (no credit loop can arise), ``loop`` (one can), ``loops-by-itself`` (the
-    old or new tables have one), or why nothing is known: ``unknown-tables``, ``unknown-sls``,
+    old or new tables have one), or why the result is unknown: ``unknown-tables``, ``unknown-sls``,
     ``sl2vl-changes``, ``too-large``; ``unchanged``."""
 
     stage: np.ndarray | None = None
@@ -42,8 +42,7 @@ class LftPlan:
 
     @property
     def forgets(self) -> bool:
-        """May packets wait in a circle already, so that only what comes from here on is
-        compared?"""
+        """May packets already wait in a cycle, so that only later changes are compared?"""
         return self.state not in ("acyclic", "unchanged")
 
 
@@ -51,8 +50,8 @@ AT_ONCE = LftPlan()
 
 
 def plan_change(db: Database, graph: SwitchGraph, routing: Routing, store: LftStore, config: SmConfig) -> LftPlan:
-    """Asked for tables of which the manager knows what every switch holds, of :data:`CHECKED`
-    entries at most. ``store`` learns the SLs that paths have from now on."""
+    """Used for tables of at most :data:`CHECKED` entries when the state of every switch is known. ``store`` records
+    the SLs that paths have from now on."""
     use = store.sls.use(
         graph, routing, _sl_mask(config), _sl2vl(routing, config, fewest_data_vls(db, config.max_op_vls))
     )
@@ -76,12 +75,12 @@ def _plan(
         return LftPlan(state="unknown-tables")
     if by_sl and not sls.known:
         return LftPlan(
-            state="unknown-sls", note="took over the switches' tables; the SLs of paths that are in use are unknown"
+            state="unknown-sls", note="took over the switches' tables; the SLs of existing paths are unknown"
         )
     if not same_map:
         return LftPlan(
             state="sl2vl-changes",
-            note="SLtoVL tables change with the forwarding tables: what packets wait for meanwhile is not known",
+            note="SLtoVL tables change with the forwarding tables: credit loops in the meantime cannot be excluded",
         )
     if new.size > CHECKED:
         return LftPlan(state="too-large")
@@ -94,7 +93,7 @@ def _plan(
         return LftPlan(stages.stage, state="acyclic", note=_in_stages(stages.count))
     if config.discard and not _outlive(graph, new, use):
         note = (
-            f"{counted(stages.left, 'LID')} {plural(stages.left, 'finds', 'find')} no order of changes without a "
+            f"{counted(stages.left, 'LID')} {plural(stages.left, 'has', 'have')} no order of changes without a "
             f"credit loop: their packets are discarded while they change"
         )
         return LftPlan(stages.stage, discard=True, state="acyclic", note=note)
@@ -102,13 +101,13 @@ def _plan(
 
 
 def _sl_mask(config: SmConfig) -> int:
-    """SLs of packets where the engine names none."""
+    """SLs of packets if the engine assigns none."""
     return sum(1 << sl for sl in {0, *sls_in_use(config, None)})
 
 
 def _sl2vl(routing: Routing, config: SmConfig, most: int) -> np.ndarray:
-    """The engine's map, else that of the QoS options for switches' external ports, cut to the data
-    VLs that links have (``most``)."""
+    """The engine's map, else that of the QoS options for switches' external ports, cut to the data VLs of links
+    (``most``)."""
     if routing.sl2vl is not None:
         return np.asarray(routing.sl2vl)
     vls = np.array((config.qos or QosConfig()).tables("swe").sl2vl, np.uint8)
@@ -116,8 +115,7 @@ def _sl2vl(routing: Routing, config: SmConfig, most: int) -> np.ndarray:
 
 
 def _outlive(graph: SwitchGraph, new: np.ndarray, use: SlUse) -> bool:
-    """Can packets of path records from before, with their SLs, and those of new ones make a loop on
-    the new tables?"""
+    """Can packets of old path records, with their SLs, and those of new ones form a loop on the new tables?"""
     return (
         use is not ONE_VL
         and transition_stages(graph, new, new, replace(use, before=use.after, fresh=use.after)) is None
@@ -135,10 +133,10 @@ def _loop_note(db: Database, graph: SwitchGraph, old: np.ndarray, new: np.ndarra
         switch, port, vl = loop[0]
         on = f" on VL {vl}" if max(c[2] for c in loop) else ""
         name = f"{db.name(int(graph.switch_node[switch]))}[{port}]"
-        example = f": a credit loop of {counted(len(loop), 'link')}, such as {name}{on}"
+        example = f": a credit loop of {counted(len(loop), 'link')}, for example {name}{on}"
     if _outlive(graph, new, use):
         return (
-            f"packets of path records from before keep their SLs; those to {counted(left, 'LID')} and packets of "
+            f"packets of old path records keep their SLs; those to {counted(left, 'LID')} and packets of "
             f"new path records can wait for each other, as long as senders keep them{example}"
         )
     return (

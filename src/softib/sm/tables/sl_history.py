@@ -1,10 +1,10 @@
-"""The SLs that packets may have: those of all path records that the administrator has given, since
-senders keep them as long as they like.
+"""The SLs that packets may have: those of all path records that the administrator has given, since senders keep
+them for any time.
 
-An RC connection keeps the SL that its path record named until it ends (IBA 9.6.1.2: the SL is of
-the QP's address vector), whatever the tables are by then. So SLs of tables before the last ones
-count too, until the destination's port comes up again, or until a change of tables is said to be
-able to loop: from there on what comes next is compared with the tables that it led to.
+An RC connection keeps the SL of its path record until it ends (IBA 9.6.1.2: the SL is in the QP's address vector),
+independent of later tables. So SLs of earlier tables count too, until the
+destination's port comes up again, or until a change of tables is reported as able to loop: later changes are then
+compared with the tables after that change.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ __all__ = ["GivenSls", "SlHistory"]
 
 
 class GivenSls(NamedTuple):
-    """The SLs that another manager gave, as in :class:`SlHistory`: mask of any pair, NodeGUIDs
-    uint64[s], PortGUIDs uint64[e], masks uint16[s, e], SLtoVL map."""
+    """The SLs assigned by another manager, as in :class:`SlHistory`: mask of any pair, NodeGUIDs uint64[s],
+    PortGUIDs uint64[e], masks uint16[s, e], SLtoVL map."""
 
     every: int
     switches: np.ndarray
@@ -39,7 +39,7 @@ class SlHistory:
         self.forget()
 
     def forget(self) -> None:
-        """Another manager gives path records, or gave them."""
+        """Another manager gives or gave path records."""
         self.known = False
         self.every = 0
         self.switches, self.ends = np.zeros(0, np.uint64), np.zeros(0, np.uint64)
@@ -47,22 +47,22 @@ class SlHistory:
         self.sl2vl: np.ndarray | None = None
 
     def take_over(self, given: GivenSls) -> None:
-        """The manager before gave these, and said so."""
+        """The previous manager assigned these, and reported it."""
         self.every, self.switches, self.ends, masks, self.sl2vl = given
         self.known, self.masks = True, masks.copy()
 
     def restarted(self, guids: set[int]) -> None:
-        """No connection to these ports is left."""
+        """No connection to these ports remains."""
         if guids and len(self.ends):
             self.masks[:, np.isin(self.ends, np.array(sorted(guids), np.uint64))] = 0
 
     @property
     def by_pair(self) -> bool:
-        """Had paths SLs of their own?"""
+        """Did paths have separate SLs?"""
         return bool(self.masks.any())
 
     def before(self, graph: SwitchGraph) -> np.ndarray:
-        """uint16[n_switches, ends] of ``graph``, or [1, 1] where all pairs are alike."""
+        """uint16[n_switches, ends] of ``graph``, or [1, 1] if all pairs are equal."""
         if not self.by_pair:
             return np.full((1, 1), self.every, np.uint16)
         out = np.full((graph.n_switches, len(graph.end_guid)), self.every, np.uint16)
@@ -72,14 +72,13 @@ class SlHistory:
         return out
 
     def use(self, graph: SwitchGraph, routing: Routing, others: int, sl2vl: np.ndarray) -> SlUse:
-        """SLs before and with the tables of ``routing``; ``others``: mask of the SLs that pairs use
-        where the engine names none."""
+        """SLs before and with the tables of ``routing``; ``others``: mask of the SLs that pairs use if the engine
+        assigns none."""
         fresh = np.full((1, 1), others, np.uint16) if routing.path_sl is None else sl_masks(graph, routing.path_sl)
         return SlUse(self.before(graph), fresh, sl2vl)
 
     def given(self, graph: SwitchGraph, use: SlUse, forgets: bool) -> None:
-        """Path records of these SLs are given from now on; ``forgets``: earlier ones no
-        longer count."""
+        """Record that path records with these SLs are given from now on; ``forgets``: earlier ones no longer count."""
         masks = use.fresh if forgets else use.after
         self.known, self.sl2vl = True, use.sl2vl
         if masks.shape == (1, 1):
@@ -91,7 +90,7 @@ class SlHistory:
 
 
 def _rows(guids: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of ``guids`` that are in ``known``, and where."""
+    """Rows of ``guids`` that are in ``known``, and their rows there."""
     order = np.argsort(known, kind="stable")
     at = np.minimum(np.searchsorted(known[order], guids), len(known) - 1)
     rows = np.flatnonzero(known[order[at]] == guids)

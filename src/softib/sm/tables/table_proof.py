@@ -1,5 +1,5 @@
-"""Verdict on the tables of a sweep, in lines for people: the engine that made them and the reason,
-and whether packets arrive or can deadlock."""
+"""Verdict on the tables of a sweep, as text: the engine that made them and the reason, and whether packets arrive
+or can deadlock."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["PROVED", "TableProof", "prove_tables"]
 
 PROVED = 1 << 22
-"""Entries of forwarding tables that a manager proves while it serves: larger subnets would wait for
+"""Largest number of forwarding table entries that a manager proves while it serves: larger subnets would wait for
 it."""
 SHOWN_LINKS = 4
 
@@ -30,11 +30,11 @@ class TableProof(Result):
     """Forwarding tables and the proof of them."""
 
     wanted: str
-    """The engines that were asked for."""
+    """The selected engines."""
     engine: str
-    """The one that made the tables."""
+    """The engine that made the tables."""
     reasons: tuple[str, ...] = ()
-    """Why it is another."""
+    """Why it differs from the selected one."""
     lost: int | None = field(default=None, metadata=key("unreachable"))
     """Pairs (CA, address of another device) without a path; null: not proved."""
     loop: tuple[str, ...] = field(default=(), metadata=key("credit_loop"))
@@ -42,12 +42,12 @@ class TableProof(Result):
 
     @property
     def is_fallback(self) -> bool:
-        """Did an engine make the tables that was not asked for?"""
+        """Did an unselected engine make the tables?"""
         return self.engine not in chain(self.wanted)
 
     @property
     def good(self) -> bool:
-        """Nothing to complain of."""
+        """No fault found."""
         return not self.is_fallback and not self.lost and not self.loop
 
     @property
@@ -66,11 +66,11 @@ class TableProof(Result):
 
     @property
     def verdict(self) -> str:
-        """One line where nothing is wrong; empty where :attr:`faults` say it."""
+        """One line if nothing is wrong; empty if :attr:`faults` has lines."""
         if not self.good:
             return ""
         if self.lost is None:
-            return f"tables by {self.engine}, not proved: 'softib check' of this subnet does it"
+            return f"tables by {self.engine}, not proved: run 'softib check' on this subnet"
         return f"tables by {self.engine}: every pair arrives, no credit loop"
 
 

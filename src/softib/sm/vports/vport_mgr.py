@@ -1,10 +1,9 @@
-"""Virtual ports (:mod:`softib.iba.vendor.vports`): found in a sweep, given LIDs and P_Keys, and
-brought up (IBA knows none of this; stages as in NVIDIA's ``osm_virt_mgr.h``).
+"""Virtual ports (:mod:`softib.iba.vendor.vports`): discovered in a sweep, given LIDs and P_Keys, and brought up
+(IBA does not define them; stages as in NVIDIA's ``osm_virt_mgr.h``).
 
-Discovery: VirtualizationInfo of each adapter port whose CapabilityMask2 says so, VPortState in
-blocks, then VPortInfo and VNodeInfo of what is in use. Once links are ACTIVE: P_Key tables and
-LIDs, then Armed and Active. An incremental sweep asks the ports of suspects, and those that came up
-again.
+Discovery: VirtualizationInfo of each adapter port with the bit in CapabilityMask2, VPortState in blocks, then
+VPortInfo and VNodeInfo of those in use. Once links are ACTIVE: P_Key tables and
+LIDs, then Armed and Active. An incremental sweep reads the ports of suspects, and those that came up again.
 """
 
 from __future__ import annotations
@@ -46,12 +45,12 @@ VPORT_ATTRIBUTES = (HEAD, INFO, VNODE, STATE, PKEYS)
 BLOCKS = 1 << 16
 """Tags of blocks are (port or row) * BLOCKS + block."""
 MOST = 1024
-"""Virtual ports of one port that are managed: VPortIndexTop may say 65,535."""
+"""Largest number of managed virtual ports of a port: VPortIndexTop may be 65,535."""
 MOST_PKEY_BLOCKS = 64
 
 
 def may_have(db: Database) -> np.ndarray:
-    """Ports (rows) of adapters that say that they have virtual ports."""
+    """Ports (rows) of adapters that report virtual ports."""
     says = (PortInfo.cap_mask2.get(db.port_info) & CapMask2.VIRTUALIZATION) > 0
     says &= db.node_type[db.port_node] == NodeType.CA
     if not says.any():
@@ -61,8 +60,8 @@ def may_have(db: Database) -> np.ndarray:
 
 
 def look_for_changes(db: Database, queue: RequestQueue) -> None:
-    """Put a Get(VirtualizationInfo) for each port that has some: VPortStateChange is looked at
-    between sweeps (a trap may be lost). Tags are ~port, below all others."""
+    """Queue a Get(VirtualizationInfo) for each port that has some: VPortStateChange is read between sweeps (a trap
+    may be lost). Tags are ~port, below all others."""
     guids = np.array(sorted(db.vports.heads), np.uint64)
     ports = may_have(db)
     ports = ports[np.isin(db.port_guid[ports], guids)]
@@ -70,8 +69,7 @@ def look_for_changes(db: Database, queue: RequestQueue) -> None:
 
 
 def changed_nodes(db: Database, tags: np.ndarray, data: np.ndarray) -> set[int]:
-    """NodeGUIDs of those whose answers to :func:`look_for_changes` say that the states of virtual
-    ports changed."""
+    """NodeGUIDs of those whose answers to :func:`look_for_changes` report changed states of virtual ports."""
     changed = ~tags[VirtualizationInfo.vport_state_change.get(data) > 0]
     return set(db.node_guid[db.port_node[changed]].tolist())
 
@@ -102,12 +100,12 @@ class VPortManager(SweepExtension):
 
     @property
     def idle(self) -> bool:
-        """Does no port say that it has virtual ports, nor did one before?"""
+        """Does no port report virtual ports, nor did one before?"""
         return not len(self.table) and not self.table.heads and not self._possible
 
     @functools.cached_property
     def _possible(self) -> bool:
-        """Does a port say that it has virtual ports? Discovery is over when this is first asked."""
+        """Does a port report virtual ports? Discovery is complete when this is first called."""
         return len(may_have(self.db)) > 0
 
     # -- discovery --
@@ -133,8 +131,7 @@ class VPortManager(SweepExtension):
         return self._queried[np.isin(self.db.port_guid[self._queried], guids)]
 
     def _clear(self) -> None:
-        """VPortStateChange is cleared before the states are read: what changes later raises it
-        again, and a trap."""
+        """VPortStateChange is cleared before the states are read: a later change raises it again, and a trap."""
         db = self.db
         ports = [p for p in self._answered().tolist() if VirtualizationInfo.vport_state_change.get(self._head(p))]
         at = np.array(ports, np.int64)
@@ -154,8 +151,8 @@ class VPortManager(SweepExtension):
         top, cap = int(VirtualizationInfo.vport_index_top.get(head)), int(VirtualizationInfo.vport_cap.get(head))
         if top > cap or top >= MOST:
             self.report.notes.append(
-                f"{self.db.port_name(port)}: VPortIndexTop {top}, VPortCap {cap}: virtual ports beyond "
-                f"{min(cap, MOST - 1)} are left alone"
+                f"{self.db.port_name(port)}: VPortIndexTop {top}, VPortCap {cap}: virtual ports above "
+                f"{min(cap, MOST - 1)} are not managed"
             )
         return min(top, cap, MOST - 1)
 
@@ -177,7 +174,7 @@ class VPortManager(SweepExtension):
             self.queue.get(attr, db.port_route[port], rows, index)
 
     def discovered(self) -> None:
-        """Take out what did not answer, and GUIDs that cannot be."""
+        """Remove virtual ports without an answer, and with impossible GUIDs."""
         table, db = self.table, self.db
         if not len(table):
             return
@@ -196,13 +193,13 @@ class VPortManager(SweepExtension):
         self._silent.clear()
 
     def lids_given(self) -> None:
-        """Ports have their LIDs: give virtual ports theirs."""
+        """Ports have their LIDs: assign LIDs to virtual ports."""
         self.discovered()
         lids = self.sweep.lids
         if short := self.table.assign(self.db, {} if lids is None else lids):
-            self.report.notes.append(f"{short} virtual ports require LIDs, and none are left")
+            self.report.notes.append(f"{short} virtual ports require LIDs, but none are left")
 
-    # -- setting up --
+    # -- configuration --
 
     def _rows(self) -> tuple[np.ndarray, np.ndarray]:
         """Rows whose port is ACTIVE, and their ports."""
@@ -296,7 +293,7 @@ class VPortManager(SweepExtension):
             )
 
     def lost(self, phase: str, attr: int, tags: np.ndarray, why: str) -> None:
-        """No answer, or a bad one: the next sweep asks these ports again."""
+        """No good answer: the next sweep reads these ports again."""
         if attr in (INFO, VNODE) and phase == "vport_infos":
             self._silent.update(tags.tolist())
         rows = tags // BLOCKS if attr in (STATE, PKEYS) else tags

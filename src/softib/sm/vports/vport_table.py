@@ -1,9 +1,8 @@
-"""Virtual ports as the manager knows them: columns, a row for each that is in use, beside the ports
-of :class:`~softib.sm.database.Database`.
+"""Virtual ports of the manager: columns, with a row for each that is in use, in addition to the ports of
+:class:`~softib.sm.database.Database`.
 
-Rows are called by the PortGUID of their port and their index, so they stay what they are when rows
-of ports change. Index 0 is the physical function, which is the port itself: it has a row, but
-neither a LID nor a GUID of its own.
+Rows are identified by the PortGUID of their port and their index, so they stay valid when rows of ports change.
+Index 0 is the physical function, which is the port itself: it has a row, but neither a LID nor a GUID.
 """
 
 from __future__ import annotations
@@ -34,9 +33,9 @@ _COLUMNS = {
 
 
 class VPortTable:
-    """``owner`` uint64[n] (PortGUID of its port), ``index`` uint16[n], ``info`` and ``vnode``
-    uint8[n, 64] (VPortInfo, VNodeInfo) as last heard, and ``lid`` uint16[n], what the manager
-    decided (0: its port's). ``heads``: PortGUID → VirtualizationInfo (uint8[64])."""
+    """``owner`` uint64[n] (PortGUID of its port), ``index`` uint16[n], ``info`` and ``vnode`` uint8[n, 64]
+    (VPortInfo, VNodeInfo) as last read, and ``lid`` uint16[n], the assigned LID (0: its port's). ``heads``:
+    PortGUID → VirtualizationInfo (uint8[64])."""
 
     owner: np.ndarray
     index: np.ndarray
@@ -59,21 +58,21 @@ class VPortTable:
 
     @property
     def state(self) -> np.ndarray:
-        """uint8[n]: VPortState as last heard."""
+        """uint8[n]: VPortState as last read."""
         return np.asarray(VPortInfo.vport_state.get(self.info))
 
     @property
     def requires_lid(self) -> np.ndarray:
-        """bool[n]: the subnet manager gives it a LID of its own."""
+        """bool[n]: the subnet manager assigns a LID to it."""
         return np.asarray(VPortInfo.lid_required.get(self.info) > 0) & (self.index > 0)
 
     @property
     def pkey_blocks(self) -> np.ndarray:
-        """int64[n]: blocks of VPortPKeyTable; one at least."""
+        """int64[n]: blocks of VPortPKeyTable; at least one."""
         return np.maximum(1, -(-VNodeInfo.partition_cap.get(self.vnode).astype(np.int64) // 32))
 
     def copy(self) -> VPortTable:
-        """A table of its own with the same rows."""
+        """An independent table with the same rows."""
         out = self.take(np.ones(len(self), bool))
         out.heads = dict(self.heads)
         return out
@@ -91,14 +90,14 @@ class VPortTable:
             setattr(self, name, getattr(self, name)[rows])
 
     def forget(self, owners: set[int]) -> None:
-        """Ports (PortGUIDs) that shall be asked again, or are gone."""
+        """Ports (PortGUIDs) that shall be read again, or were removed."""
         if owners:
             self.keep(~np.isin(self.owner, np.array(sorted(owners), np.uint64)))
             for guid in owners:
                 self.heads.pop(guid, None)
 
     def add(self, owner: np.ndarray, index: np.ndarray) -> np.ndarray:
-        """New rows; returns them."""
+        """Add rows; returns them."""
         first, n = len(self), len(owner)
         for name, (dtype, tail) in _COLUMNS.items():
             setattr(self, name, np.concatenate([getattr(self, name), np.zeros((n, *tail), dtype)]))
@@ -106,7 +105,7 @@ class VPortTable:
         return np.arange(first, first + n)
 
     def ports(self, db: Database) -> np.ndarray:
-        """int64[n]: row of the port of each, -1 where it is not there (with a LID)."""
+        """int64[n]: row of the port of each, -1 if it is absent (or has no LID)."""
         ends = db.end_ports() if len(self) else np.zeros(0, np.int64)
         if not len(ends):
             return np.full(len(self), -1)
@@ -115,9 +114,9 @@ class VPortTable:
         return np.where(db.port_guid[ends[at]] == self.owner, ends[at], -1)
 
     def assign(self, db: Database, lids: dict[int, tuple[int, int]]) -> int:
-        """Fill ``lid`` of those that require one: the LID that is remembered of its GUID, else what
-        it holds, else the lowest that is free; ``lids`` learns of them. Returns how many got none,
-        for want of LIDs."""
+        """Fill ``lid`` of those that require one: the LID stored for its GUID, else the one it holds, else the
+        lowest free one; ``lids`` is updated. Returns the number left without one, for
+        lack of LIDs."""
         ports = self.ports(db)
         wants = np.flatnonzero(self.requires_lid & (ports >= 0))
         self.lid[:] = 0
@@ -147,8 +146,8 @@ class VPortTable:
         return len(open_) - len(free)
 
     def lids_in_use(self, db: Database) -> np.ndarray:
-        """int64[n]: the LID that each is reached by, 0 where its port is not there: its own, that
-        of the index which it names, or its port's (NVIDIA's ``osm_vport_calc_lid``)."""
+        """int64[n]: the LID that reaches each, 0 if its port is absent: its own, that of the index which it names,
+        or its port's (NVIDIA's ``osm_vport_calc_lid``)."""
         ports = self.ports(db)
         base = np.where(ports >= 0, db.port_lid[ports], 0).astype(np.int64)
         by_place = {
@@ -162,9 +161,8 @@ class VPortTable:
 
 
 def with_vports(db: Database, graph: SwitchGraph, routing: Routing) -> tuple[SwitchGraph, Routing]:
-    """Return graph and tables with an end, a column of the table and SLs for each LID of a virtual
-    port: those of the LID of its port, whatever the engine, so that what is proven of the tables
-    holds."""
+    """Return graph and tables with an end, a column of the table and SLs for each LID of a virtual port: those of
+    the LID of its port, for any engine, so that proofs of the tables hold."""
     vports = db.vports
     ports = vports.ports(db)
     rows = np.flatnonzero((vports.lid > 0) & (ports >= 0))

@@ -77,9 +77,9 @@ class FabricRows:
         f = self.fabric
         if not 0 <= guid < 1 << 64:
             return None
-        found = np.flatnonzero(f.port_guid == np.uint64(guid))
+        matches = np.flatnonzero(f.port_guid == np.uint64(guid))
         nodes = np.flatnonzero(f.node_guid == np.uint64(guid))
-        rows = [*found.tolist(), *(r for n in nodes.tolist() for r in f.ports_of(n))]
+        rows = [*matches.tolist(), *(r for n in nodes.tolist() for r in f.ports_of(n))]
         return next((int(r) for r in rows if int(f.port_num[r]) == portnum), None)
 
     def port(self, row: int) -> dict[str, Any]:

@@ -68,15 +68,15 @@ class Gate:
         kind, _, value = headers.get(b"authorization", "").partition(" ")
         kind, value = kind.lower(), value.strip()
         name = scope.get("state", {}).get(CERTIFICATE)
-        found = self.accounts.by_certificate(name) if name else None
-        if found is not None and prefix != "/ufmRestV3":
-            return found
+        account = self.accounts.by_certificate(name) if name else None
+        if account is not None and prefix != "/ufmRestV3":
+            return account
         if prefix != "/ufmRest" and kind in ("basic", "bearer") and value and prefix != "/ufmRestV2":
             # Clients send the token as it is, or as the name of a Basic pair without a password.
             pair = _pair(value)
             for token in (value, pair[0] if pair and not pair[1] else ""):
-                if token and (found := self.accounts.by_token(token)) is not None:
-                    return found
+                if token and (account := self.accounts.by_token(token)) is not None:
+                    return account
         if prefix in ("/ufmRest", "/tenants/v1") and kind == "basic":
             pair = _pair(value)
             return None if pair is None else self.accounts.by_password(*pair)
@@ -101,13 +101,13 @@ async def _body(headers: dict[bytes, str], receive: Receive) -> bytes | None:
     stated = headers.get(b"content-length", "0")
     if not stated.isdigit() or len(stated) > 12 or int(stated) > MOST_OCTETS:
         return None
-    parts, size, more = list[bytes](), 0, True
-    while more:
+    parts, size, unfinished = list[bytes](), 0, True
+    while unfinished:
         message = await receive()
         if message["type"] != "http.request":
             return b""
         parts.append(message.get("body", b""))
-        size, more = size + len(parts[-1]), bool(message.get("more_body"))
+        size, unfinished = size + len(parts[-1]), bool(message.get("more_body"))
         if size > MOST_OCTETS:
             return None
     return b"".join(parts)

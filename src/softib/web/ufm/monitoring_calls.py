@@ -133,10 +133,10 @@ def _add_events(app: FastAPI, served: Served, reading: Reading) -> None:
     @app.get("/app/events/{number}")
     def one_event(number: int) -> dict[str, Any]:
         """One of them."""
-        found = next((e for e in listed() if e["id"] == number), None)
-        if found is None:
+        event = next((e for e in listed() if e["id"] == number), None)
+        if event is None:
             raise HTTPException(404, f"event {number} does not exist")
-        return found
+        return event
 
     @app.post("/app/events/external_event")
     def external(body: _External) -> dict[str, Any]:

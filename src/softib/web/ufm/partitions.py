@@ -111,9 +111,9 @@ def _members(guids: list[str], membership: str | list[str]) -> dict[int, Member]
     return {parse_guid(g): Member(m == "full") for g, m in zip(guids, of, strict=True)}
 
 
-def _options(request: Request, body: _Pkey, **more: Any) -> Options:
+def _options(request: Request, body: _Pkey, **options: Any) -> Options:
     account = account_of(request)
-    given = {"index0": body.index0, "ip_over_ib": body.ip_over_ib, **more}
+    given = {"index0": body.index0, "ip_over_ib": body.ip_over_ib, **options}
     return Options(tenant=account.tenant or None, **given)
 
 
@@ -245,8 +245,8 @@ def _add_removals(app: FastAPI, service: TenantService) -> None:
         key, names = parse_pkey(pkey), set(_names(hosts))
         partition = service.state.partitions.get(key)
         through = {g for g, m in partition.members.items() if m.host in names} if partition else set()
-        known = {g for name in names for g in service.view.names.get(name, [])}
-        return remove(request, key, through | known, request_id)
+        guids = {g for name in names for g in service.view.names.get(name, [])}
+        return remove(request, key, through | guids, request_id)
 
     @app.delete("/resources/pkeys/{pkey}")
     def delete(request: Request, pkey: str, request_id: RequestId = None) -> dict[str, Any]:

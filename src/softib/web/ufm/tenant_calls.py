@@ -146,10 +146,10 @@ def _add_revisions(app: FastAPI, service: TenantService) -> None:
     ) -> dict[str, Any]:
         """One change with its rows; with ``wait_s`` when it is more than durable."""
         _operator(request, ("admin", "operator", "viewer"))
-        found = service.settled(number, wait_s)
-        if found is None:
+        change = service.settled(number, wait_s)
+        if change is None:
             raise NotThere(f"there is no revision {number}")
-        return _revision(found, rows=True)
+        return _revision(change, rows=True)
 
     @app.post("/revisions/{number}/undo")
     def undo(request: Request, number: int) -> dict[str, Any]:

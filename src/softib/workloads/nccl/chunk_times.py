@@ -14,6 +14,7 @@ from softib.workloads.nccl.law import (
     SLICES,
     SWITCHED,
     filled_us,
+    held_octets,
     hops_of,
     line_us,
     nic_share,
@@ -21,10 +22,9 @@ from softib.workloads.nccl.law import (
     split,
     threads_gbytes,
 )
-from softib.workloads.nccl.work import LL_OCTETS
 
 if TYPE_CHECKING:
-    from softib.workloads.nccl.placing import Run
+    from softib.workloads.nccl.net_ib import Run
     from softib.workloads.nccl.plan import Plan
 
 __all__ = ["inside_us", "sent_gbytes", "slice_us"]
@@ -46,7 +46,7 @@ def inside_us(run: Run, plan: Plan, rate: np.ndarray) -> np.ndarray:
     pause += line_us(by, run.size, m, run.nodes, v)
     if by.algorithm != Algorithm.TREE or by.protocol == Protocol.SIMPLE or m.gpus == 1:
         return np.asarray(pause + plan.octets / (rate * 1e3))
-    piece = 0 if by.protocol == Protocol.LL128 else np.minimum(plan.octets, run.work.threads * LL_OCTETS)
+    piece = np.minimum(plan.octets, held_octets(by, run.work))
     us = pause + piece / (rate * 1e3) + np.zeros(len(plan))
     chains = np.array([ring_order(m, run.nodes, c).reshape(run.nodes, m.gpus) for c in range(run.work.channels)])
     place = lambda g: plan.src == chains[plan.channel, plan.src // m.gpus, g]

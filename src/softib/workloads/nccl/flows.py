@@ -16,7 +16,7 @@ from softib.workloads.nccl.tuning import steps_of
 from softib.workloads.nccl.work import Work
 
 if TYPE_CHECKING:
-    from softib.workloads.nccl.placing import Run
+    from softib.workloads.nccl.net_ib import Run
 
 __all__ = ["MOST_OCTETS", "Flows", "adapter_of", "flows_of"]
 
@@ -43,23 +43,25 @@ class Flows:
         return replace(self, rate_gbps=self.rate_gbps / times)
 
 
-def flows_of(run: Run) -> Flows:
-    """The flows of ``run``: none in one node, and none where switches reduce."""
+def flows_of(run: Run, times: int = 1) -> Flows:
+    """The flows of ``times`` collectives one after another: none in one node, and none where switches
+    reduce."""
     v, m, work = run.values, run.machine, run.work
     whole = predicted_us(run.collective, run.by, run.size, m, run.nodes, v)
     src, dst, octets, connections = _edges(run, work)
     if not len(src):
-        return Flows(whole, src, dst, octets.astype(np.int64), src, octets)
+        return Flows(times * whole, src, dst, octets.astype(np.int64), src, octets)
     _, across = rates_of(run.by, m, run.nodes, work, v)
     payload, adapter = payload_of(run.by), run.adapter_gbytes
     both = [np.bincount(side, octets)[side] for side in (src, dst)]  # what the adapter of each end has to carry
     rate = np.minimum(connections * across, adapter * octets / np.maximum(np.maximum(*both), 1e-9))
     busy = max(float(side.max(initial=0.0)) for side in both) / adapter
     carried = max(busy, float((octets / rate).max(initial=0.0))) / 1e3
-    octets = np.maximum(np.round(octets / payload), 1).astype(np.int64)
+    octets = np.maximum(np.round(times * octets / payload), 1).astype(np.int64)
     row, nth = spread(-(-octets // MOST_OCTETS))
     size = np.minimum(octets[row] - nth * MOST_OCTETS, MOST_OCTETS)
-    return Flows(max(0.0, whole - carried - v["wire"]), src[row], dst[row], size, row, rate[row] / payload * 8)
+    begin = max(0.0, times * (whole - carried) - v["wire"])
+    return Flows(begin, src[row], dst[row], size, row, rate[row] / payload * 8)
 
 
 def _edges(run: Run, work: Work) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

@@ -12,18 +12,21 @@ import numpy as np
 from softib.errors import InputError
 from softib.plural import counted
 from softib.workloads.nccl.constants import Collective, busbw_factor
+from softib.workloads.nccl.law import predicted_us
 from softib.workloads.nccl.machine import Machine, machine_of, machine_of_links
-from softib.workloads.nccl.placing import Run, nodes_of, part_of
-from softib.workloads.nccl.tuning import choose
+from softib.workloads.nccl.net_ib import Run, nodes_of, part_of
+from softib.workloads.nccl.tuning import choose, possible
 from softib.workloads.parameters import section
 
 if TYPE_CHECKING:
     from softib.workloads.nccl_jobs import Gpus, Nccl
     from softib.workloads.pattern import JobMessages
 
-__all__ = ["Placed", "figures_of", "machine_of_job", "part_of_job", "run_of"]
+__all__ = ["Placed", "figures_of", "machine_of_job", "notes_of", "part_of_job", "run_of"]
 
 NONE = np.zeros(0)
+FASTER = 0.8
+"""Of the time of NCCL's choice, below which answers name another one."""
 
 
 @dataclass(frozen=True)
@@ -123,3 +126,22 @@ def figures_of(
         "machine": str(run.machine),
         "nccl": job.nccl,
     }
+
+
+def notes_of(job: Nccl, names: tuple[str, ...], rows: np.ndarray, link_gbps: np.ndarray) -> list[str]:
+    """Name the algorithm and protocol that by the law of an idle network would be much faster than
+    NCCL's own choice: NCCL takes what its tuning model holds for the fastest, so a larger size can
+    take less time than a smaller one."""
+    run = run_of(job, names, rows, link_gbps)
+    if job.algorithm or job.protocol:
+        return []
+    law = lambda by: predicted_us(run.collective, by, run.size, run.machine, run.nodes, run.values)
+    others = possible(run.collective, run.machine, run.nodes, job.nccl)
+    best = min(others, key=law, default=run.by)
+    share = law(best) / law(run.by)
+    if share > FASTER:
+        return []
+    return [
+        f"{job.pattern_name}: NCCL's tuning model chooses {run.by} for {run.size:,} bytes; by the time of an idle "
+        f"network {best} takes {share:.2f} of that (algorithm={best.algorithm},protocol={best.protocol})"
+    ]

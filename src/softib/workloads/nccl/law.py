@@ -25,6 +25,7 @@ __all__ = [
     "adapter_gbytes",
     "busiest_gbytes",
     "filled_us",
+    "held_octets",
     "hops_of",
     "host_us",
     "line_us",
@@ -168,8 +169,16 @@ def _inside_octets(by: Choice, work: Work, hops: int) -> int:
     first = work.chunks[0][0]
     if by.algorithm != Algorithm.TREE or by.protocol == Protocol.SIMPLE:
         return hops * first
-    piece = 0 if by.protocol == Protocol.LL128 else min(first, work.threads * LL_OCTETS)
+    piece = min(first, held_octets(by, work))
     return hops * piece + first - piece
+
+
+def held_octets(by: Choice, work: Work) -> int:
+    """Octets that the threads which hand a tree's results down hold at once, so that a hop hands on so
+    many; by LL128 none, for the latency of a hop has what they hold."""
+    if by.protocol == Protocol.LL128:
+        return 0
+    return round(work.threads * LL_OCTETS * (BROADCAST_THREADS if split(by) else 1.0))
 
 
 def switched_us(by: Choice, m: Machine, nodes: int, hops: Hops) -> float:

@@ -26,7 +26,8 @@ class Gpu:
     src/graph/topo.h). ``channels``: of a ring inside a node. ``nvls``: can NVSwitch add up?
     ``pcie_gbytes``: GB/s of its 16 lanes of PCIe, as NCCL counts them (12 of the third generation,
     PCI_WIDTH in src/graph/topo.h, and twice as much of each later one). ``tflops``: dense bf16 (V100:
-    fp16) of the vendor's data sheet."""
+    fp16) of the vendor's data sheet; ``multiprocessors`` and ``memory_gbytes`` (GB/s, A100: 80 GB):
+    likewise."""
 
     name: str
     index: int
@@ -35,20 +36,22 @@ class Gpu:
     nvls: bool
     pcie_gbytes: float
     tflops: float
+    multiprocessors: int
+    memory_gbytes: float
 
 
 GPUS = {
     g.name: g
     for g in (
-        Gpu("V100", 0, 120.0, 12, False, 12.0, 125.0),
-        Gpu("A100", 1, 240.0, 24, False, 24.0, 312.0),
-        Gpu("H100", 2, 370.8, 24, True, 48.0, 989.0),
-        Gpu("H200", 2, 370.8, 24, True, 48.0, 989.0),
-        Gpu("B200", 3, 721.8, 32, True, 48.0, 2250.0),
-        Gpu("GB200", 3, 721.8, 32, True, 48.0, 2500.0),
+        Gpu("V100", 0, 120.0, 12, False, 12.0, 125.0, 80, 900.0),
+        Gpu("A100", 1, 240.0, 24, False, 24.0, 312.0, 108, 2039.0),
+        Gpu("H100", 2, 370.8, 24, True, 48.0, 989.0, 132, 3350.0),
+        Gpu("H200", 2, 370.8, 24, True, 48.0, 989.0, 132, 4800.0),
+        Gpu("B200", 3, 721.8, 32, True, 48.0, 2250.0, 148, 8000.0),
+        Gpu("GB200", 3, 721.8, 32, True, 48.0, 2500.0, 148, 8000.0),
         # Seven links of 64 GB/s to the other GPUs of a node (AMD's data sheet). RCCL's tables were not read: Ampere's
         # row stands for them.
-        Gpu("MI300X", 1, 448.0, 28, False, 48.0, 1307.0),
+        Gpu("MI300X", 1, 448.0, 28, False, 48.0, 1307.0, 304, 5300.0),
     )
 }
 
@@ -165,10 +168,10 @@ of this generation; beyond them dgx-b200."""
 
 def machine_of(name: str) -> Machine:
     """The machine ``name``, also by the name of its GPU; raises :class:`UnknownName`."""
-    known = MACHINES | BY_GPU
-    if name.lower() not in known:
+    machines = MACHINES | BY_GPU
+    if name.lower() not in machines:
         raise UnknownName("machine", name, [*MACHINES, *BY_GPU])
-    return known[name.lower()]
+    return machines[name.lower()]
 
 
 def machine_of_links(gbps: float) -> Machine:

@@ -4,6 +4,7 @@ constants of a release (src/graph/tuning.cc)."""
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from softib.errors import InputError, UnknownName
@@ -19,7 +20,7 @@ from softib.workloads.nccl.constants import (
 )
 from softib.workloads.nccl.machine import Machine
 
-__all__ = ["NVLS_SHARE", "Choice", "choose", "expected_us", "steps_of"]
+__all__ = ["NVLS_SHARE", "Choice", "choose", "expected_us", "possible", "steps_of"]
 
 NVLS_SHARE = (0.0, 0.0, 0.85, 0.74)
 """Of NVLink's bandwidth that adding up in the NVSwitch reaches, by GPU (nvlsEfficiency)."""
@@ -85,23 +86,52 @@ def choose(
         if protocol not in ("", Protocol.SIMPLE):
             raise InputError(f"{collective} by {protocol}: softib models sends and receives with simple alone")
         return Choice(Algorithm.P2P, Protocol.SIMPLE)
-    release = release_of(nccl, machine.gpu.index)
     best, found = math.inf, None
-    for a in known if not algorithm else (Algorithm(algorithm),):
-        for p in PROTOCOLS[a] if not protocol else (Protocol(protocol),):
-            if p not in PROTOCOLS[a]:
-                raise InputError(f"{a} does not run with {p}; it runs with {', '.join(PROTOCOLS[a])}")
-            why = _impossible(a, machine, nodes, collective)
-            if why and algorithm:
-                raise InputError(f"{collective} by {a} on {nodes} × {machine.name}: {why}")
-            if p == Protocol.LL128 and not protocol and nodes > 1 and not machine.ll128:
-                why = "LL128 takes GPU and NIC behind one PCIe switch"
-            took = math.inf if why else expected_us(collective, Choice(a, p), size, machine, nodes, nccl)
-            if took < best:
-                best, found = took, Choice(a, p, release.old and a == Algorithm.TREE and p != Protocol.LL128)
+    for by in _named(known, algorithm, protocol):
+        why = _impossible(by.algorithm, machine, nodes, collective)
+        if why and algorithm:
+            raise InputError(f"{collective} by {by.algorithm} on {nodes} × {machine.name}: {why}")
+        if why or not (protocol or _allowed(by, machine, nodes)):
+            continue
+        took = expected_us(collective, by, size, machine, nodes, nccl)
+        if took < best:
+            best, found = took, _as_run(by, machine, nccl)
     if found is None:
         raise InputError(f"{collective} with {protocol} on {nodes} × {machine.name}: no algorithm is left")
     return found
+
+
+def possible(collective: Collective, machine: Machine, nodes: int, nccl: str) -> list[Choice]:
+    """All that NCCL would choose among."""
+    return [
+        _as_run(by, machine, nccl)
+        for by in _named(ALGORITHMS[collective], "", "")
+        if not _impossible(by.algorithm, machine, nodes, collective)
+        and _allowed(by, machine, nodes)
+        and by.algorithm in release_of(nccl, machine.gpu.index).base
+    ]
+
+
+def _named(known: tuple[Algorithm, ...], algorithm: str, protocol: str) -> Iterator[Choice]:
+    """What ``algorithm`` and ``protocol`` (empty: any) leave. Raises :class:`InputError` for a
+    protocol that ``algorithm`` does not run with."""
+    if algorithm and protocol and protocol not in PROTOCOLS[Algorithm(algorithm)]:
+        runs = ", ".join(PROTOCOLS[Algorithm(algorithm)])
+        raise InputError(f"{algorithm} does not run with {protocol}; it runs with {runs}")
+    for a in known if not algorithm else (Algorithm(algorithm),):
+        yield from (Choice(a, p) for p in PROTOCOLS[a] if protocol in ("", p))
+
+
+def _allowed(by: Choice, machine: Machine, nodes: int) -> bool:
+    """LL128 takes GPU and NIC behind one PCIe switch."""
+    return by.protocol != Protocol.LL128 or nodes == 1 or machine.ll128
+
+
+def _as_run(by: Choice, machine: Machine, nccl: str) -> Choice:
+    """``by`` as the release runs it: trees one way after the other, or both at once."""
+    old = release_of(nccl, machine.gpu.index).old
+    serial = old and by.algorithm == Algorithm.TREE and by.protocol != Protocol.LL128
+    return Choice(by.algorithm, by.protocol, serial)
 
 
 def _impossible(a: Algorithm, m: Machine, nodes: int, collective: Collective) -> str:

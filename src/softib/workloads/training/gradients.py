@@ -17,15 +17,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from softib.workloads.nccl.constants import Collective
+from softib.workloads.training.compute import optimizer_us
 from softib.workloads.training.groups import Groups
 from softib.workloads.training.model import ELEMENT
 
 if TYPE_CHECKING:
-    from softib.workloads.training.step import Columns, Step
+    from softib.workloads.training.columns import Columns
+    from softib.workloads.training.pipeline import Done
+    from softib.workloads.training.step import Step
 
 __all__ = ["exchange"]
-
-Passes = dict[tuple[int, bool, int], np.ndarray]
 
 
 class Exchange:
@@ -39,29 +40,41 @@ class Exchange:
     def add(self, collective: Collective, element: float, parts: int, needs: np.ndarray, stream: str) -> None:
         """One of ``parts`` of what replicas exchange, ``element`` octets a parameter."""
         for groups, count in self.kinds:
-            groups.add(self.rows, collective, count * element / parts, self.at, stream, needs, self.ended[stream])
+            groups.add(self.rows, collective, count * element / parts, self.at, needs, self.ended[stream])
 
 
-def exchange(step: Step, rows: Columns, made: list[list[np.ndarray]], done: Passes) -> None:
-    """All exchanges of a step. ``made``: rows [data] of the buckets of backward passes, by stage;
-    ``done``: first and last row of each pass (stage, backward, micro-batch)."""
+def exchange(step: Step, rows: Columns, made: list[list[np.ndarray]], done: Done) -> None:
+    """All exchanges of a step, and the optimizer behind them. ``made``: rows [data] of the buckets
+    of backward passes, by stage."""
     lay = step.layout
     shared, experts = lay.gradients(step.model)
     kinds = [
-        (Groups(step, members, apart), count)
+        (Groups.of_replicas(step, members, apart), count)
         for count, members, apart in ((shared, lay.data, 1), (experts, lay.data // lay.expert, lay.expert))
         if members > 1 and count >= 1
     ]
-    for stage in range(lay.pipeline if kinds else 0):
-        for t in range(lay.tensor):
-            one = Exchange(rows, kinds, (stage, t), lay.data)
+    for stage in range(lay.pipeline):
+        ranks = [Exchange(rows, kinds, (stage, t), lay.data) for t in range(lay.tensor)] if kinds else []
+        for one in ranks:
             if step.zero == 3:
                 _sharded(step, one, made[stage], done)
-                continue
-            for bucket in range(len(made[stage])):
-                _sum_up(step, one, made[stage], bucket)
-            if step.zero:
-                one.add(Collective.ALL_GATHER, ELEMENT, 1, one.none, "gradients")
+            else:
+                for bucket in range(len(made[stage])):
+                    _sum_up(step, one, made[stage], bucket)
+        updated = _optimized(step, rows, stage, ranks, done)
+        for one in ranks if step.zero in (1, 2) else ():
+            one.add(Collective.ALL_GATHER, ELEMENT, 1, updated, "gradients")
+
+
+def _optimized(step: Step, rows: Columns, stage: int, ranks: list[Exchange], done: Done) -> np.ndarray:
+    """The optimizer of each replica, on all of a rank's weights or with ZeRO on its share."""
+    lay, src = step.layout, step.host[stage, :, 0]
+    us = optimizer_us(step.weights / (lay.data if step.zero else 1), step.gradient_octets, step.processor)
+    at = rows.add(src, src, 1, rows.lines(lay.data), us, True)
+    rows.need(at, done[stage, 0, True, lay.micro_batches - 1][1])
+    for one in ranks:
+        rows.need(at, one.ended["gradients"])
+    return at
 
 
 def _sum_up(step: Step, one: Exchange, made: list[np.ndarray], bucket: int) -> None:
@@ -72,15 +85,15 @@ def _sum_up(step: Step, one: Exchange, made: list[np.ndarray], bucket: int) -> N
     one.add(collective, step.gradient_octets, step.buckets, ready, "gradients")
 
 
-def _sharded(step: Step, one: Exchange, made: list[np.ndarray], done: Passes) -> None:
+def _sharded(step: Step, one: Exchange, made: list[np.ndarray], done: Done) -> None:
     """Stage 3: each pass waits for its weights, which come while the pass before runs
     (``overlap``), else behind it."""
     stage = one.at[0]
     passes = [(backward, k) for k in range(step.layout.micro_batches) for backward in (False, True)]
     behind, stream = (2, "weights") if step.overlap else (1, "gradients")
     for i, (backward, k) in enumerate(passes):
-        needs = done[(stage, *passes[i - behind])][1] if i >= behind else one.none
+        needs = done[(stage, 0, *passes[i - behind])][1] if i >= behind else one.none
         one.add(Collective.ALL_GATHER, ELEMENT, 1, needs, stream)
-        one.rows.need(done[stage, backward, k][0], one.ended[stream].copy())
+        one.rows.need(done[stage, 0, backward, k][0], one.ended[stream].copy())
         for bucket in range(k * step.buckets, (k + 1) * step.buckets) if backward else ():
             _sum_up(step, one, made, bucket)

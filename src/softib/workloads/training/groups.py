@@ -1,30 +1,33 @@
-"""Communicators of data-parallel groups: the GPUs and adapters of each, and its collectives as
-flows on the fabric."""
+"""Communicators of a layout: the GPUs and adapters of each data-parallel, tensor or expert group, and
+its collectives as flows on the fabric."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from softib.workloads.nccl.flows import flows_of
-from softib.workloads.nccl.placing import Run
+from softib.workloads.nccl.net_ib import Run
 from softib.workloads.nccl.tuning import choose
 
 if TYPE_CHECKING:
     from softib.workloads.nccl.constants import Collective
     from softib.workloads.nccl.flows import Flows
     from softib.workloads.nccl.machine import Machine
-    from softib.workloads.training.step import Columns, Step
+    from softib.workloads.training.columns import Columns
+    from softib.workloads.training.step import Step
 
 __all__ = ["Group", "Groups"]
+
+At = tuple[int, int]
+"""A stage and a rank of its tensor groups."""
 
 
 @dataclass(frozen=True)
 class Group:
-    """One communicator. ``positions`` int64[members]: its replicas; ``machine``: its part of a
+    """One communicator. ``positions`` int64[…]: its replicas; ``machine``: its part of a
     node; ``adapters`` int64[nodes, nics]; ``sharing``: groups that use the busiest of these
     adapters."""
 
@@ -35,59 +38,76 @@ class Group:
 
 
 class Groups:
-    """All communicators of ``members`` replicas, each ``apart`` from the next."""
+    """Communicators of one kind. ``members``: the ranks of each, and ``positions`` their replicas, by
+    stage and rank of the tensor group."""
 
-    def __init__(self, step: Step, members: int, apart: int):
-        self.step, self.members, self.apart = step, members, apart
-        self._flows: dict[tuple[int, int, int, Collective, int, str], tuple[Flows, np.ndarray]] = {}
+    def __init__(self, step: Step, members: dict[At, list[tuple[np.ndarray, np.ndarray]]]):
+        self.step = step
+        self._flows: dict[tuple[int, int, int, Collective, int, int], tuple[Flows, np.ndarray]] = {}
+        gpus, nics = step.machine.gpus, step.machine.nics
+        nic = np.array([step.machine.nic_of(g) for g in range(gpus)])
+        adapter = lambda ranks: ranks // gpus * nics + nic[ranks % gpus]
+        users = np.bincount(np.concatenate([np.unique(adapter(r)) for of in members.values() for r, _ in of]))
+        self.groups = {
+            at: [self._group(r, p, nic, int(users[adapter(r)].max())) for r, p in of] for at, of in members.items()
+        }
 
-    @cached_property
-    def groups(self) -> dict[tuple[int, int], list[Group]]:
-        """By stage and rank of the tensor group."""
-        lay, machine, apart = self.step.layout, self.step.machine, self.apart
-        rank = np.arange(lay.gpus)
-        node, gpu = np.divmod(rank, machine.gpus)
-        nic = np.array([machine.nic_of(g) for g in range(machine.gpus)])[gpu]
-        place = rank // lay.tensor
-        number = (place // lay.data * lay.tensor + rank % lay.tensor) * apart + place % lay.data % apart
-        adapter = node * machine.nics + nic
-        users = np.bincount(np.unique(np.stack([adapter, number]), axis=1)[0])
-        found: dict[tuple[int, int], list[Group]] = {}
-        for g, ranks in enumerate(np.argsort(number, kind="stable").reshape(-1, self.members)):
-            nodes, first = np.unique(node[ranks], return_index=True)
-            nics = [np.unique(part) for part in np.split(nic[ranks], first[1:])]
-            width = min(len(part) for part in nics)  # NCCL takes the fewest channels that a rank finds
-            local = -(-self.members // len(nodes))
-            adapters = np.array([self.step.adapters[n, part[:width]] for n, part in zip(nodes, nics, strict=True)])
-            group = Group(
-                np.arange(g % apart, lay.data, apart),
-                machine.part(local, width),
-                adapters,
-                int(users[adapter[ranks]].max()),
-            )
-            found.setdefault(divmod(g // apart, lay.tensor), []).append(group)
-        return found
+    @classmethod
+    def of_replicas(cls, step: Step, members: int, apart: int) -> Groups:
+        """``members`` replicas, each ``apart`` from the next."""
+        lay = step.layout
+        ranks = np.arange(lay.gpus).reshape(lay.pipeline, lay.data, lay.tensor)
+        every = [np.arange(a, members * apart, apart) for a in range(apart)]
+        return cls(
+            step,
+            {(p, t): [(ranks[p, d, t], d) for d in every] for p in range(lay.pipeline) for t in range(lay.tensor)},
+        )
+
+    @classmethod
+    def of_tensors(cls, step: Step) -> Groups:
+        """The GPUs that share the layers of a replica, by stage."""
+        lay = step.layout
+        ranks = np.arange(lay.gpus).reshape(lay.pipeline, lay.data, lay.tensor)
+        return cls(step, {(p, 0): [(ranks[p, d], np.array([d])) for d in range(lay.data)] for p in range(lay.pipeline)})
+
+    @classmethod
+    def of_experts(cls, step: Step) -> Groups:
+        """The GPUs of neighbouring replicas that share experts."""
+        lay = step.layout
+        ranks = np.arange(lay.gpus).reshape(lay.pipeline, lay.data, lay.tensor)
+        every = np.arange(lay.data).reshape(-1, lay.expert)
+        return cls(
+            step,
+            {(p, t): [(ranks[p, d, t], d) for d in every] for p in range(lay.pipeline) for t in range(lay.tensor)},
+        )
+
+    def _group(self, ranks: np.ndarray, positions: np.ndarray, nic: np.ndarray, sharing: int) -> Group:
+        node, gpu = np.divmod(ranks, self.step.machine.gpus)
+        nodes, first = np.unique(node, return_index=True)
+        nics = [np.unique(part) for part in np.split(nic[gpu], first[1:])]
+        width = min(len(part) for part in nics)  # NCCL takes the fewest channels that a rank finds
+        local = -(-len(ranks) // len(nodes))
+        adapters = np.array([self.step.adapters[n, part[:width]] for n, part in zip(nodes, nics, strict=True)])
+        return Group(positions, self.step.machine.part(local, width), adapters, sharing)
 
     def add(
         self,
         rows: Columns,
         collective: Collective,
         octets: float,
-        at: tuple[int, int],
-        stream: str,
+        at: At,
         needs: np.ndarray,
         ended: np.ndarray,
+        times: int = 1,
     ) -> None:
-        """A collective of ``octets`` on each group of (stage, rank of the tensor group) ``at``.
-        ``needs`` int64[data]: the row that each replica waits for (-1: none). ``ended``
-        int64[data]: the row with which each replica's collective before on ``stream`` ended (-1:
-        none); set to that of this one."""
+        """``times`` collectives of ``octets``, one after another, on each group of ``at``. ``needs``
+        int64[data]: the row that each replica waits for (-1: none). ``ended`` int64[data]: the row
+        with which each replica's collective before ended (-1: none); set to that of this one."""
         for g, group in enumerate(self.groups[at]):
-            flows, lines = self._of(rows, group, (*at, g, collective, max(round(octets), 1), stream))
+            flows, lines = self._of(rows, group, (*at, g, collective, max(round(octets), 1), times))
             first = group.adapters[:1, 0]
             begin = rows.add(first, first, 1, lines[:1], flows.begin_us, True)
-            waits = np.unique(np.concatenate([needs[group.positions], ended[group.positions]]))
-            rows.need(begin, waits[waits >= 0])
+            rows.need(begin, np.unique(np.concatenate([needs[group.positions], ended[group.positions]])))
             end = begin
             if len(flows.src):
                 sent = rows.add(
@@ -99,14 +119,14 @@ class Groups:
             ended[group.positions] = end[0]
 
     def _of(
-        self, rows: Columns, group: Group, key: tuple[int, int, int, Collective, int, str]
+        self, rows: Columns, group: Group, key: tuple[int, int, int, Collective, int, int]
     ) -> tuple[Flows, np.ndarray]:
         """The flows of a collective and the numbers of its queue pairs."""
         if key not in self._flows:
-            collective, octets = key[3:5]
+            collective, octets, times = key[3:]
             nodes, step = len(group.adapters), self.step
             by = choose(collective, octets, group.machine, nodes, nccl=step.nccl)
             run = Run(collective, by, octets, group.machine, group.adapters, step.values)
-            flows = flows_of(run).slower(group.sharing)  # together they have what one group would
+            flows = flows_of(run, times).slower(group.sharing)  # together they have what one group would
             self._flows[key] = flows, rows.lines(1 + int(flows.connection.max(initial=-1)) + 1)
         return self._flows[key]

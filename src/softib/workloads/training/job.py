@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,15 +11,17 @@ from softib.errors import InputError
 from softib.workloads.hosts import rows_of
 from softib.workloads.nccl.job import machine_of_job
 from softib.workloads.parameters import section
+from softib.workloads.training.compute import Processor, gradient_us, optimizer_us
 from softib.workloads.training.model import Layout, Network, Transformer
 from softib.workloads.training.step import Step, part_of
 
 if TYPE_CHECKING:
     from softib.workloads.hosts import Hosts
+    from softib.workloads.nccl.machine import Gpu
     from softib.workloads.nccl_jobs import TrainingStep
     from softib.workloads.pattern import JobMessages
 
-__all__ = ["figures_of", "nodes_of_job", "notes_of", "part_of_job", "step_of"]
+__all__ = ["figures_of", "nodes_of_job", "part_of_job", "step_of"]
 
 MOST_BUCKETS = 8
 """Buckets of gradients that go while the backward pass runs, unless a job says how many: fewer
@@ -29,6 +32,10 @@ MEGATRON_BUCKET, MEGATRON_EACH = 40_000_000, 1_000_000
 (``bucket_size`` of its DistributedDataParallelConfig)."""
 DDP_BUCKET = 25 << 20
 """Octets of a bucket of PyTorch's DistributedDataParallel (``bucket_cap_mb``)."""
+HEAD = 128
+"""Size of a head of attention, unless a job says how many heads there are."""
+OTHERS_ACHIEVED = 0.5
+"""Share of a data sheet's rate that other models achieve, unless a job says so: an assumption."""
 OF_TRANSFORMERS = {
     "layers",
     "hidden",
@@ -41,6 +48,9 @@ OF_TRANSFORMERS = {
     "pipeline",
     "recompute",
     "sequence_parallel",
+    "heads",
+    "flash_attention",
+    "interleave",
 }
 """Options of a job that say nothing of other models."""
 
@@ -49,7 +59,18 @@ def model_of(job: TrainingStep) -> Transformer | Network:
     """The model of ``job``. Raises :class:`InputError` where it is described by parameters and as a
     transformer."""
     if job.parameters is None and job.operations is None:
-        return Transformer(job.layers, job.hidden, job.sequence, job.vocabulary, job.experts, job.top_k, job.recompute)
+        heads = job.heads or max(1, job.hidden // HEAD)
+        return Transformer(
+            job.layers,
+            job.hidden,
+            job.sequence,
+            job.vocabulary,
+            job.experts,
+            job.top_k,
+            job.recompute,
+            heads,
+            job.flash_attention,
+        )
     if job.parameters is None or job.operations is None:
         raise InputError("a model that is no transformer takes both parameters and operations of a sample")
     given = sorted(OF_TRANSFORMERS & job.model_fields_set)
@@ -67,25 +88,31 @@ def step_of(job: TrainingStep, names: tuple[str, ...], rows: np.ndarray, link_gb
     gpus = len(adapters) * machine.gpus
     plain = isinstance(model, Network)
     at_once = job.micro_batch or (max(1, job.batch // gpus) if plain else 1)
-    layout = Layout.of(gpus, job.tensor, job.pipeline, job.expert, job.batch, at_once, model)
+    layout = Layout.of(gpus, job.tensor, job.pipeline, job.expert, job.batch, at_once, model, job.interleave)
     least = DDP_BUCKET / job.gradient_bytes if plain else max(MEGATRON_BUCKET, MEGATRON_EACH * layout.data)
     buckets = min(MOST_BUCKETS, max(1, round(layout.gradients(model)[0] / least))) if job.overlap else 1
-    achieved = (job.tflops or machine.gpu.tflops) * 1e12 * job.achieved
     return Step(
         model,
         layout,
         at_once,
-        achieved,
+        processor_of(job, machine.gpu),
         machine,
         adapters,
         section("nccl"),
-        job.buckets or buckets,
+        -(-(job.buckets or buckets) // job.interleave) * job.interleave,
         job.overlap,
         job.zero,
         job.sequence_parallel,
         job.gradient_bytes,
         job.nccl,
     )
+
+
+def processor_of(job: TrainingStep, gpu: Gpu) -> Processor:
+    """What computes: by the size of products, or at the share of a GPU's rate that ``job`` states."""
+    gpu = gpu if job.tflops is None else replace(gpu, tflops=job.tflops)
+    share = job.achieved or (OTHERS_ACHIEVED if job.parameters is not None else 0.0)
+    return Processor(gpu, section("gpu"), gpu.tflops * 1e12 * share)
 
 
 def part_of_job(job: TrainingStep, names: tuple[str, ...], rows: np.ndarray, link_gbps: np.ndarray) -> JobMessages:
@@ -96,12 +123,10 @@ def part_of_job(job: TrainingStep, names: tuple[str, ...], rows: np.ndarray, lin
 def figures_of(
     job: TrainingStep, names: tuple[str, ...], rows: np.ndarray, link_gbps: np.ndarray, took_us: float
 ) -> dict[str, Any]:
-    """Time of a step, tokens a second, share of the GPUs' achieved rate that is left beside
-    communication and bubbles, GPU-hours."""
+    """Time of a step and what it is made of, tokens a second, share of computing in it, operations a
+    second of a GPU, GPU-hours."""
     step = step_of(job, names, rows, link_gbps)
-    lay = step.layout
-    ideal = step.model.flops(job.batch) / lay.gpus / step.flops * 1e6
-    seconds = took_us / 1e6
+    lay, seconds = step.layout, took_us / 1e6
     tokens = job.batch * (job.sequence if job.parameters is None else 1)
     return {
         "machine": str(step.machine),
@@ -113,27 +138,36 @@ def figures_of(
         "expert": lay.expert,
         "parameters": step.model.parameters,
         "step_us": took_us,
-        "compute_us": ideal,
-        "efficiency": ideal / took_us if took_us > 0 else 0.0,
+        **parts_of(step, took_us),
+        "tflops_per_gpu": step.model.flops(job.batch) / lay.gpus / took_us / 1e6 if took_us > 0 else 0.0,
         "tokens_per_s": tokens / seconds if seconds > 0 else 0.0,
         "gpu_hours_per_step": lay.gpus * seconds / 3600,
         "gpu_hours_per_billion_tokens": lay.gpus * seconds / 3600 * 1e9 / tokens,
     }
 
 
-def notes_of(job: TrainingStep, names: tuple[str, ...], rows: np.ndarray, link_gbps: np.ndarray) -> list[str]:
-    """What the step takes for granted: collectives of tensor and expert groups that go from node to
-    node are no messages on the fabric."""
-    step = step_of(job, names, rows, link_gbps)
-    lay, machine = step.layout, step.machine
-    groups = (("tensor", lay.tensor, 1, "all-reduces"), ("expert", lay.expert, lay.tensor, "all-to-alls"))
-    rate = f"adapters of {machine.nic_gbps:g} Gb/s"
-    return [
-        f"{kind} groups of {size} GPUs do not fit into a node of {machine.gpus}: their {what} are time, by "
-        f"{rate}, not messages on this fabric"
-        for kind, size, apart, what in groups
-        if size > 1 and size * apart > machine.gpus
-    ]
+def parts_of(step: Step, took_us: float) -> dict[str, float]:
+    """What a step is made of, in µs of the mean stage: computing and optimizer, collectives of tensor
+    and of expert groups inside nodes, the bubble of the pipeline on an idle network ((p - 1) / v
+    passes of a micro-batch), and the rest: messages that nothing hides, and stages that wait for the
+    longest one."""
+    lay = step.layout
+    compute = step.layer.times(step.layers * lay.interleave) + step.head.times(1 / lay.pipeline)
+    micro = lay.micro_batches
+    both = lambda p: p.forward + p.backward
+    added = gradient_us(step.weights, step.gradient_octets, step.processor)
+    each = both(compute) + added
+    tensors, experts = (both(p) * lay.interleave for p in (step.tensors_us, step.experts_us))
+    tensors += 2 * step.handed_us * (lay.interleave - 1 / lay.pipeline)
+    optimizer = optimizer_us(step.weights / (lay.data if step.zero else 1), step.gradient_octets, step.processor)
+    found = {
+        "compute_us": micro * each + optimizer,
+        "tensor_us": micro * tensors,
+        "expert_us": micro * experts,
+        "bubble_us": (lay.pipeline - 1) / lay.interleave * (each + tensors + experts),
+    }
+    rest = max(0.0, took_us - sum(found.values()))
+    return {**found, "rest_us": rest, "efficiency": found["compute_us"] / took_us if took_us > 0 else 0.0}
 
 
 def nodes_of_job(job: TrainingStep, hosts: Hosts) -> tuple[int, np.ndarray]:

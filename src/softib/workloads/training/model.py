@@ -23,7 +23,7 @@ ELEMENT = 2
 class Transformer:
     """``layers`` of ``hidden``, sequences of ``sequence`` tokens, ``vocabulary``; ``experts`` of
     each layer (0: dense), ``top_k`` of them a token; ``recompute``: are activations computed again
-    in the backward pass?"""
+    in the backward pass? ``heads`` of attention; ``flash_attention``: does one kernel compute it?"""
 
     layers: int
     hidden: int
@@ -32,6 +32,8 @@ class Transformer:
     experts: int = 0
     top_k: int = 2
     recompute: bool = False
+    heads: int = 32
+    flash_attention: bool = True
 
     @property
     def parameters(self) -> float:
@@ -78,13 +80,15 @@ class Network:
 @dataclass(frozen=True)
 class Layout:
     """How ranks share the work: rank = tensor + tensor_size × (data + data_size × pipeline), as
-    Megatron-LM orders them; expert-parallel groups are neighbours of a data-parallel group."""
+    Megatron-LM orders them; expert-parallel groups are neighbours of a data-parallel group. A stage
+    has ``interleave`` chunks of layers, that of number c after all stages' chunks of number c - 1."""
 
     tensor: int
     pipeline: int
     data: int
     expert: int
     micro_batches: int
+    interleave: int = 1
 
     @classmethod
     def of(
@@ -96,6 +100,7 @@ class Layout:
         batch: int,
         micro_batch: int,
         model: Transformer | Network,
+        interleave: int = 1,
     ) -> Layout:
         """The layout of ``gpus``. Raises :class:`InputError`, one line, for what does not divide."""
         if gpus % (tensor * pipeline):
@@ -110,13 +115,20 @@ class Layout:
             raise InputError(
                 f"a token goes to {model.top_k} experts, and a layer has {model.experts}; take a smaller top-k"
             )
-        if model.layers % pipeline:
-            raise InputError(f"{model.layers} layers are not whole for {pipeline} stages")
+        if model.layers % (pipeline * interleave):
+            chunks = f" of {interleave} chunks" if interleave > 1 else ""
+            raise InputError(f"{model.layers} layers are not whole for {pipeline} stages{chunks}")
+        micro_batches = batch // (data * micro_batch)
+        if interleave > 1 and (pipeline == 1 or micro_batches % pipeline):
+            raise InputError(
+                f"interleave {interleave} takes a pipeline, and micro-batches of a replica ({micro_batches:,}) in "
+                f"multiples of its stages ({pipeline})"
+            )
         if data % expert or (expert > 1 and (not model.experts or model.experts % expert)):
             raise InputError(
                 f"expert {expert} takes experts, and divides their number ({model.experts}) and the replicas ({data:,})"
             )
-        return cls(tensor, pipeline, data, expert, batch // (data * micro_batch))
+        return cls(tensor, pipeline, data, expert, micro_batches, interleave)
 
     @property
     def gpus(self) -> int:

@@ -12,10 +12,10 @@ from softib.fabric.builder import FabricBuilder
 from softib.fabric.columns import CableMedium
 from softib.fabric.formats.cabling.csv import parse_cabling
 from softib.fabric.formats.cabling.match import match_plan
-from softib.fabric.formats.cabling.node_address import PortLabel, portnum_of_label
 from softib.fabric.formats.cabling.plan import CablingPlan, read_plan, write_plan
 from softib.fabric.model import Fabric
 from softib.iba.constants import NodeType
+from softib.iba.node_description import PortLabel, portnum_of_label
 from softib.iba.rates import SPEED_BY_CODE
 
 NDT = "plugins__UFM_NDT_Plugin__tests__other_ndts__"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -13,8 +14,9 @@ from hypothesis import strategies as st
 
 from softib.errors import UnreadableFile
 from softib.fabric.builder import FabricBuilder
-from softib.fabric.formats import graphml, node_name_map, registry, slurm
+from softib.fabric.formats import graphml, kubernetes, node_name_map, registry, slurm
 from softib.fabric.model import Fabric
+from softib.fabric.topologies.registry import generate
 from softib.fabric.topologies.spec import load_fabric_yaml
 from softib.iba.constants import NodeType
 
@@ -114,6 +116,44 @@ def test_leaves_are_those_of_the_site_itself(shared_data: Path, tmp_path: Path) 
     assert len(top.children) == 6 and notes == []
     named = {f"S-{int(f.node_guid[n]):016x}" for n in top.stands_for}
     assert named <= {name for name, (kind, _) in theirs.items() if kind == "Switches"}
+
+
+def test_blocks_are_leaves_and_the_smallest_gives_the_base_size(tmp_path: Path) -> None:
+    """topology.conf(5) of Slurm 23.11: BlockName=, Nodes=, BlockSizes=; each block has at least the planning base block size of nodes."""
+    fabric = generate("fat-tree", radix=8, levels=2)
+    slurm.write_blocks(fabric, tmp_path / "b.conf")
+    lines = (tmp_path / "b.conf").read_text().splitlines()
+    blocks = [re.fullmatch(r"BlockName=(\S+) Nodes=(\S+)", line) for line in lines[1:-1]]
+    sizes = [len(slurm.expand_hostlist(b[2])) for b in blocks if b]
+    assert sizes == [4] * 8 and lines[-1] == "BlockSizes=4"
+
+
+def test_labels_name_leaf_and_tiers_above(tmp_path: Path) -> None:
+    """Oracle: the cables. Hosts of one leaf share tier-0, hosts of one pod tier-1, all tier-2. Values and names are valid in Kubernetes."""
+    f = three_tiers()
+    kubernetes.write(f, tmp_path / "labels.json")
+    nodes = json.loads((tmp_path / "labels.json").read_text())["items"]
+    labels = {n["metadata"]["name"]: n["metadata"]["labels"] for n in nodes}
+    at = lambda key: [labels[f"n{i:02d}"][f"network.topology.nvidia.com/{key}"] for i in range(4)]
+    assert at("tier-0") == at("leaf") == ["leaf0", "leaf1", "leaf2", "leaf3"]
+    assert at("tier-1") == at("spine") and at("tier-1")[0] == at("tier-1")[1] != at("tier-1")[2] == at("tier-1")[3]
+    assert len(set(at("tier-2"))) == 1 and at("tier-2") == at("core")
+    for name, values in labels.items():
+        assert re.fullmatch(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", name)
+        assert all(re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?", v) for v in values.values())
+
+
+def test_hosts_of_two_fabrics_stand_in_the_one_with_most_links() -> None:
+    """Compute (two adapters a host) beside storage (one, and the first by name) that no switch joins."""
+    b = FabricBuilder("two")
+    names = ["compute", "storage", *[f"n{i}" for i in range(3)], "disk"]
+    b.nodes(6, np.array([2, 2, 1, 1, 1, 1]), np.array([8, 8, 3, 3, 3, 3]), desc=names)
+    links = [(2 + i, port, 0, 2 * i + port - 1) for i in range(3) for port in (2, 3)]
+    links += [(2 + i, 1, 1, i + 1) for i in range(3)] + [(5, 1, 1, 8)]
+    b.links(*np.array(links).T)
+    lines, notes = slurm.tree(b.build())
+    assert {line.name: line.nodes for line in lines} == {"compute": ["n0", "n1", "n2"], "storage": ["disk"]}
+    assert any(note.startswith("3 hosts hang on several fabrics") for note in notes), notes
 
 
 def three_tiers() -> Fabric:

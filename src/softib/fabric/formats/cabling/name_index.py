@@ -8,7 +8,8 @@ from bisect import bisect_left
 from collections.abc import Iterator
 
 from softib.errors import nearest
-from softib.fabric.formats.cabling.node_address import (
+from softib.fabric.model import Fabric
+from softib.iba.node_description import (
     PortLabel,
     address_of,
     normal_label,
@@ -16,7 +17,6 @@ from softib.fabric.formats.cabling.node_address import (
     portnum_of_label,
     split_host,
 )
-from softib.fabric.model import Fabric
 from softib.plural import counted
 
 __all__ = ["AMBIGUOUS", "REASONS", "UNKNOWN_DEVICE", "UNKNOWN_PORT", "UNNAMED_ADAPTER", "NameIndex", "spoken_names"]
@@ -103,8 +103,8 @@ class NameIndex:
                 if spelling in tier:
                     return tier[spelling]
         hexed = key.lower().removeprefix("s-").removeprefix("h-").removeprefix("0x").zfill(16)
-        found = self.tiers[1].get(hexed) or self.folded.get(key.casefold(), [])
-        return found or self._in_chassis(key) or self._of_domain(key)
+        nodes = self.tiers[1].get(hexed) or self.folded.get(key.casefold(), [])
+        return nodes or self._in_chassis(key) or self._of_domain(key)
 
     def _of_domain(self, name: str) -> list[int]:
         """``node-1.cluster.example`` where the fabric says ``node-1``, and the other way round."""

@@ -92,15 +92,14 @@ def read_lids(path: str | Path, fabric: Fabric) -> tuple[np.ndarray, list[Proble
         return read_hcas(hcas_of(Path(path)), fabric)
     text = data.decode("utf-8", "replace")
     problems = Problems(str(path))
-    destinations: dict[int, tuple[int | None, str, int]] = {}
+    destinations: dict[tuple[str | None, ...], int] = {}  # LID, PortGUID and name → line; subnets share LIDs
     newest, passed, line = 0, 0, 1
     for match in _DESTINATION.finditer(text):
-        lid = int(match.group(1), 16)
-        if lid not in destinations:
+        if match.groups() not in destinations:
             newest = match.start()
             line += text.count("\n", passed, newest)
             passed = newest
-            destinations[lid] = (int(match.group(2), 16) if match.group(2) else None, match.group(3).strip("'\""), line)
+            destinations[match.groups()] = line
         elif match.start() - newest > LIDS_WITHIN:
             break
     out = np.zeros(fabric.sizes.ports, np.uint16)
@@ -110,8 +109,9 @@ def read_lids(path: str | Path, fabric: Fabric) -> tuple[np.ndarray, list[Proble
     for port in ends.tolist():
         by_guid.setdefault(int(fabric.port_guid[port]), []).append(port)
         by_name.setdefault(fabric.node_name(int(fabric.port_node[port])), []).append(port)
-    for lid, (guid, name, at_line) in destinations.items():
-        ports = by_guid.get(guid, []) if guid is not None else []
+    for (hex_lid, guid, quoted), at_line in destinations.items():
+        lid, name = int(hex_lid or "", 16), (quoted or "").strip("'\"")
+        ports = by_guid.get(int(guid, 16), []) if guid else []
         ports = ports if len(ports) == 1 else by_name.get(name, [])
         if len(ports) == 1 and not out[ports[0]]:
             out[ports[0]] = lid
@@ -138,8 +138,8 @@ def _owner(section: Section, fabric: Fabric, problems: Problems) -> int:
         called = f"LID {section.lid}" if section.lid else "neither GUID nor name nor LID"
     if len(hits) == 1:
         return int(hits[0])
-    what = f"{counted(len(hits), 'switch')} {plural(len(hits), 'has', 'have')}" if len(hits) else "no switch has"
-    problems.add(section.line, f"{what} {called}: this table is left out")
+    owners = f"{counted(len(hits), 'switch')} {plural(len(hits), 'has', 'have')}" if len(hits) else "no switch has"
+    problems.add(section.line, f"{owners} {called}: this table is left out")
     return -1
 
 
@@ -148,11 +148,11 @@ def _fill(dump: Dump, owner: np.ndarray, fabric: Fabric, problems: Problems) -> 
     switch = np.where(dump.section >= 0, owner[np.maximum(dump.section, 0)], -3).astype(np.int32)
     for i in np.flatnonzero(switch == -3):
         problems.add(int(dump.line[i]), "an entry before any table's heading: whose is it?")
-    known = switch >= 0
-    node = fabric.switch_node[np.where(known, switch, 0)]
+    in_fabric = switch >= 0
+    node = fabric.switch_node[np.where(in_fabric, switch, 0)]
     nports = fabric.node_nports[node]
-    routed = known & (dump.portnum != LFT_NO_ROUTE)
-    beyond_cap = known & ((dump.lid >= fabric.sizes.lft_cap) | (dump.lid == 0) & (dump.portnum != LFT_NO_ROUTE))
+    routed = in_fabric & (dump.portnum != LFT_NO_ROUTE)
+    beyond_cap = in_fabric & ((dump.lid >= fabric.sizes.lft_cap) | (dump.lid == 0) & (dump.portnum != LFT_NO_ROUTE))
     beyond_ports = routed & ~beyond_cap & (dump.portnum > nports)
     for i in np.flatnonzero(beyond_cap):
         problems.add(int(dump.line[i]), f"LID {int(dump.lid[i])} is not between 1 and {fabric.sizes.lft_cap - 1}")

@@ -1,0 +1,71 @@
+"""Two hosts of a running fabric for a rehearsal of attacks: one attacks, the other is the victim."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import numpy as np
+
+from softib.api.running.running import RunningFabric
+from softib.errors import InputError
+from softib.iba.constants import MgmtClass
+from softib.live.instances import find
+from softib.live.umad_client.abi import ASKS
+from softib.live.umad_client.fabric_port import FabricPort
+from softib.tenants.rehearsal import Stage
+
+__all__ = ["staged"]
+
+CLASSES = {**ASKS, int(MgmtClass.SUBN_ADM): 0}
+
+
+@contextmanager
+def staged(fabric: RunningFabric, mkey: int) -> Iterator[Stage]:
+    """The stage on ``fabric``, whose manager has ``mkey``: the victim is the last host, the attacker
+    the last one on another switch, neither of them the manager's. Raises :class:`InputError` where
+    there are fewer than three hosts on two switches."""
+    instance, f = find(fabric.name), fabric.snapshot().arrays
+    end = np.flatnonzero(f.is_host[f.port_node] & (f.port_peer >= 0) & (f.lid > 0))
+    end = end[f.is_switch[f.port_node[f.port_peer[end]]]]
+    manager = str(fabric.status()["sm"]["node"]).partition("[")[0]
+    end = end[[f.node_name(node) != manager for node in f.port_node[end].tolist()]]
+    leaf = f.port_node[f.port_peer[end]]
+    others = end[leaf != leaf[-1]] if len(end) else end
+    if not len(others):
+        raise InputError(f"{fabric.name}: a rehearsal takes two hosts on two switches beside the manager's host")
+    attacker, victim = int(others[-1]), int(end[-1])
+    cast = {f.node_name(int(f.port_node[port])): port for port in (attacker, victim)}
+
+    def gate(port: int) -> tuple[int, int]:
+        peer = f.port_peer[port]
+        return int(f.lid[f.port(f.port_node[peer], 0)]), int(f.port_num[peer])
+
+    def run(node: str, command: list[str]) -> subprocess.Popen[str]:
+        return fabric.start(node, command, stderr=subprocess.STDOUT)
+
+    with ExitStack() as open_ports:
+
+        def wire(node: str) -> FabricPort:
+            port = FabricPort(instance, node, CLASSES)
+            open_ports.callback(port.close)
+            return port
+
+        attacking, attacked = cast
+        yield Stage(
+            attacking,
+            attacked,
+            {node: wire(node) for node in cast},
+            {node: int(f.lid[port]) for node, port in cast.items()},
+            {node: int(f.port_guid[port]) for node, port in cast.items()},
+            wire(manager),
+            mkey,
+            int(f.lid[f.port(leaf[-1], 0)]),
+            [
+                (int(f.lid[f.port(f.port_node[peer], 0)]), int(f.port_num[peer]))
+                for peer in f.port_peer[list(cast.values())]
+            ],
+            run,
+            lambda: int(fabric.status()["sm"]["sweeps"]),
+        )

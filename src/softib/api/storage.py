@@ -1,0 +1,411 @@
+"""Block storage over a running fabric: NVMe over Fabrics, target and initiator."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from softib.api.arguments import Suggests
+from softib.api.progress import Notice
+from softib.errors import InputError
+from softib.result import Result
+from softib.source import warn
+
+if TYPE_CHECKING:
+    from softib.ulp.nvmeof.host.controller import HostController
+    from softib.ulp.nvmeof.host.discovery import Entry
+
+__all__ = ["NvmeBench", "NvmeDiscovery", "NvmeDisk", "NvmeTarget", "NvmeTransfer", "nvme_connect", "nvme_discover"]
+
+PORT = 4420
+MOST_QUEUES = 16
+READ_SHARES = {"read": 1.0, "write": 0.0, "mixed": 0.7}
+WORST_DEPTH = 255
+
+
+@dataclass
+class NvmePort(Result):
+    """A port of the fabric on which a subsystem is."""
+
+    number: int
+    address: str
+    port: int
+    nqn: str
+    state: str | None
+    """Asymmetric access state of its namespaces; null where it was not asked for."""
+
+
+@dataclass
+class NvmeNamespace(Result):
+    """A namespace."""
+
+    number: int
+    bytes: int
+    block: int
+    """Bytes."""
+    read_only: bool
+    file: str | None
+    """On the target."""
+
+
+@dataclass
+class TargetDescription(Result):
+    """What a target exports."""
+
+    document = "target"
+
+    nqn: str
+    ports: list[NvmePort]
+    namespaces: list[NvmeNamespace]
+    pid: int
+
+
+@dataclass
+class NvmeDiscovery(Result):
+    """The subsystems of a target and the ports on which they are: its discovery log page."""
+
+    document = "nvme-discover"
+
+    address: str
+    entries: list[NvmePort]
+
+    def lines(self) -> list[str]:
+        """An entry a line."""
+        return [f"{e.nqn}  {e.address} port {e.port}" for e in self.entries]
+
+
+@dataclass
+class NvmeSubsystem(Result):
+    """A subsystem as this host is connected to it."""
+
+    document = "nvme-list"
+
+    nqn: str
+    model: str
+    serial: str
+    host_nqn: str
+    paths: list[NvmePort]
+    namespaces: list[NvmeNamespace]
+
+    def lines(self) -> list[str]:
+        """The subsystem, its paths and its namespaces."""
+        paths = [f"  path {p.address} port {p.port}: {p.state}" for p in self.paths]
+        spaces = [
+            f"  namespace {n.number}: {n.bytes:,} bytes in blocks of {n.block:,}{', read only' if n.read_only else ''}"
+            for n in self.namespaces
+        ]
+        return [f"{self.nqn}  {self.model} {self.serial}", *paths, *spaces]
+
+
+@dataclass
+class NvmeTransfer(Result):
+    """One operation on a namespace."""
+
+    document = "nvme-transfer"
+
+    operation: Literal["read", "write", "compare", "zero", "flush"]
+    offset: int
+    bytes: int
+    seconds: float
+    equal: bool | None
+    """Of compare: the namespace holds the data."""
+
+    def line(self) -> str:
+        """It, in words."""
+        if self.operation == "flush":
+            return f"flushed in {self.seconds:.3f} s"
+        if self.equal is not None:
+            return f"{self.bytes:,} bytes at {self.offset:,} are {'equal' if self.equal else 'different'}"
+        done = {"read": "read", "write": "written", "zero": "zeroed"}[self.operation]
+        return f"{self.bytes:,} bytes {done} at {self.offset:,} in {self.seconds:.3f} s"
+
+
+@dataclass
+class NvmeBench(Result):
+    """How fast a namespace was."""
+
+    document = "nvme-bench"
+
+    size: int
+    """Bytes of a command."""
+    depth: int
+    """Commands at once on each queue."""
+    queues: int
+    mix: Literal["read", "write", "mixed"]
+    verified: bool
+    """All data was the pattern that was written before."""
+    seconds: float
+    commands: int
+    reads: int
+    iops: float
+    bytes_per_second: float
+    latency_median_us: float
+    latency_99_us: float
+    latency_max_us: float
+
+    def line(self) -> str:
+        """It, in words."""
+        checked = "data verified" if self.verified else "data not verified"
+        return (
+            f"{self.mix} of {self.size:,} bytes, depth {self.depth} on {self.queues} queue{'s' * (self.queues > 1)}: "
+            f"{self.iops:,.0f} commands/s, {self.bytes_per_second / 1e6:,.0f} MB/s, "
+            f"latency {self.latency_median_us:,.0f} us (99 %: {self.latency_99_us:,.0f}, "
+            f"largest {self.latency_max_us:,.0f}), {checked}"
+        )
+
+
+class NvmeTarget(Suggests):
+    """Exports files as the namespaces 1, 2, ... of a subsystem, on all ports of this process's node.
+
+    ``states``: asymmetric access states (``optimized``, ``non-optimized``, ``inaccessible``,
+    ``persistent-loss``, ``change``) by number of a port. It runs where ``softib run`` started it.
+    Raises :class:`InputError` for a file that is none, a port that is in use, and without an RDMA
+    device.
+    """
+
+    def __init__(
+        self,
+        *files: str | os.PathLike[str],
+        nqn: str | None = None,
+        port: int = PORT,
+        states: Mapping[int, str] | None = None,
+        notice: Notice = warn,
+    ):
+        from softib.ulp.nvmeof.target.server import TargetServer, state_of
+        from softib.ulp.nvmeof.target.subsystem import DEFAULT_NQN
+
+        addresses = os.environ.get("SOFTIB_ADDRESSES", "").split()
+        if not files:
+            raise InputError("name the files to export")
+        if not addresses:
+            raise InputError("no RDMA device is here; start the target with 'softib run -- softib target ...'")
+        chosen = {number: state_of(text) for number, text in (states or {}).items()}
+        self._server = TargetServer(files, nqn or DEFAULT_NQN, addresses, port, chosen, notice)
+
+    def describe(self) -> TargetDescription:
+        """What it exports, and where."""
+        subsystem = self._server.subsystem
+        ports = [
+            NvmePort(p.number, p.address, subsystem.service, subsystem.nqn, _state_text(p.state))
+            for p in subsystem.ports
+        ]
+        spaces = [
+            NvmeNamespace(i, n.blocks << n.shift, 1 << n.shift, not n.writable, str(n.path))
+            for i, n in enumerate(subsystem.namespaces, 1)
+        ]
+        return TargetDescription(subsystem.nqn, ports, spaces, os.getpid())
+
+    def serve(self, until: Callable[[], bool] = lambda: False) -> None:
+        """Serve hosts until ``until`` is true, or Ctrl-C."""
+        self._server.serve(until)
+
+    def set_state(self, number: int, state: str) -> None:
+        """Change the asymmetric access state on port ``number``; hosts get a notice."""
+        from softib.ulp.nvmeof.target.server import state_of
+
+        self._server.set_state(number, state_of(state))
+
+    def close(self) -> None:
+        """End all connections."""
+        self._server.close()
+
+    def __enter__(self) -> NvmeTarget:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+def _state_text(state: int) -> str:
+    from softib.ulp.nvmeof.codes import AnaState
+
+    return AnaState(state).name.lower().replace("_", "-")
+
+
+def _address(text: str) -> tuple[str, int]:
+    """Address and port of ``ADDRESS[:PORT]``."""
+    address, colon, port = text.partition(":")
+    if colon and not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
+        raise InputError(f"{text!r}: after the colon use a port from 1 to 65535")
+    return address, int(port) if colon else PORT
+
+
+def nvme_discover(address: str) -> NvmeDiscovery:
+    """Ask the target at ``address`` (``ADDRESS[:PORT]``, a target's ``$SOFTIB_ADDRESS``) what it
+    exports, and on which ports. Raises :class:`InputError`, :class:`PeerError` where it is not
+    reachable."""
+    from softib.ulp.nvmeof.host.discovery import discover, this_host
+
+    entries = discover(*_address(address), this_host())
+    return NvmeDiscovery(address, [NvmePort(e.port, e.address, e.service, e.nqn, None) for e in entries])
+
+
+def nvme_connect(
+    address: str,
+    *,
+    nqn: str | None = None,
+    namespace: int = 1,
+    depth: int = 32,
+    queues: int = 1,
+    notice: Notice = warn,
+) -> NvmeDisk:
+    """Connect to a namespace of the target at ``address``, over all ports of the target that its
+    discovery log page names and that can be reached. ``depth``: commands at once on each of
+    ``queues`` I/O queues. Raises :class:`InputError` for a subsystem or namespace that does not
+    exist, :class:`PeerError` where the target is not reachable or refuses."""
+    from softib.ulp.nvmeof.host.discovery import discover, this_host
+
+    if not 1 <= depth <= WORST_DEPTH:
+        raise InputError(f"depth {depth}: use 1 to {WORST_DEPTH}")
+    if not 1 <= queues <= MOST_QUEUES:
+        raise InputError(f"{queues} queues: use 1 to {MOST_QUEUES}")
+    host = this_host()
+    entries = discover(*_address(address), host)
+    names = list(dict.fromkeys(e.nqn for e in entries))
+    if nqn is None and len(names) != 1:
+        raise InputError(f"{address} has {len(names)} subsystems; name one with --nqn: {', '.join(names)}")
+    wanted = nqn or names[0]
+    if wanted not in names:
+        raise InputError(f"{address} has no subsystem {wanted!r}; it has {', '.join(names)}")
+    return NvmeDisk([e for e in entries if e.nqn == wanted], host, namespace, depth, queues, notice)
+
+
+class NvmeDisk(Suggests):
+    """A connected namespace; :func:`nvme_connect` makes it."""
+
+    def __init__(self, entries: Sequence[Entry], host: object, namespace: int, depth: int, queues: int, notice: Notice):
+        from softib.ulp.nvmeof.host.disk import Disk
+
+        self._controllers = _controllers(entries, host, notice)
+        self._entries, self._host = entries, host
+        self._depth, self._queues, self._notice = depth, queues, notice
+        try:
+            self._disk = Disk(self._controllers, namespace, depth, MAX_PIECE, queues, notice)
+        except BaseException:
+            for controller in self._controllers:
+                controller.close()
+            raise
+
+    @property
+    def size(self) -> int:
+        """Bytes of the namespace."""
+        return self._disk.size
+
+    def describe(self) -> NvmeSubsystem:
+        """The subsystem, its paths and namespaces."""
+        first = self._controllers[0]
+        names = first.as_dict()
+        paths = []
+        for controller in self._controllers:
+            states = controller.access_states()
+            number = next(e.port for e in self._entries if e.address == controller.address)
+            state = _state_text(next(iter(states.values()))) if states else None
+            paths.append(NvmePort(number, controller.address, controller.port, controller.nqn, state))
+        spaces = [
+            NvmeNamespace(i, int(n["nsze"]) << int(n["lbads"]), 1 << int(n["lbads"]), bool(n["nsattr"] & 1), None)
+            for i, n in first.namespaces().items()
+        ]
+        return NvmeSubsystem(first.nqn, names["model"], names["serial"], first.host.nqn, paths, spaces)
+
+    def read(self, offset: int, size: int) -> bytes:
+        """``size`` bytes from ``offset``; both are multiples of the block."""
+        return self._disk.read(offset, size)
+
+    def write(self, offset: int, data: bytes, through: bool = False) -> None:
+        """Write ``data`` at ``offset``; ``through``: it is on the medium when this returns."""
+        self._disk.write(offset, data, through)
+
+    def compare(self, offset: int, data: bytes) -> bool:
+        """Does the namespace hold ``data`` at ``offset``? The target compares."""
+        return self._disk.compare(offset, data)
+
+    def zero(self, offset: int, size: int, deallocate: bool = False) -> None:
+        """Write zeroes; ``deallocate``: give the room in the target's file back."""
+        self._disk.zero(offset, size, deallocate)
+
+    def flush(self) -> None:
+        """Have all that was written reach the medium."""
+        self._disk.flush()
+
+    def bench(self, *, size: int = 4096, seconds: float = 5.0, mix: str = "read", overwrite: bool = False) -> NvmeBench:
+        """Measure random commands of ``size`` bytes: ``mix`` ``read``, ``write`` or ``mixed`` (70 %
+        reads). ``overwrite``: fill the namespace with a pattern before, and compare all that is read
+        with it; writes need it. Raises :class:`PeerError` where data is not what was written."""
+        from softib.ulp.nvmeof.host.bench import fill, measure
+
+        if mix not in READ_SHARES:
+            raise InputError(f"mix {mix!r} does not exist; use one of {', '.join(READ_SHARES)}")
+        if mix != "read" and not overwrite:
+            raise InputError(f"mix {mix!r} writes over the namespace; allow it with overwrite (--overwrite)")
+        if not 0.1 <= seconds <= 86_400:
+            raise InputError(f"{seconds:g} seconds: use 0.1 to 86,400")
+        if overwrite:
+            fill(self._disk, size)
+        m = measure(self._disk, size, seconds, READ_SHARES[mix], overwrite)
+        return NvmeBench(
+            size,
+            self._depth,
+            self._disk.queue_count,
+            mix,  # type: ignore[arg-type]
+            overwrite,
+            round(m.seconds, 3),
+            m.commands,
+            m.reads,
+            round(m.commands / m.seconds, 1),
+            round(m.commands * size / m.seconds, 1),
+            *(round(us, 1) for us in m.latency_us),
+        )
+
+    def serve_nbd(
+        self,
+        socket: str | os.PathLike[str],
+        *,
+        ready: Callable[[], None] = lambda: None,
+        until: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Export the namespace as a network block device on a Unix socket until ``until`` is true, or
+        Ctrl-C. ``ready`` is called when clients can connect. Raises :class:`InputError` where the
+        socket cannot be made."""
+        from softib.ulp.nvmeof.host.nbd import NbdServer
+
+        server = NbdServer(self._disk, socket, self._notice)
+        try:
+            ready()
+            server.serve(until)
+        finally:
+            server.close()
+
+    def close(self) -> None:
+        """Disconnect."""
+        self._disk.close()
+
+    def __enter__(self) -> NvmeDisk:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+MAX_PIECE = 1 << 17
+"""Bytes of a command's data; a target may allow less."""
+
+
+def _controllers(entries: Sequence[Entry], host: object, notice: Notice) -> list[HostController]:
+    """A controller on each port that can be reached. Raises :class:`PeerError` where none can."""
+    from softib.errors import PeerError
+    from softib.ulp.nvmeof.host.controller import HostController
+
+    controllers: list[HostController] = []
+    problems: list[PeerError] = []
+    for entry in entries:
+        try:
+            controllers.append(HostController(entry.address, entry.service, entry.nqn, host))  # type: ignore[arg-type]
+        except PeerError as problem:
+            problems.append(problem)
+    if not controllers:
+        raise problems[0]
+    for unreachable in problems:
+        notice(f"{unreachable}; this path is not used")
+    return controllers

@@ -1,0 +1,137 @@
+"""``softib check``: findings only, and an exit code that scripts can use."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from softib.cli.shared import completing
+from softib.cli.shared.named_files import InputFile, OutputFile
+from softib.cli.shared.options import Load, guid_file_options, plan_option, source_options, table_options
+from softib.cli.shared.output import Steps, print_json, print_notice, print_problems
+from softib.plural import counted
+
+if TYPE_CHECKING:
+    from softib import Fabric, Findings
+
+FORMATS = ("text", "json", "csv", "sarif", "junit")
+SEVERITIES = ("info", "warning", "error")
+UNJUDGED = {"temperatures": "temperatures of chips (no file states their limits)"}
+"""What a source may record and no rule judges: a record of :class:`~softib.fabric.model.Source` →
+its words."""
+
+
+@click.command()
+@click.argument("source", shell_complete=completing.sources)
+@plan_option
+@click.option("--all", "every", is_flag=True, help="Show every finding; without it many of one kind are cut short.")
+@click.option(
+    "--severity",
+    type=click.Choice(SEVERITIES),
+    default="info",
+    show_default=True,
+    help="Tell, and judge by, findings of at least this severity.",
+)
+@click.option(
+    "--ignore", "ignored", multiple=True, metavar="CODE", help="Leave findings of this code out (repeatable)."
+)
+@click.option(
+    "--baseline",
+    metavar="F",
+    type=InputFile(made_by="softib check --write-baseline"),
+    help="Leave out what this file of --write-baseline knows.",
+)
+@click.option("--write-baseline", metavar="F", type=OutputFile(), help="Write the findings as known, and exit 0.")
+@click.option(
+    "--jobs",
+    "jobs_file",
+    metavar="F",
+    type=InputFile(),
+    help="Name the jobs that cross the findings, and which links each shares: squeue --json, scontrol show job "
+    "--json, kubectl get pods -o json, "
+    "or YAML.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    default="text",
+    show_default=True,
+    help="How findings are printed: csv for tables, SARIF 2.1.0, JUnit XML for CI servers.",
+)
+@click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout: --format json.")
+@source_options
+@guid_file_options
+@table_options
+def command(
+    source: str,
+    plans: tuple[str, ...],
+    every: bool,
+    severity: str,
+    ignored: tuple[str, ...],
+    baseline: str | None,
+    write_baseline: str | None,
+    jobs_file: str | None,
+    form: str,
+    as_json: bool,
+    engine: str | None,
+    lfts: str | None,
+    load: Load,
+    guid_files: dict[str, str | None],
+) -> int:
+    """Check SOURCE ("-": stdin) and print the findings.
+
+    Exit 1 when there is a finding of severity warning or error among those shown, such as a record
+    that could not be read; information alone is exit 0.
+    """
+    import softib
+
+    if as_json and form not in ("text", "json"):
+        raise click.UsageError(f"--json and --format {form}: give one of the two")
+    steps = Steps()
+    fabric = load(source, steps)
+    _print_unjudged(source, fabric)
+    jobs = None if jobs_file is None else softib.jobs_on(fabric, jobs_file, steps=steps)
+    findings = softib.check(
+        fabric,
+        plan=plans,
+        engine=engine,
+        lfts=lfts,
+        guid_files=guid_files,
+        severity=severity,
+        ignore=ignored,
+        baseline=baseline,
+        jobs=jobs,
+        steps=steps,
+    )
+    if write_baseline is not None:
+        findings.save_baseline(write_baseline)
+        n = len(findings)
+        print_notice(f"{counted(n, 'finding')} written to {write_baseline} as known")
+        return 0
+    _print(findings, "json" if as_json else form, every)
+    if jobs is not None and form == "text" and not as_json:
+        for line in jobs.lines():
+            click.echo(line)
+    return 0 if findings.good else 1
+
+
+def _print_unjudged(source: str, fabric: Fabric) -> None:
+    """One line on what SOURCE records and no finding can come from: silence would read as health."""
+    if what := [text for record, text in UNJUDGED.items() if record in fabric.arrays.source.records]:
+        print_notice(f"{source}: read, but judged by no check: {', '.join(what)}")
+
+
+def _print(findings: Findings, form: str, every: bool) -> None:
+    if form == "json":
+        print_json(findings.to_json())
+        return
+    print_problems(p for p in findings.problems if not p.code)  # the others are findings
+    if form == "text":
+        findings.print(every)
+        return
+    for note in findings.notes:
+        print_notice(note)
+    writers = {"csv": findings.to_csv, "sarif": findings.to_sarif, "junit": findings.to_junit}
+    click.echo(writers[form](), nl=False)

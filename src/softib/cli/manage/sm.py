@@ -1,0 +1,147 @@
+"""``softib sm``: our subnet manager, on a umad device of its own or inside a running fabric."""
+
+from __future__ import annotations
+
+import click
+
+from softib.cli.shared import completing
+from softib.cli.shared.options import fabric_option, json_option
+from softib.cli.shared.output import print_json, print_lines
+from softib.foreign_text import shown
+from softib.plural import counted
+from softib.result import document
+
+RUN = "run our subnet manager on a umad device: hardware, softib run, ibsim"
+"""The line of ``run``, whose module loads when it is called."""
+
+
+class SmGroup(click.Group):
+    """A group whose ``run`` loads when it is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All of them, the main one first."""
+        return ["run", *self.commands]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the module of ``run``."""
+        if cmd_name != "run":
+            return super().get_command(ctx, cmd_name)
+        from softib.cli.manage.sm_run import command as run
+
+        return run
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands without importing that of ``run``."""
+        lines = [(name, c.get_short_help_str(100)) for name, c in self.commands.items()]
+        with formatter.section("Commands"):
+            formatter.write_dl([("run", RUN), *lines])
+
+
+@click.group(cls=SmGroup)
+def command() -> None:
+    """Our subnet manager: on any umad device (run), and inside a running fabric (sweep, reload,
+    explain)."""
+
+
+@command.command(
+    "check-config", short_help="would OpenSM take this opensm.conf or torus-2QoS.conf, and what softib makes of it"
+)
+@click.argument("file", shell_complete=completing.files)
+@json_option
+def check_config(file: str, as_json: bool) -> int:
+    """Judge FILE as OpenSM 3.3.23 does: what it does not take as it is written, and what softib's
+    manager does otherwise. FILE is an options file (opensm -F), torus-2QoS.conf, partitions.conf,
+    qos-policy.conf, prefix routes, a file of GUIDs or a node-name-map, known by its content. Exit 1
+    where OpenSM does not take all of it.
+    """
+    import softib
+
+    report = softib.check_config(file)
+    if as_json:
+        print_json(report.to_json())
+        return int(not report.good)
+    verdict = (
+        "OpenSM 3.3.23 takes it as it is written"
+        if report.good
+        else "OpenSM 3.3.23 does not take all of it as it is written"
+    )
+    click.echo(shown(f"{report.path}: {report.kind}; {verdict}"))
+    for title, lines in (("OpenSM", report.opensm), ("softib", report.softib)):
+        if lines:
+            click.echo(title)
+        for line in lines:
+            click.echo(shown(f"  {line.removeprefix(f'{report.path}:').strip()}"))
+    return int(not report.good)
+
+
+@command.command("job", short_help="an aggregation tree for the hosts of a job")
+@click.argument("hosts", nargs=-1, required=True, shell_complete=completing.nodes)
+@click.option("--streaming", is_flag=True, help="A tree for large operations.")
+@fabric_option
+@json_option
+def job(hosts: tuple[str, ...], streaming: bool, fabric: str | None, as_json: bool) -> int:
+    """Give a job on HOSTS the aggregation tree with the fewest jobs: its number, the aggregation
+    node of each host, and the one where all ways meet. The manager counts it until its next sweep.
+    """
+    import softib
+
+    tree = softib.RunningFabric(fabric).job(hosts, streaming=streaming)
+    if as_json:
+        print_json(document("sm-job", **tree))
+        return 0
+    kind = "streaming " if tree["streaming"] else ""
+    click.echo(shown(f"{kind}tree {tree['tree']}; all ways meet in {tree['top']}"))
+    for host, node in zip(hosts, tree["hosts"], strict=True):
+        click.echo(shown(f"  {host}: {node}"))
+    return 0
+
+
+@command.command("explain", short_help="why packets from A to B take the path they take")
+@click.argument("a", shell_complete=completing.nodes)
+@click.argument("b", shell_complete=completing.nodes)
+@fabric_option
+@json_option
+def explain(a: str, b: str, fabric: str | None, as_json: bool) -> int:
+    """Why packets from node A to node B take the path they take: the forwarding tables hop by hop,
+    SL and VLs, what else was possible, and what would change it. A port is host-1[2], host-1:2 or
+    host-1/2. Exit 1 where no path leads there.
+    """
+    import softib
+
+    explanation = softib.RunningFabric(fabric).explain(a, b)
+    if as_json:
+        print_json(document("sm-explain", explanation))
+    else:
+        print_lines(explanation.lines())
+    return 1 if explanation.ended else 0
+
+
+@command.command()
+@click.argument("name", required=False, shell_complete=completing.fabrics)
+@json_option
+def sweep(name: str | None, as_json: bool) -> int:
+    """Make the manager of running fabric NAME look at the whole subnet again, and wait until it
+    has."""
+    return _sweep(name, as_json, reload=False)
+
+
+@command.command()
+@click.argument("name", required=False, shell_complete=completing.fabrics)
+@json_option
+def reload(name: str | None, as_json: bool) -> int:
+    """Make it read its files (partitions, options) again, as OpenSM does on SIGHUP, and sweep."""
+    return _sweep(name, as_json, reload=True)
+
+
+def _sweep(name: str | None, as_json: bool, reload: bool) -> int:
+    import softib
+
+    fabric = softib.RunningFabric(name)
+    manager = fabric.sweep(reload=reload)
+    if as_json:
+        print_json(document("sm", **manager))
+    else:
+        for problem in manager["problems"]:
+            click.echo(shown(f"softib: {problem}"), err=True)
+        click.echo(f"softib: {fabric.name}: {counted(manager['sweeps'], 'sweep')}, {manager['state']}", err=True)
+    return 0

@@ -1,0 +1,302 @@
+"""``softib sm run``: our subnet manager on a umad device."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from softib.cli.shared.named_files import OutputFile
+from softib.cli.shared.options import given_settings, manager_options
+from softib.cli.shared.output import Compiling, print_json, print_notice, show_line
+from softib.foreign_text import shown
+from softib.plural import counted
+
+if TYPE_CHECKING:
+    from softib import AttributeChange, PlannedChanges, UmadManager, UmadManagers
+
+LINE_S = 0.5
+GC_EVERY = 200_000
+SHOWN_ROWS = 12
+"""Lines of one node's changes on a terminal; JSON has all."""
+SHOWN_NOTES = 12
+
+
+@click.command()
+@click.argument("devices", metavar="[DEVICE[=CONF]]...", nargs=-1)
+@click.option("--guid", "-g", metavar="GUID", help="The port with this PortGUID.")
+@click.option("--once", "-o", is_flag=True, help="Leave when the subnet is up.")
+@click.option("--dry-run", is_flag=True, help="Print what would change, by node, and send no Set.")
+@click.option(
+    "--take-over", is_flag=True, help="Take the subnet from a live master: priority 15 makes it hand over (IBA 14.4.1)."
+)
+@click.option(
+    "--maxsmps", "-n", type=click.IntRange(1, 1024), default=8, show_default=True, help="Requests on the wire."
+)
+@click.option(
+    "--guid2lid",
+    "lids",
+    metavar="FILE",
+    type=OutputFile(),
+    help="Where LIDs are kept, and M_Keys beside it (default: OSM_CACHE_DIR, the running fabric, or your cache).",
+)
+@click.option(
+    "--sa-db",
+    "database",
+    metavar="FILE",
+    type=OutputFile(),
+    help="Keep groups, subscriptions and services from one run to the next, in the form of OpenSM's opensm-sa.dump.",
+)
+@click.option("--log-file", "-f", metavar="FILE", type=OutputFile(), help="Log as lines of JSON.")
+@click.option(
+    "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
+)
+@click.option(
+    "--log-max-mb",
+    type=click.IntRange(0, 10**5),
+    default=100,
+    show_default=True,
+    help="Restart the log file at this size; five older ones are kept. 0: never.",
+)
+@click.option(
+    "--strict",
+    is_flag=True,
+    help=(
+        "End with exit code 1 when another engine than asked for made the tables, a pair has no path, or a credit "
+        "loop can form."
+    ),
+)
+@click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout: the sweep, or what would change.")
+@manager_options
+def command(
+    devices: tuple[str, ...],
+    guid: str | None,
+    once: bool,
+    dry_run: bool,
+    take_over: bool,
+    maxsmps: int,
+    lids: str | None,
+    database: str | None,
+    log_file: str | None,
+    log_level: str,
+    log_max_mb: int,
+    strict: bool,
+    as_json: bool,
+    manager: dict[str, Any],
+) -> int:
+    """Manage the subnet of DEVICE: umad0, mlx5_0, mlx5_0:1, /dev/infiniband/umad0 or a PortGUID;
+    default: the first port that is up.
+
+    \b
+    softib run -- softib sm run --once         # a fabric of 'softib up --sm external'
+    softib sm run mlx5_0 --dry-run             # hardware: what would this manager change?
+    softib sm run mlx5_0=a.conf mlx5_1=b.conf  # two subnets, one process, options of their own
+
+    Several DEVICEs: a manager for each, with the subnet behind it, in one process. CONF is a file
+    of OpenSM's options for this one, in place of --sm-config. A live master is left alone, unless
+    --priority N says to take part in the election, or --take-over. SIGHUP reads the files again.
+    """
+    import gc
+
+    import softib
+
+    gc.set_threshold(GC_EVERY)  # columns hold nearly all that there is; a bring-up makes no cycles to look for
+    given, sm_config, partitions = given_settings(manager)
+
+    def of(device: str | None) -> UmadManager:
+        name, _, conf = (device or "").partition("=")
+        return softib.UmadManager(
+            name or None,
+            guid=None if guid is None else _guid(guid),
+            manager=given,
+            sm_config=conf or sm_config,
+            partitions=partitions,
+            lids=lids,
+            database=database,
+            window=maxsmps,
+            notice=print_notice,
+        )
+
+    if len(devices) > 1 and guid is not None:
+        raise softib.InputError("-g names the one port; with several DEVICEs write PortGUIDs in their place")
+    if len(devices) > 1:
+        several = softib.UmadManagers([of(d) for d in devices])
+        planned = _go(several, once, dry_run, take_over, strict, not as_json, (log_file, log_level, log_max_mb))
+        code = _show_several(several, planned, once, as_json)
+        return code or int(strict and any(one.faults for one in several))
+    one = of(devices[0] if devices else None)
+    planned = _go(one, once, dry_run, take_over, strict, not as_json, (log_file, log_level, log_max_mb))
+    _show(one, planned[0] if planned else None, once, as_json)
+    return int(strict and bool(one.faults))
+
+
+def _go(
+    managers: UmadManager | UmadManagers,
+    once: bool,
+    dry_run: bool,
+    take_over: bool,
+    strict: bool,
+    reports: bool,
+    log: tuple[str | None, str, int],
+) -> list[PlannedChanges]:
+    """Let them manage until they are done; what they would change after a dry run."""
+    import softib
+
+    line = Line(managers, sys.stderr.isatty(), reports and not once and not dry_run)
+    path, level, max_mb = log
+    managers.log_to(path, level=level, max_mb=max_mb, to_stderr=not line.live and not once and not dry_run)
+    softib.on_compiling(Compiling())
+    try:
+        if dry_run:
+            planned = managers.dry_run(on_step=line)
+            return planned if isinstance(planned, list) else [planned]
+        managers.serve(once=once, take_over=take_over, strict=strict, on_step=line)
+        return []
+    finally:
+        line.clear()
+
+
+def _show(one: UmadManager, planned: PlannedChanges | None, once: bool, as_json: bool) -> None:
+    if as_json:
+        print_json((planned if planned is not None else one).to_json())
+    elif planned is not None:
+        _show_changes(planned)
+        _show_tables(one)
+    elif once:
+        _summary(one)
+
+
+def _show_several(many: UmadManagers, planned: list[PlannedChanges], once: bool, as_json: bool) -> int:
+    """What there is to say of all, port by port. Exit code 2 where a manager could not go on."""
+    if as_json:
+        print_json(many.to_json(planned))
+    else:
+        for i, one in enumerate(many):
+            if planned:
+                click.echo(shown(one.port))
+            _show(one, planned[i] if planned else None, once, False)
+    for why in many.failed:
+        print_notice(why)
+    return 2 if many.failed else 0
+
+
+def _guid(text: str) -> int:
+    from softib.errors import InputError
+
+    try:
+        return int(text, 16)
+    except ValueError:
+        raise InputError(f"-g {text}: a PortGUID is hexadecimal, e.g. 0x0002c90300001234") from None
+
+
+class Line:
+    """The live line on a terminal: phase, nodes found, MADs and MADs a second. Where it
+    ``reports``, the tables of each manager go to stdout as soon as they are others."""
+
+    def __init__(self, managers: UmadManager | UmadManagers, live: bool, reports: bool):
+        self.managers, self.reports = managers, reports
+        self.reported: dict[str, list[str]] = {}
+        self.live, self.next_s, self.last = live, 0.0, (0, time.monotonic())
+        self.shown = False
+
+    def __call__(self, stepped: UmadManager) -> None:
+        """After a step."""
+        if self.reports and (lines := _about_tables(stepped)) and lines != self.reported.get(stepped.port):
+            self.reported[stepped.port] = lines
+            self.clear()
+            _show_tables(stepped)
+        now = time.monotonic()
+        if not self.live or now < self.next_s:
+            return
+        self.next_s = now + LINE_S
+        show_line(self.text(self.managers, now))
+        self.shown = True
+
+    def text(self, manager: UmadManager | UmadManagers, now: float) -> str:
+        """79 columns at most."""
+        counts = manager.counts
+        rate = (counts["mads"] - self.last[0]) / max(now - self.last[1], 1e-9)
+        self.last = (counts["mads"], now)
+        text = (
+            f"{counted(counts['nodes'], 'node')}, {counted(counts['mads'], 'MAD')}, {rate:.0f} MADs/s, sweep "
+            f"{counts['sweeps']}"
+        )
+        return f"{manager.phase or manager.state}: {text}"[:71]
+
+    def clear(self) -> None:
+        """Leave the line empty."""
+        if self.shown:
+            click.echo("\r\033[K", nl=False, err=True)
+            self.shown = False
+
+
+def _about_tables(manager: UmadManager) -> list[str]:
+    """What the tables are worth, then the notes of the sweep that made them (those that are in
+    these lines left out)."""
+    lines = list(manager.faults) or [manager.verdict] * bool(manager.verdict)
+    return [*lines, *(note for note in manager.notes if not any(note in line for line in lines))]
+
+
+def _show_tables(manager: UmadManager) -> None:
+    lines = _about_tables(manager)
+    for line in lines[:SHOWN_NOTES]:
+        click.echo(shown(f"{manager.port}: {line}"))
+    if len(lines) > SHOWN_NOTES:
+        click.echo(f"{manager.port}: … and {len(lines) - SHOWN_NOTES} more notes (--json has all)")
+
+
+def _summary(manager: UmadManager) -> None:
+    if manager.state == "NOTACTIVE":
+        return  # one of several that never began; its reason is printed
+    document = manager.to_json()
+    for problem in manager.problems:
+        print_notice(problem)
+    _show_tables(manager)
+    print_notice(
+        f"{document['port']}: {counted(document['switches'], 'switch')}, {counted(document['cas'], 'CA')}, "
+        f"{counted(document['links'], 'cable')}; {counted(document['sent'], 'MAD')} ({document['sets']} Sets) in "
+        f"{sum(document['phase_s'].values()):.2f} s; {manager.state}"
+    )
+
+
+def _show_changes(planned: PlannedChanges) -> None:
+    if planned.master is not None:
+        print_notice(f"this subnet has a master: {planned.master}")
+    lines: dict[tuple[str, int], list[str]] = {}
+    for change in planned:
+        lines.setdefault((change.name, change.guid), []).extend(_lines(change))
+    for (name, guid), rows in lines.items():
+        click.echo(shown(f"{name} ({guid:#018x})"))
+        for row in rows[:SHOWN_ROWS]:
+            click.echo(shown(row))
+        if len(rows) > SHOWN_ROWS:
+            click.echo(f"    … and {len(rows) - SHOWN_ROWS} more lines (--json has all)")
+    for problem in planned.problems:
+        print_notice(problem)
+    print_notice(
+        f"{counted(len(lines), 'node')} and {counted(len(planned), 'attribute')} would change; nothing was set"
+    )
+
+
+def _lines(change: AttributeChange) -> list[str]:
+    """Two lines a field, as in a diff; runs of table entries with the same change are one."""
+    out: list[str] = []
+    where = f"{change.attr}[{change.modifier}]" if change.attr in ("PortInfo", "GUID_INFO") else change.attr
+    run: list[tuple[str | int, int, int]] = []
+    for row in (*change.rows, None):
+        fits = (
+            row is not None
+            and run
+            and isinstance(row[0], int)
+            and (row[0], *row[1:]) == (int(run[-1][0]) + 1, *run[-1][1:])
+        )
+        if row is not None and (not run or fits):
+            run.append(row)
+            continue
+        first, now, then = run[0]
+        name = f".{first}" if isinstance(first, str) else f"[{first}]" if len(run) == 1 else f"[{first}-{run[-1][0]}]"
+        out += [f"  - {where}{name}: {now}", f"  + {where}{name}: {then}"]
+        run = [] if row is None else [row]
+    return out

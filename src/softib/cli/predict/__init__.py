@@ -1,0 +1,1 @@
+"""Verbs that predict traffic and plan fabrics."""

@@ -1,0 +1,301 @@
+"""``softib plan`` (designs, cables, cost, a vendor's quote) and ``softib advise``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from softib.cli.shared import completing
+from softib.cli.shared.named_files import InputFile, OutputFile, OutputFolder
+from softib.cli.shared.options import Load, json_option, source_options
+from softib.cli.shared.output import Steps, print_json, print_notice, print_problems
+
+if TYPE_CHECKING:
+    from softib import CablePlan
+
+
+@click.group()
+def command() -> None:
+    """Plan a fabric: designs for a demand, cables on a floor, their cost, a vendor's quote."""
+
+
+def _prices(function: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option(
+        "--prices",
+        metavar="FILE",
+        type=InputFile(),
+        shell_complete=completing.files,
+        help="A cost book (YAML) in place of softib's own.",
+    )(function)
+
+
+def _floor(function: Callable[..., Any]) -> Callable[..., Any]:
+    for option in (
+        click.option("--generation", metavar="G", help="Generation of the cables; default: that of the fastest link."),
+        click.option(
+            "--floor",
+            metavar="FILE",
+            required=True,
+            type=InputFile(),
+            shell_complete=completing.files,
+            help="The floor plan (YAML): rows, racks, and what a host takes (docs/plan.md).",
+        ),
+    ):
+        function = option(function)
+    return _prices(function)
+
+
+@command.command()
+@click.option("--hosts", type=click.IntRange(min=1), metavar="N", help="Hosts.")
+@click.option("--gpus", type=click.IntRange(min=1), metavar="N", help="GPUs, in place of hosts.")
+@click.option(
+    "--gpus-per-host", type=click.IntRange(min=1), default=8, show_default=True, metavar="N", help="GPUs of a host."
+)
+@click.option(
+    "--adapters", type=click.IntRange(1, 64), metavar="N", help="Adapters of a host; default: 1, or one a GPU."
+)
+@click.option("--generation", default="NDR", show_default=True, metavar="G", help="Generation of the links.")
+@click.option("--radix", type=click.IntRange(4, 254), metavar="N", help="Ports of a switch; default: the catalogue's.")
+@click.option(
+    "--oversubscription",
+    type=click.FloatRange(min=1),
+    default=1.0,
+    show_default=True,
+    metavar="R",
+    help="Host ports to uplinks of a leaf.",
+)
+@click.option(
+    "--storage-ports",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="N",
+    help="Ports of each host on a storage fabric.",
+)
+@click.option(
+    "--storage-hosts",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="N",
+    help="Storage servers with a port each on it.",
+)
+@click.option("--name", default="design", show_default=True, help="Name of the fabric.")
+@click.option("--save", metavar="DIR", type=OutputFolder(), help="Write the fabric.yaml of each design into DIR.")
+@json_option
+@_prices
+def design(
+    hosts: int | None,
+    gpus: int | None,
+    gpus_per_host: int,
+    adapters: int | None,
+    save: str | None,
+    as_json: bool,
+    **options: Any,
+) -> int:
+    """Compare the designs that hold --hosts or --gpus: switches, cables, bisection, price, failures, growth.
+
+    Each design is a fabric.yaml (--save), built and brought up by the subnet manager, whole and
+    without a leaf, a spine and a cable. check, simulate, up and plan cables take it as it is.
+    """
+    import softib
+
+    if (hosts is None) == (gpus is None):
+        raise click.UsageError("give --hosts or --gpus, one of the two")
+    links = {key: options.pop(key) for key in ("generation", "radix", "oversubscription", "name")}
+    if gpus is not None:
+        demand = softib.Demand.of_gpus(gpus, gpus_per_host, adapters, **links)
+    else:
+        demand = softib.Demand(hosts or 0, adapters or 1, **links)
+    result = softib.plan_design(demand, steps=Steps(), **options)
+    if save is not None:
+        for path in result.save(save):
+            print_notice(f"written: {path}")
+    if as_json:
+        print_json(result.to_json())
+    else:
+        result.print()
+    return 0
+
+
+@command.command()
+@click.argument("source", shell_complete=completing.sources)
+@click.option("--hosts", type=click.IntRange(min=1), required=True, metavar="N", help="Hosts more.")
+@click.option(
+    "--adapters", type=click.IntRange(1, 64), metavar="N", help="Adapters of each; default: as those of SOURCE."
+)
+@json_option
+@source_options
+def grow(source: str, hosts: int, adapters: int | None, as_json: bool, load: Load) -> int:
+    """Show where --hosts more hosts go on SOURCE, what is bought and which cables move."""
+    import softib
+
+    fabric = load(source, Steps())
+    print_problems(fabric.problems)
+    growth = softib.plan_growth(fabric, hosts, adapters=adapters)
+    if as_json:
+        print_json(growth.to_json())
+    else:
+        growth.print()
+    return 0
+
+
+@command.command()
+@click.argument("source", shell_complete=completing.sources)
+@click.option(
+    "--save",
+    "outputs",
+    metavar="FILE",
+    multiple=True,
+    type=OutputFile(),
+    help="Write FILE by its suffix: .csv (point-to-point list), .ufm, .labels, .svg (elevations), .xlsx (bill).",
+)
+@json_option
+@_floor
+@source_options
+def cables(source: str, outputs: tuple[str, ...], as_json: bool, load: Load, **options: Any) -> int:
+    """Place SOURCE on a floor plan: lengths and media of all cables, bundles, the bill of materials.
+
+    The point-to-point list reads back as the plan of softib check --plan.
+    """
+    plan = _plan(source, load, options)
+    for path in outputs:
+        plan.save(path)
+        print_notice(f"written: {path}")
+    if as_json:
+        print_json(plan.to_json())
+    else:
+        plan.print()
+    return 0
+
+
+@command.command()
+@click.argument("source", shell_complete=completing.sources)
+@click.option(
+    "--gpus", type=click.IntRange(min=1), metavar="N", help="GPUs of the cluster: gives the cost of a GPU-hour."
+)
+@click.option("--workload", metavar="W", help="A training step, as softib simulate takes it: useful GPU-hours.")
+@click.option("--scale", metavar="N,N", default="", help="Numbers of GPUs of a scaling curve, besides --gpus.")
+@json_option
+@_floor
+@source_options
+def cost(
+    source: str, gpus: int | None, workload: str | None, scale: str, as_json: bool, load: Load, **options: Any
+) -> int:
+    """Show the bill of SOURCE on a floor plan, energy over five years, and the network's share of a GPU-hour."""
+    import softib
+
+    try:
+        counts = [int(part) for part in scale.split(",") if part.strip()]
+    except ValueError:
+        raise click.UsageError(f"--scale {scale}: give numbers of GPUs with commas, for example 64,256") from None
+    fabric = load(source, Steps())
+    result = softib.plan_cost(fabric, gpus=gpus, workload=workload, scale=counts, **options)
+    if as_json:
+        print_json(result.to_json())
+    else:
+        print_problems(fabric.problems)
+        result.print()
+    return 0
+
+
+@command.command("check-quote")
+@click.argument("source", shell_complete=completing.sources)
+@click.argument("quote", shell_complete=completing.files)
+@json_option
+@_floor
+@source_options
+def check_quote(source: str, quote: str, as_json: bool, load: Load, **options: Any) -> int:
+    """Compare QUOTE, a vendor's bill (CSV or XLSX), with what SOURCE needs on a floor plan.
+
+    Exit 1 where pieces are missing or not needed.
+    """
+    plan = _plan(source, load, options)
+    result = plan.check_quote(quote)
+    if as_json:
+        print_json(result.to_json())
+    else:
+        result.print()
+    return 1 if result.differences else 0
+
+
+def _plan(source: str, load: Load, options: dict[str, Any]) -> CablePlan:
+    import softib
+
+    fabric = load(source, Steps())
+    print_problems(fabric.problems)
+    return softib.plan_cables(fabric, **options)
+
+
+NETWORKS = click.Choice(("ethernet", "infiniband"))
+
+
+@click.command()
+@click.argument("workload", required=False, shell_complete=completing.files)
+@click.option("--hosts", type=click.IntRange(min=1), metavar="N", help="Nodes of the job.")
+@click.option("--gpus", type=click.IntRange(min=1), metavar="N", help="GPUs of the job, in place of nodes.")
+@click.option(
+    "--gpus-per-host", type=click.IntRange(min=1), default=8, show_default=True, metavar="N", help="GPUs of a node."
+)
+@click.option(
+    "--kind",
+    type=click.Choice(("training", "mpi", "storage", "service", "independent")),
+    help="Kind of the job (default: by the workload's pattern).",
+)
+@click.option(
+    "--calls", "calls_a_second", type=click.FloatRange(min=0), metavar="N", help="MPI collectives a second of a rank."
+)
+@click.option(
+    "--step", "step_ms", type=click.FloatRange(min=0), metavar="MS", help="Milliseconds between exchanges of gradients."
+)
+@click.option("--storage", type=NETWORKS, help="Network of the parallel file system.")
+@click.option("--existing", type=NETWORKS, help="Network that exists already.")
+@click.option(
+    "--no-staff",
+    "staff",
+    is_flag=True,
+    default=True,
+    flag_value=False,
+    help="No one tunes lossless Ethernet or runs a subnet manager yet.",
+)
+@click.option(
+    "--tenants", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="Tenants of the fabric."
+)
+@click.option(
+    "--prices",
+    metavar="FILE",
+    type=InputFile(),
+    shell_complete=completing.files,
+    help="A cost book (YAML) in place of softib's own.",
+)
+@json_option
+def advise(
+    workload: str | None,
+    hosts: int | None,
+    gpus: int | None,
+    gpus_per_host: int,
+    kind: str | None,
+    prices: str | None,
+    as_json: bool,
+    **facts: Any,
+) -> int:
+    """Advise on the network for WORKLOAD (as softib simulate takes it) or for the facts that the options state.
+
+    The rules that decide come first; then time and money of each network, and the price at which the
+    other would pay. When Ethernet is enough, it says so.
+    """
+    import softib
+
+    if (hosts is None) == (gpus is None):
+        raise click.UsageError("give --hosts or --gpus, one of the two")
+    nodes = hosts if hosts is not None else -(-int(gpus or 0) // gpus_per_host)
+    named: Any = kind or (softib.kind_of(workload) if workload is not None else "mpi")
+    stated = {key: value for key, value in facts.items() if value is not None}
+    result = softib.advise(
+        softib.Facts(nodes, gpus or 0, named, **stated), workload, gpus_per_host=gpus_per_host, prices=prices
+    )
+    if as_json:
+        print_json(result.to_json())
+    else:
+        result.print()
+    return 0

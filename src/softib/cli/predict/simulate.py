@@ -1,0 +1,332 @@
+"""``softib simulate``: a workload on a fabric, in virtual time."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from softib.cli.shared import completing
+from softib.cli.shared.named_files import InputFile, OutputFile
+from softib.cli.shared.options import Load, json_option, seed_option, source_options, table_options
+from softib.cli.shared.output import (
+    SHOW_S,
+    Steps,
+    given_options,
+    print_json,
+    print_notice,
+    print_problems,
+    show_line,
+)
+from softib.plural import counted, plural
+
+if TYPE_CHECKING:
+    import softib
+
+LAYERS = ("static", "loggops", "fluid", "packet")
+SMS = ("internal", "off")
+
+
+@click.command()
+@click.argument("source", shell_complete=completing.sources)
+@click.argument("workload", shell_complete=completing.files)
+@click.option(
+    "--layer",
+    type=click.Choice(LAYERS),
+    default="fluid",
+    show_default=True,
+    help=(
+        "packet: credits, queues, arbitration; fluid: fair rates of flows; static: loads of links; loggops: traces, "
+        "without congestion."
+    ),
+)
+@table_options
+@seed_option
+@click.option(
+    "--what-if",
+    "what_if",
+    metavar="CHANGES",
+    multiple=True,
+    help=(
+        "Run it again with something changed: engine=updn, ar=on, cc=on, vl=jobs, network=roce, generation=XDR, "
+        "or several with commas. Repeatable."
+    ),
+)
+@click.option(
+    "--sensitivity",
+    is_flag=True,
+    help="Run it with latency, bandwidth and congestion halved and doubled: what does it depend on?",
+)
+@click.option("--alone", is_flag=True, help="Run each job without the others too, and show its slowdown.")
+@click.option(
+    "--sample",
+    metavar="TIME",
+    help="Interval of loads and queues over time, such as 1us (default: about a hundredth of the run).",
+)
+@click.option(
+    "--trace",
+    metavar="MESSAGE",
+    help="Packet layer: the timeline of a message: its number, or SOURCE->DESTINATION#2 for the second.",
+)
+@click.option(
+    "--pcap", metavar="F", type=OutputFile(), help="Packet layer: write the frames of --port as pcapng, for Wireshark."
+)
+@click.option(
+    "--port",
+    "ports",
+    metavar="NODE:PORT",
+    multiple=True,
+    help="A port whose frames --pcap writes, such as leaf-1:3. Repeatable.",
+)
+@click.option(
+    "--counters",
+    metavar="NODE:PORT",
+    multiple=True,
+    help="Print what the run added to a port's counters, as perfquery does. Repeatable.",
+)
+@click.option(
+    "--network",
+    metavar="N",
+    default="infiniband",
+    show_default=True,
+    help="The same cables as Ethernet: roce or tcp, with options as in roce,pfc=off,gbps=100 (--layer packet).",
+)
+@click.option(
+    "--hosts",
+    metavar="COSTS",
+    help="What messages cost the hosts, such as pcie=gen4x16,program_ns=860 (default: by adapter generation).",
+)
+@click.option(
+    "--fault",
+    "faults",
+    metavar="FAULT",
+    multiple=True,
+    help=(
+        "Packet layer: something fails at a time: '20us link-down leaf-1[3]', '1ms ber leaf-1[3] ber=1e-9'. Repeatable."
+    ),
+)
+@click.option(
+    "--sm",
+    type=click.Choice(SMS),
+    default=None,
+    help="The subnet manager that reacts to faults: softib's, on the same virtual clock (default), or none.",
+)
+@click.option(
+    "--timeout",
+    type=click.IntRange(1, 31),
+    help="Packet layer: ACK timeout of queue pairs, 4.096 us * 2^N (default 14: 67 ms), as in ibv_modify_qp(3).",
+)
+@click.option(
+    "--retry-cnt", type=click.IntRange(0, 7), help="Packet layer: retries after timeouts and NAKs (default 7)."
+)
+@click.option(
+    "--min-rnr-timer",
+    type=click.IntRange(0, 31),
+    help="Packet layer: code of the timer that an RNR NAK names (default 12: 0.64 ms).",
+)
+@click.option(
+    "--rnr-retry",
+    type=click.IntRange(0, 7),
+    help="Packet layer: RNR NAKs in a row that a sender bears (default 7: no limit).",
+)
+@click.option(
+    "--sweep",
+    metavar="GRID",
+    type=InputFile(),
+    help=(
+        "Run every combination of a grid.yaml (parameters and seeds); --parquet F gets a row for each, and a killed "
+        "sweep goes on."
+    ),
+)
+@click.option(
+    "--workers", type=click.IntRange(min=0), default=0, help="Processes of a sweep (default: one a processor)."
+)
+@click.option(
+    "--dask", metavar="ADDRESS", help="Run a sweep on the Dask cluster of this scheduler, such as tcp://head:8786."
+)
+@click.option(
+    "--parquet",
+    metavar="F",
+    type=OutputFile(),
+    help="Write every message (of a sweep: every run) as a row of a Parquet file.",
+)
+@click.option(
+    "--html",
+    "html",
+    metavar="F",
+    type=OutputFile(),
+    help="Write a self-contained page: loads over time, latencies, causes.",
+)
+@json_option
+@source_options
+def command(source: str, workload: str, load: Load, **given: Any) -> int:
+    """Run WORKLOAD on SOURCE in virtual time.
+
+    WORKLOAD is a pattern with its size and options, such as permutation:2MB or
+    incast:64KB,senders=16,start=10us, or a YAML file of jobs. Patterns: permutation, shift,
+    all-to-all, random-pairs, bisection, incast, parking-lot, hot-spot, latency, bandwidth,
+    message-rate, matrix, multicast, aggregation, storage, checkpoint, trace (a GOAL schedule or
+    Chakra traces, or their file alone). A fabric without forwarding tables is brought up by the
+    subnet manager first. Exit 1 when not every message completed, 2 when the question was wrong.
+    """
+    import softib
+
+    if given["sweep"] or given["dask"] or given["workers"]:
+        return swept(source, workload, load, given)
+    if bool(given["pcap"]) != bool(given["ports"]):
+        raise click.UsageError("--pcap F and --port NODE:PORT belong together: the file, and whose frames it gets")
+    fabric = load(source, Steps())
+    if given["layer"] == "loggops":
+        return _replay(fabric, workload, given)
+    sampled = given["sample"] or (given["html"] is not None and given["layer"] != "static")
+    record = softib.Record(
+        samples=sampled,
+        ports=given["ports"],
+        trace=given["trace"],
+        counters=given["counters"],
+        progress=Progress(),
+        queue_pairs={key: given[key] for key in OF_QUEUE_PAIRS if given[key] is not None},
+        hosts=_costs(given["hosts"]),
+    )
+    result = softib.simulate(
+        fabric,
+        workload,
+        layer=given["layer"],
+        engine=given["engine"],
+        lfts=given["lfts"],
+        seed=given["seed"],
+        network=given["network"],
+        what_if=[*given["what_if"], *(["sensitivity"] if given["sensitivity"] else [])],
+        record=record,
+        faults={"faults": given["faults"], "management": {"sm": given["sm"]} if given["sm"] else {}},
+    )
+    if given["alone"]:
+        result.run_jobs_alone()
+    _write(result, given)
+    if given["as_json"]:
+        counters = {place: result.counters(place) for place in given["counters"]}
+        print_json({**result.to_json(), **({"counters": counters} if counters else {})})
+    else:
+        print_problems(fabric.problems)
+        result.print()
+        for place in given["counters"]:
+            click.echo(f"\n# Port counters: {place}\n{result.perfquery(place)}")
+    return 0 if result.good else 1
+
+
+def _costs(text: str | None) -> dict[str, str]:
+    """``pcie=gen4x16,program_ns=860`` as keys and values."""
+    pieces = [piece.partition("=") for piece in (text or "").split(",") if piece.strip()]
+    for key, equals, _ in pieces:
+        if not equals:
+            raise click.UsageError(f"--hosts {text}: {key.strip()!r} has no value; use for example program_ns=860")
+    return {key.strip(): value.strip() for key, _, value in pieces}
+
+
+OF_QUEUE_PAIRS = ("timeout", "retry_cnt", "min_rnr_timer", "rnr_retry")
+OF_REPLAY = ("layer", "engine", "lfts", "as_json")
+
+
+def _replay(fabric: softib.Fabric, workload: str, given: dict[str, Any]) -> int:
+    """A trace by the LogGOPS layer."""
+    import softib
+
+    context = click.get_current_context()
+    for key in given:
+        source = context.get_parameter_source(key)
+        if key not in OF_REPLAY and source is not None and source.name == "COMMANDLINE":
+            raise click.UsageError(
+                f"--layer loggops takes --engine, --lfts and --json; leave --{key.replace('_', '-')} out"
+            )
+    result = softib.replay(fabric, workload, engine=given["engine"], lfts=given["lfts"])
+    if given["as_json"]:
+        print_json(result.to_json())
+    else:
+        result.print()
+    return 0
+
+
+def _write(result: softib.Simulation, given: dict[str, Any]) -> None:
+    if given["pcap"]:
+        print_notice(f"{result.to_pcap(given['pcap']):,} frames written to {given['pcap']}")
+    for what, path, write in (
+        ("messages", given["parquet"], result.to_parquet),
+        ("page", given["html"], result.to_html),
+    ):
+        if path:
+            write(path)
+            print_notice(f"{what} written to {path}")
+
+
+class Progress:
+    """A line on a terminal: how much is done, and how long the rest takes at this pace."""
+
+    def __init__(self) -> None:
+        self.began = self.shown = time.monotonic()
+
+    def __call__(self, done: int, of: int, now_ps: int) -> None:
+        now = time.monotonic()
+        if now - self.shown < SHOW_S and done < of:
+            return
+        self.shown = now
+        left = (now - self.began) * (of - done) / max(done, 1)
+        rest = f", {left:.0f} s left" if done < of else ""
+        show_line(f"{done / max(of, 1):.0%} of {of:,}, virtual time {now_ps / 1e6:,.1f} us{rest}" if done < of else "")
+
+
+OF_A_SWEEP = {"sweep", "workers", "dask", "parquet", "json", "layer", "engine", "ibnl", "node_name_map"}
+
+
+def swept(source: str, workload: str, load: Load, given: dict[str, Any]) -> int:
+    """Run the sweep that the options of ``softib simulate`` ask for; the exit code."""
+    import softib
+
+    if not given["sweep"]:
+        raise click.UsageError("--workers and --dask are of a sweep; add --sweep grid.yaml")
+    for name in given_options():
+        if name not in OF_A_SWEEP:
+            raise click.UsageError(
+                f"--{name.replace('_', '-')} is of one run, not of a sweep; what changes stands in {given['sweep']}"
+            )
+    fabric = load(source, Steps())
+    result = softib.sweep(
+        fabric,
+        workload,
+        given["sweep"],
+        layer=given["layer"],
+        engine=given["engine"],
+        out=given["parquet"],
+        workers=given["workers"],
+        dask=given["dask"],
+        progress=Rows(),
+    )
+    if given["parquet"]:
+        print_notice(f"{counted(len(result.rows()), 'run')} written to {given['parquet']}")
+    if given["as_json"]:
+        print_json(result.to_json())
+    else:
+        print_problems(fabric.problems)
+        result.print()
+    return 0 if result.good else 1
+
+
+class Rows:
+    """A line on a terminal: runs that are there, and how long the rest takes at this pace; rows of
+    an earlier call count for nothing."""
+
+    def __init__(self) -> None:
+        self.began = self.shown = time.monotonic()
+        self.before: int | None = None
+
+    def __call__(self, done: int, of: int) -> None:
+        now = time.monotonic()
+        if self.before is None:
+            self.before, self.began = done, now
+            if done:
+                print_notice(f"{done:,} of {counted(of, 'run')} {plural(of, 'is', 'are')} there from before")
+        if done < of and now - self.shown < SHOW_S:
+            return
+        self.shown, new = now, done - self.before
+        left = f", {(now - self.began) * (of - done) / new:.0f} s left" if new else ""
+        show_line(f"{done:,} of {counted(of, 'run')}{left}" if done < of else "")

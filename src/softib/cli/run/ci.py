@@ -1,0 +1,90 @@
+"""``softib ci``: a fabric for the length of a command, in continuous integration."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from softib.cli.shared import completing
+from softib.cli.shared.named_files import InputFile, OutputFolder
+from softib.cli.shared.options import json_option
+from softib.cli.shared.output import print_json, print_notice
+
+
+@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.option(
+    "--source",
+    metavar="SOURCE",
+    shell_complete=completing.sources,
+    help="The fabric (default: eight hosts on four leaves, a fat tree).",
+)
+@click.option(
+    "--node",
+    metavar="NODE[,NODE...]",
+    help="Run COMMAND on each of these nodes at the same time (default: the first host).",
+)
+@click.option(
+    "--file", "file", metavar="FILE", type=InputFile(), help="A command by node, and perhaps the fabric and faults."
+)
+@click.option(
+    "--fault",
+    "faults",
+    metavar="KIND[ PLACE[ RATE]]@TIME",
+    multiple=True,
+    help="Inject a fault at a time, as 'link-down@2s' (without PLACE: on the way between the nodes); repeatable.",
+)
+@click.option("--net", is_flag=True, help="In the networks of the nodes, with IP over InfiniBand.")
+@click.option(
+    "--artifacts",
+    metavar="DIR",
+    default="softib-ci",
+    show_default=True,
+    type=OutputFolder(),
+    help="Folder for junit.xml, and after a failure for capture, counters, output and log.",
+)
+@click.option("--timeout", type=click.FloatRange(0.1, 86_400), metavar="S", help="Fail with 124 after S seconds.")
+@json_option
+@click.argument("program", nargs=-1, shell_complete=completing.files)
+def command(
+    source: str | None,
+    node: str | None,
+    file: str | None,
+    faults: tuple[str, ...],
+    net: bool,
+    artifacts: str,
+    timeout: float | None,
+    as_json: bool,
+    program: tuple[str, ...],
+) -> int:
+    """Start a fabric, run PROGRAM on it, stop it: exit with PROGRAM's code, or 3 when verbs moved
+    nothing.
+
+    \b
+    softib ci -- pytest tests/rdma
+    softib ci --node host-0001,host-0002 --fault link-down@2s -- ./job
+    softib ci --file ci.yaml
+
+    A failed run leaves a capture of all MADs, counters, output and log in --artifacts.
+    """
+    import softib
+
+    if bool(program) == (file is not None):
+        raise click.UsageError("give a program (softib ci -- CMD ...) or --file FILE")
+    if file is not None and node is not None:
+        raise click.UsageError("--file names the nodes; leave out --node")
+    run = softib.ci(
+        list(program) if file is None else file,
+        source=source,
+        nodes=[n.strip() for n in node.split(",")] if node else (),
+        faults=faults,
+        net=net,
+        artifacts=artifacts,
+        timeout=timeout,
+        output=sys.stderr.buffer if as_json else None,
+        notice=print_notice,
+    )
+    if as_json:
+        print_json(run.to_json())
+    print_notice(run.line())
+    return run.exit_code

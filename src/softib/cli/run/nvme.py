@@ -1,0 +1,251 @@
+"""``softib nvme``: the initiator of NVMe over Fabrics."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from softib.cli.shared import completing
+from softib.cli.shared.named_files import InputFile, OutputFile
+from softib.cli.shared.options import json_option
+from softib.cli.shared.output import print_json, print_lines, print_notice
+from softib.input_files import content
+
+if TYPE_CHECKING:
+    from softib import NvmeDisk
+
+UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+
+
+class Size(click.ParamType):
+    """A number of bytes: 4096, 128k, 1G (powers of 1,024)."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The bytes."""
+        if isinstance(value, int):
+            return value
+        text = value.strip().lower().removesuffix("ib")
+        number, unit = (text[:-1], text[-1:]) if text[-1:] in UNITS else (text, "")
+        if not (number.isascii() and number.isdigit()) or len(number) > 18:
+            self.fail(f"{value!r} is no size; use for example 4096, 128k or 1G", param, ctx)
+        return int(number) * UNITS[unit]
+
+
+SIZE = Size()
+offset_option = click.option(
+    "--offset", type=SIZE, default=0, metavar="BYTES", help="From this byte on (default: 0), a multiple of the block."
+)
+
+
+@click.group()
+def command() -> None:
+    """Use the namespaces of an NVMe over Fabrics target: list, read, write, compare, measure, export.
+
+    \b
+    softib run --node host-0002 -- softib nvme list 127.64.1.135
+
+    ADDRESS is the target's $SOFTIB_ADDRESS, perhaps with :PORT. All ports that the target's discovery
+    log page names are used, the optimized ones first.
+    """
+
+
+def _disk_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    for option in (
+        json_option,
+        click.option(
+            "--namespace", type=click.IntRange(1), default=1, show_default=True, metavar="N", help="The namespace."
+        ),
+        click.option("--nqn", metavar="NQN", help="The subsystem (default: the target's only one)."),
+        click.argument("address", metavar="ADDRESS[:PORT]"),
+    ):
+        function = option(function)
+    return function
+
+
+def _connect(address: str, nqn: str | None, namespace: int, **more: int) -> NvmeDisk:
+    import softib
+
+    return softib.nvme_connect(address, nqn=nqn, namespace=namespace, notice=print_notice, **more)
+
+
+def _print(operation: str, offset: int, size: int, began: float, as_json: bool, equal: bool | None = None) -> None:
+    from softib import NvmeTransfer
+
+    result = NvmeTransfer(operation, offset, size, round(time.monotonic() - began, 6), equal)  # type: ignore[arg-type]
+    if as_json:
+        print_json(result.to_json())
+    else:
+        print_notice(result.line())
+
+
+@command.command()
+@click.argument("address", metavar="ADDRESS[:PORT]")
+@json_option
+def discover(address: str, as_json: bool) -> int:
+    """List the subsystems of a target and the ports on which they are."""
+    import softib
+
+    found = softib.nvme_discover(address)
+    print_json(found.to_json()) if as_json else print_lines(found.lines())
+    return 0
+
+
+@command.command("list")
+@_disk_options
+def list_(address: str, nqn: str | None, namespace: int, as_json: bool) -> int:
+    """Connect, and list paths and namespaces."""
+    with _connect(address, nqn, namespace) as disk:
+        found = disk.describe()
+    print_json(found.to_json()) if as_json else print_lines(found.lines())
+    return 0
+
+
+@command.command()
+@_disk_options
+@offset_option
+@click.option("--size", type=SIZE, metavar="BYTES", help="How many (default: all from --offset to the end).")
+@click.option("--to", metavar="FILE", type=OutputFile(), help="Write them to FILE (default: stdout).")
+def read(
+    address: str, nqn: str | None, namespace: int, as_json: bool, offset: int, size: int | None, to: str | None
+) -> int:
+    """Read bytes of a namespace."""
+    if to is None and as_json:
+        raise click.UsageError("--json and the bytes cannot share stdout; add --to FILE")
+    with _connect(address, nqn, namespace) as disk:
+        began, end = time.monotonic(), disk.size if size is None else offset + size
+        with contextlib.ExitStack() as files:
+            out = sys.stdout.buffer if to is None else files.enter_context(open(to, "wb"))
+            for at in range(offset, max(end, offset + 1), PART):
+                out.write(disk.read(at, min(PART, end - at)))
+            out.flush()
+    _print("read", offset, end - offset, began, as_json)
+    return 0
+
+
+PART = 16 << 20
+"""Bytes in memory at once."""
+
+
+@command.command()
+@_disk_options
+@click.argument("file", metavar="FILE", type=InputFile(), shell_complete=completing.files)
+@offset_option
+@click.option("--through", is_flag=True, help="Return when the data is on the medium (FUA).")
+def write(address: str, nqn: str | None, namespace: int, as_json: bool, file: str, offset: int, through: bool) -> int:
+    """Write FILE (- for stdin) into a namespace."""
+    data = content(file).data
+    with _connect(address, nqn, namespace) as disk:
+        began = time.monotonic()
+        disk.write(offset, data, through)
+    _print("write", offset, len(data), began, as_json)
+    return 0
+
+
+@command.command()
+@_disk_options
+@click.argument("file", metavar="FILE", type=InputFile(), shell_complete=completing.files)
+@offset_option
+def compare(address: str, nqn: str | None, namespace: int, as_json: bool, file: str, offset: int) -> int:
+    """Have the target compare FILE with a namespace. Exit code 1 where they differ."""
+    data = content(file).data
+    with _connect(address, nqn, namespace) as disk:
+        began = time.monotonic()
+        equal = disk.compare(offset, data)
+    _print("compare", offset, len(data), began, as_json, equal)
+    return 0 if equal else 1
+
+
+@command.command()
+@_disk_options
+@offset_option
+@click.option("--size", type=SIZE, metavar="BYTES", help="How many (default: all from --offset to the end).")
+@click.option("--deallocate", is_flag=True, help="Give the room in the target's file back.")
+def zero(
+    address: str, nqn: str | None, namespace: int, as_json: bool, offset: int, size: int | None, deallocate: bool
+) -> int:
+    """Write zeroes into a namespace."""
+    with _connect(address, nqn, namespace) as disk:
+        began, count = time.monotonic(), disk.size - offset if size is None else size
+        disk.zero(offset, count, deallocate)
+    _print("zero", offset, count, began, as_json)
+    return 0
+
+
+@command.command()
+@_disk_options
+def flush(address: str, nqn: str | None, namespace: int, as_json: bool) -> int:
+    """Have all that was written reach the target's medium."""
+    with _connect(address, nqn, namespace) as disk:
+        began = time.monotonic()
+        disk.flush()
+    _print("flush", 0, 0, began, as_json)
+    return 0
+
+
+@command.command()
+@_disk_options
+@click.option("--size", type=SIZE, default=4096, metavar="BYTES", help="Bytes of a command (default: 4096).")
+@click.option("--depth", type=click.IntRange(1, 255), default=32, show_default=True, help="Commands at once, a queue.")
+@click.option("--queues", type=click.IntRange(1, 16), default=1, show_default=True, help="I/O queues, a thread each.")
+@click.option(
+    "--seconds", type=click.FloatRange(0.1, 86_400), default=5.0, show_default=True, metavar="S", help="How long."
+)
+@click.option(
+    "--mix",
+    type=click.Choice(["read", "write", "mixed"]),
+    default="read",
+    show_default=True,
+    help="mixed: 70 % reads.",
+)
+@click.option("--overwrite", is_flag=True, help="Fill the namespace with a pattern first, and verify all data with it.")
+def bench(
+    address: str,
+    nqn: str | None,
+    namespace: int,
+    as_json: bool,
+    depth: int,
+    queues: int,
+    **how: Any,
+) -> int:
+    """Measure commands at random offsets.
+
+    Without --overwrite it only reads, and cannot verify what comes.
+    """
+    with _connect(address, nqn, namespace, depth=depth, queues=queues) as disk:
+        result = disk.bench(**how)
+    if as_json:
+        print_json(result.to_json())
+    else:
+        print_lines([result.line()])
+    return 0
+
+
+@command.command()
+@_disk_options
+@click.option("--socket", metavar="PATH", required=True, type=OutputFile(), help="The Unix socket.")
+@click.option("--depth", type=click.IntRange(1, 255), default=32, show_default=True, help="Commands at once.")
+def nbd(address: str, nqn: str | None, namespace: int, as_json: bool, socket: str, depth: int) -> int:
+    """Export a namespace as a network block device on a Unix socket, until Ctrl-C.
+
+    \b
+    fio --name=x --ioengine=nbd --uri='nbd+unix:///?socket=PATH' --rw=randread --size=1G
+    """
+    with _connect(address, nqn, namespace, depth=depth) as disk:
+        described = disk.describe()
+
+        def ready() -> None:
+            if as_json:
+                print_json(described.to_json())
+                sys.stdout.flush()
+            else:
+                print_notice(f"{described.nqn} namespace {namespace} on {socket}")
+
+        disk.serve_nbd(socket, ready=ready)
+    return 0

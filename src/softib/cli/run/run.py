@@ -1,0 +1,163 @@
+"""``softib run`` and ``softib shell``: a program, or an interactive shell, on a node of a running fabric."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from softib.cli.shared import completing
+from softib.cli.shared.named_files import OutputFile
+from softib.cli.shared.options import fabric_option
+from softib.cli.shared.output import print_notice
+
+
+@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@fabric_option
+@click.option(
+    "--node",
+    metavar="NODE[,NODE...]",
+    shell_complete=completing.nodes,
+    help="Name or GUID of the node (default: the first host with a cable; under mpirun, srun, torchrun: rank r on "
+    "the r-th). "
+    "Of several, rank r sits on the r-th.",
+)
+@click.option(
+    "--port", type=click.IntRange(0, 254), metavar="P", help="Port of the node (default: its first cabled one)."
+)
+@click.option("--stock-preload", is_flag=True, help="Use libumad2sim.so of ibsim-utils instead of softib's library.")
+@click.option(
+    "--no-tuning", is_flag=True, help="Do not set UCX_TLS, OMPI_MCA_pml ... that make libraries use the HCAs."
+)
+@click.option("--pace", is_flag=True, help="What PROGRAM sends takes the wire's time (default: as softib up says).")
+@click.option(
+    "--strict", is_flag=True, help="Do what hardware may do, and warn of what programs should not: for tests."
+)
+@click.option(
+    "--exclusive",
+    is_flag=True,
+    help="Be alone on NODE: refused while another program runs there, and refuses others meanwhile.",
+)
+@click.option(
+    "--record",
+    metavar="FILE",
+    type=OutputFile(),
+    help=(
+        "Write what PROGRAM sends, receives and computes as a GOAL schedule (.goal text, .bin binary) for softib "
+        "simulate."
+    ),
+)
+@click.option(
+    "--net", is_flag=True, help="In the network of NODE: IP over InfiniBand on ib0, ib1 ... and nothing else."
+)
+@click.option(
+    "--pcap",
+    metavar="FILE",
+    type=OutputFile(),
+    help="With --net: capture what NODE's interfaces send and receive as InfiniBand packets, for Wireshark.",
+)
+@click.option("--assert-rdma", is_flag=True, help="Exit 3, and say why, when PROGRAM succeeds and verbs moved nothing.")
+@click.option("--ns", is_flag=True, help="Show /sys/class/infiniband in a mount namespace, for static and Go programs.")
+@click.option(
+    "--refresh",
+    type=click.FloatRange(0.05, 3600),
+    metavar="S",
+    help="Seconds between refreshes of the tree while PROGRAM runs (default: 1 with --ns, else none).",
+)
+@click.option(
+    "--sysfs", is_flag=True, help="Print the path of the tree (for options like --path.sysfs) and do nothing else."
+)
+@click.argument("program", nargs=-1, shell_complete=completing.files)
+def command(
+    fabric: str | None,
+    node: str | None,
+    port: int | None,
+    stock_preload: bool,
+    pace: bool,
+    strict: bool,
+    net: bool,
+    pcap: str | None,
+    assert_rdma: bool,
+    ns: bool,
+    refresh: float | None,
+    sysfs: bool,
+    exclusive: bool,
+    no_tuning: bool,
+    record: str | None,
+    program: tuple[str, ...],
+) -> int:
+    """Run PROGRAM attached to NODE: everything over libibumad and libibverbs sees that host's
+    adapters, and nothing else.
+
+    \b
+    softib run --node host-0001 -- ibnetdiscover
+    mpirun -np 2 softib run -- ./program        # each rank on a host of its own
+
+    UCX, OpenMPI, MPICH and libfabric use the HCAs, unless your environment says otherwise.
+    """
+    import softib
+
+    if sysfs:
+        if program:
+            raise click.UsageError(
+                "--sysfs prints a path and runs nothing; leave the program out, or leave out --sysfs"
+            )
+        print(softib.RunningFabric(fabric).sysfs(node, port))
+        return 0
+    if not program:
+        raise click.UsageError("no program; say softib run -- CMD …")
+    if ns and stock_preload:
+        raise click.UsageError("--ns goes with softib's library; leave out --stock-preload")
+    if stock_preload and (pace or strict or record or assert_rdma):
+        raise click.UsageError(
+            "--pace, --strict, --record and --assert-rdma are about RDMA devices of softib's library; leave out "
+            "--stock-preload"
+        )
+    if pcap is not None and not net:
+        raise click.UsageError("--pcap captures the network of a node; add --net")
+    if net and stock_preload:
+        raise click.UsageError("--net goes with softib's library; leave out --stock-preload")
+    more = {name: "1" for name, on in (("SOFTIB_PACE", pace), ("SOFTIB_STRICT", strict)) if on}
+    every_s = 1.0 if ns and refresh is None else refresh
+    how = softib.Attachment(
+        stock=stock_preload,
+        tune=not no_tuning,
+        exclusive=exclusive,
+        mount=ns,
+        refresh_s=every_s,
+        net=net,
+        capture=pcap,
+        assert_rdma=assert_rdma,
+        environment=more,
+        record=record,
+    )
+    return softib.RunningFabric(fabric).call(
+        program, node=node, port=port, how=how, notice=print_notice, become=click.get_current_context().obj
+    )
+
+
+@click.command()
+@fabric_option
+@click.option(
+    "--node",
+    metavar="NODE",
+    shell_complete=completing.nodes,
+    help="Name or GUID of the node (default: the first host with a cable).",
+)
+@click.option(
+    "--no-tuning", is_flag=True, help="Do not set UCX_TLS, OMPI_MCA_pml ... that make libraries use the HCAs."
+)
+@click.option("--stock-preload", is_flag=True, help="Use libumad2sim.so of ibsim-utils instead of softib's library.")
+@click.option(
+    "--port", type=click.IntRange(0, 254), metavar="P", help="Port of the node (default: its first cabled one)."
+)
+def shell(fabric: str | None, node: str | None, port: int | None, stock_preload: bool, no_tuning: bool) -> int:
+    """A shell ($SHELL) in which every program over libibumad sits on NODE; $SOFTIB_PLACE says
+    where."""
+    import softib
+
+    how = softib.Attachment(stock=stock_preload, tune=not no_tuning)
+    program = os.environ.get("SHELL") or "/bin/sh"
+    return softib.RunningFabric(fabric).call(
+        (program,), node=node, port=port, how=how, notice=print_notice, become=click.get_current_context().obj
+    )

@@ -1,0 +1,236 @@
+"""``softib up`` and ``softib down``: start a fabric and keep it running, and stop it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from softib.cli.shared import completing
+from softib.cli.shared.named_files import OutputFile
+from softib.cli.shared.options import Load, given_settings, json_option, manager_options, source_options
+from softib.cli.shared.output import (
+    Compiling,
+    given_options,
+    print_json,
+    print_line,
+    print_notice,
+    print_problems,
+    show_line,
+)
+from softib.errors import SoftibError
+from softib.foreign_text import shown
+from softib.plural import counted
+from softib.result import Result, document
+
+if TYPE_CHECKING:
+    from softib import RunningFabric, Server, Starter
+
+LINE_S = 0.5
+"""How often the status line changes."""
+
+
+@click.command()
+@click.argument("source", shell_complete=completing.sources)
+@click.option(
+    "--name",
+    metavar="N",
+    help="Name of the running fabric (default: name: of a fabric.yaml, else SOURCE's file name without suffix).",
+)
+@click.option(
+    "--sm",
+    type=click.Choice(["internal", "external", "none"]),
+    default="internal",
+    show_default=True,
+    help="internal: our subnet manager brings it up; external: a stock one will attach; none: links stay down.",
+)
+@click.option(
+    "--udp",
+    type=click.IntRange(1, 65000),
+    metavar="PORT",
+    help=(
+        "Serve clients on this UDP port of the loopback instead of Unix sockets. UDP names no user: every user of "
+        "this machine can manage the fabric."
+    ),
+)
+@click.option(
+    "--pcap", metavar="FILE", type=OutputFile(), help="Capture every MAD as an InfiniBand packet, for Wireshark."
+)
+@click.option(
+    "--pace", is_flag=True, help="What programs send takes the wire's time: rates, cables and switches of the path."
+)
+@click.option(
+    "--strict",
+    is_flag=True,
+    help=(
+        "Fail when another engine than asked for made the tables of our manager, a pair has no path, or a credit "
+        "loop can form."
+    ),
+)
+@click.option("--detach", is_flag=True, help="Run in the background; return when the fabric is ready.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="When it is ready, a line of JSON on stdout: what softib status says."
+)
+@manager_options
+@source_options
+def command(
+    source: str,
+    name: str | None,
+    sm: str,
+    udp: int | None,
+    pcap: str | None,
+    pace: bool,
+    strict: bool,
+    detach: bool,
+    as_json: bool,
+    load: Load,
+    manager: dict[str, Any],
+) -> int:
+    """Run SOURCE until Ctrl-C (or ``softib down``): ports, switches and agents that stock tools
+    manage.
+
+    Ready means: the subnet is ACTIVE where the internal manager runs. ``softib run -- CMD``
+    attaches a program.
+    """
+    import softib
+
+    if detach:
+        given = given_options("detach", "name", "json")
+        started = softib.up(source, name=name, notice=print_notice, progress=show_line, **given)
+        if as_json:
+            print_line(document("status", fabrics=[started.status()]))
+        return 0
+    starter = softib.Starter()
+    softib.on_compiling(Compiling(starter.announce if starter.detached else None))
+    server = softib.Server(source, name)  # fail before the work
+    fabric = load(source)
+    print_problems(fabric.problems)
+    given_manager, sm_config, partitions = given_settings(manager)
+    server.start(
+        fabric,
+        sm=sm,
+        manager=given_manager,
+        sm_config=sm_config,
+        partitions=partitions,
+        udp=udp,
+        pcap=pcap,
+        pace=pace,
+        notice=print_notice,
+    )
+    del fabric  # the shared fabric has it all: half the memory
+    line = Line(starter, strict, as_json)
+    server.run(line)
+    if line.refused:
+        raise softib.InputError(f"{server.name} is down, for --strict was given: {line.refused}")
+    print_notice(f"{server.name} is down")
+    return 0
+
+
+class Line:
+    """The live status line of a foreground fabric (one line when it is ready, where stderr is no
+    terminal)."""
+
+    def __init__(self, starter: Starter, strict: bool, as_json: bool):
+        self.starter, self.strict, self.as_json = starter, strict, as_json
+        self.announced, self.next_s, self.last = False, 0.0, (0, 0.0)
+        self.refused = ""
+        """Why a strict start is none."""
+        self.live = sys.stderr.isatty()
+
+    def __call__(self, server: Server) -> None:
+        """After a step of the server's loop."""
+        if server.ready_s is not None and not self.announced:
+            self.announced = True
+            switches, cas, cables = server.sizes
+            text = (
+                f"{server.name}: {counted(switches, 'switch')}, {counted(cas, 'CA')}, {counted(cables, 'cable')}; "
+                f"ready in {server.ready_s:.1f} s"
+            )
+            clear = "\r\033[K" if self.live else ""
+            click.echo(clear, nl=False, err=True)
+            faults = server.table_faults()
+            if faults and self.strict:
+                self.refused = "; ".join(faults)
+                server.stop()
+                return
+            for fault in faults:
+                print_notice(fault)
+            click.echo(f"softib: {shown(text)}", err=True)
+            if self.as_json:
+                print_line(document("status", fabrics=[server.status()]))
+            self.starter.ready()
+        now = time.monotonic()
+        if self.live and now >= self.next_s:
+            self.next_s = now + LINE_S
+            status = server.status()
+            click.echo(f"\r\033[K{self.text(status, now)}", nl=False, err=True)
+
+    def text(self, status: dict[str, Any], now: float) -> str:
+        """One line, 79 columns at most."""
+        mads = status["mads"]["answered"] + status["mads"]["forwarded"]
+        rate = (mads - self.last[0]) / max(now - self.last[1], 1e-9)
+        self.last = (mads, now)
+        ports, manager = status["port_states"], status["sm"]
+        up = f"{ports['active']}/{sum(ports.values())} ports active"
+        doing = f"sm {manager.get('phase') or manager.get('state', manager['kind']).lower()}"
+        return f"{status['name']}: {up} · {doing} · {counted(len(status['clients']), 'client')} · {rate:.0f} MADs/s"[
+            :79
+        ]
+
+
+@dataclass
+class NotStopped(Result):
+    """A fabric that could not be stopped."""
+
+    name: str
+    problem: str
+    """Why."""
+
+
+@dataclass
+class Down(Result):
+    """Running fabrics that were stopped."""
+
+    document = "down"
+
+    stopped: list[str]
+    failed: list[NotStopped]
+
+
+@click.command("down")
+@click.argument("name", required=False, shell_complete=completing.fabrics)
+@click.option("--all", "every", is_flag=True, help="Stop every running fabric of this user.")
+@json_option
+def down(name: str | None, every: bool, as_json: bool) -> int:
+    """Stop the running fabric NAME (without NAME: the only one). Programs on it see their next send
+    fail."""
+    import softib
+
+    if every and name is not None:
+        raise click.UsageError(f"down --all stops every fabric; leave out {name!r}, or --all")
+    fabrics = softib.running_fabrics() if every else [softib.RunningFabric(name)]
+    if not fabrics:
+        print_notice("no fabric is running")
+    failed = {fabric.name: problem for fabric in fabrics if (problem := _stopped(fabric)) is not None}
+    if as_json:
+        stopped = [fabric.name for fabric in fabrics if fabric.name not in failed]
+        print_json(Down(stopped, [NotStopped(name, str(problem)) for name, problem in failed.items()]).to_json())
+    for problem in list(failed.values())[:-1]:
+        print_notice(str(problem))
+    if failed:
+        raise list(failed.values())[-1]
+    return 0
+
+
+def _stopped(fabric: RunningFabric) -> SoftibError | None:
+    """Stop one fabric and wait until it is down; returns what went wrong. The others of ``--all``
+    stop nevertheless."""
+    try:
+        fabric.down()
+    except SoftibError as problem:
+        return problem
+    print_notice(f"{fabric.name} is down")
+    return None

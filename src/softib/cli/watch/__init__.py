@@ -1,0 +1,1 @@
+"""Verbs that watch a fabric and its jobs."""

@@ -1,0 +1,217 @@
+"""``softib accept``: bandwidth and latency between all hosts, and what is slow."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import click
+
+from softib.cli.shared import completing
+from softib.cli.shared.named_files import InputFile, OutputFile
+from softib.cli.shared.options import json_option
+from softib.cli.shared.output import Steps, print_json, print_notice, print_problems, show_line
+from softib.foreign_text import shown
+
+SHOW_S = 10.0
+
+
+@click.command()
+@click.argument("source", metavar="SOURCE|HOSTS", shell_complete=completing.sources)
+@click.option(
+    "--launcher",
+    type=click.Choice(["local", "ssh", "srun", "virtual"]),
+    help=(
+        "How programs start on hosts (default: local for a running fabric, ssh for HOSTS; the hosts of a file need "
+        "it). virtual, of --cover: in virtual time, without hosts (default of --cover for a file)."
+    ),
+)
+@click.option(
+    "--ssh-config",
+    metavar="FILE",
+    type=InputFile(),
+    help="ssh's configuration file, where it is not the user's (ssh -F).",
+)
+@click.option("--hosts", metavar="HOSTS", help="These hosts alone: a file with one a line, or node[001-016].")
+@click.option(
+    "--rounds",
+    type=click.IntRange(0),
+    metavar="N",
+    help="Rounds of each class of pairs (default 4); 0: until all pairs have met. Of --cover: at most that many (40).",
+)
+@click.option("--quick", is_flag=True, help="The loaded tests alone, two rounds of each class.")
+@click.option(
+    "--test",
+    "tests",
+    multiple=True,
+    metavar="TEST",
+    help=(
+        "bandwidth, bandwidth-both, bandwidth-both-loaded, latency, latency-loaded, latency-with-bandwidth; may be "
+        "repeated (default: all)."
+    ),
+)
+@click.option(
+    "--program",
+    type=click.Choice(["write", "send", "read"]),
+    default="write",
+    show_default=True,
+    help="ib_write_bw and ib_write_lat, ib_send_…, ib_read_….",
+)
+@click.option(
+    "--size",
+    type=click.IntRange(1),
+    default=1 << 20,
+    show_default=True,
+    metavar="OCTETS",
+    help="Of a message of the bandwidth tests.",
+)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(0.01),
+    default=1.0,
+    show_default=True,
+    metavar="S",
+    help="How long each program ought to send at the expected rate.",
+)
+@click.option(
+    "--at-once",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Pairs at a time where each is alone on its links (default: all that share none).",
+)
+@click.option(
+    "--device",
+    "devices",
+    multiple=True,
+    metavar="DEV",
+    help="Adapters of hosts that no fabric describes, such as mlx5_0; a rail each.",
+)
+@click.option(
+    "--base-port",
+    type=click.IntRange(1024, 65000),
+    default=18515,
+    show_default=True,
+    metavar="PORT",
+    help="First TCP port for perftest's exchange of addresses.",
+)
+@click.option(
+    "--journal",
+    metavar="FILE",
+    type=OutputFile(),
+    help="Gets each batch as it is done, so that --resume can go on.",
+)
+@click.option("--resume", is_flag=True, help="Go on with the journal: what failed or is missing is measured.")
+@click.option(
+    "--use-cuda", type=click.IntRange(0), metavar="GPU", help="perftest takes memory of this GPU (--use_cuda)."
+)
+@click.option(
+    "--cover",
+    is_flag=True,
+    help="Load every direction of every cable to 80 % of its rate, in as few rounds as routes allow, and prove it by "
+    "the ports' counters.",
+)
+@click.option(
+    "--adaptive/--no-adaptive",
+    default=None,
+    help="--cover: plan for adaptive routing, or for the forwarding tables alone (default: what the switches have).",
+)
+@click.option("--lfts", metavar="F", type=click.Path(), help="--cover: use these forwarding tables (a dump).")
+@click.option("--html", metavar="F", type=click.Path(dir_okay=False), help="--cover: write the certificate, one page.")
+@click.option(
+    "--compare", metavar="F", type=click.Path(), help="--cover: compare with an earlier run (its --json output)."
+)
+@json_option
+def command(source: str, cover: bool, as_json: bool, html: str | None, **options: Any) -> int:
+    """Measure all hosts against each other with perftest, and name slow hosts, adapters, cables and
+    switches.
+
+    SOURCE is a running fabric, or any other source whose hosts --launcher reaches; HOSTS a file
+    with a host a line, or node[001-016]. Every round pairs all ports of each rail. What each pair
+    measures is compared with what its path lets expect. Exit 1 when there are warnings or errors.
+
+    \b
+    softib accept pod --quick
+    softib accept cluster.ibnetdiscover --launcher ssh --journal friday.jsonl
+    softib accept 'node[001-064]' --device mlx5_0 --device mlx5_1
+    softib accept pod --cover --html certificate.html
+    softib accept cluster.ibnetdiscover --cover
+    """
+    import softib
+
+    chosen = {k: v for k, v in options.items() if v is not None and v is not False and v != () and v != ""}
+    _refuse_others(chosen, COVER_ONLY if not cover else PAIRS_ONLY, cover, html)
+    steps = Steps()
+    if cover:
+        return _cover(source, as_json, html, steps, chosen | {k: v for k, v in options.items() if k == "adaptive"})
+    rounds = options["rounds"]
+    chosen["rounds"] = 4 if rounds is None else rounds or None
+    result = softib.accept(source, steps=steps, progress=_Progress(), **chosen)
+    if as_json:
+        print_json(result.to_json())
+    else:
+        print_problems(result.findings.problems)
+        for line in result.lines():
+            click.echo(shown(line))
+        result.findings.print()
+    return 0 if result.good else 1
+
+
+COVER_ONLY = ("adaptive", "lfts", "compare")
+PAIRS_ONLY = ("quick", "tests", "at_once", "devices", "journal", "resume")
+
+
+def _refuse_others(chosen: dict[str, Any], names: tuple[str, ...], cover: bool, html: str | None) -> None:
+    """Raise a usage error for options of the other kind of run."""
+    for name in names:
+        if name in chosen:
+            option = {"tests": "--test", "devices": "--device"}.get(name, "--" + name.replace("_", "-"))
+            raise click.UsageError(f"{option} has no effect {'with' if cover else 'without'} --cover; leave it out")
+    if html and not cover:
+        raise click.UsageError("--html has no effect without --cover; leave it out")
+    if not cover and chosen.get("launcher") == "virtual":
+        raise click.UsageError("--launcher virtual is for --cover; use local, ssh or srun")
+
+
+def _cover(source: str, as_json: bool, html: str | None, steps: Steps, options: dict[str, Any]) -> int:
+    import softib
+
+    rounds = lambda done, of: show_line(f"{done} of {of} rounds")
+    result = softib.cover(source, steps=steps, progress=rounds, **options)
+    if html:
+        result.save(html)
+        print_notice(f"{html}: certificate")
+    if as_json:
+        print_json(result.to_json())
+    else:
+        for line in result.lines():
+            click.echo(shown(line))
+        result.findings.print()
+    return 0 if result.good else 1
+
+
+class _Progress:
+    """A line that changes on a terminal, one every ten seconds elsewhere."""
+
+    def __init__(self) -> None:
+        self.next_s = time.monotonic() + SHOW_S
+
+    def __call__(self, done: int, of: int, left_s: float) -> None:
+        text = f"{done} of {of} batches, about {_span(left_s)} left"
+        show_line(text)
+        if time.monotonic() >= self.next_s and done < of:
+            import sys
+
+            self.next_s = time.monotonic() + SHOW_S
+            if not sys.stderr.isatty():
+                print_notice(text)
+
+
+def _span(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return (
+        f"{minutes // 60} h {minutes % 60} min"
+        if minutes >= 60
+        else f"{minutes} min {rest} s"
+        if minutes
+        else f"{rest} s"
+    )

@@ -1,0 +1,123 @@
+"""``softib baseline``: how a fabric was on the day it was accepted, and what has changed since."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from softib.cli.shared import completing
+from softib.cli.shared.named_files import InputFile, OutputFile
+from softib.cli.shared.options import all_option, json_option
+from softib.cli.shared.output import Steps, print_json, print_problems, show_line
+from softib.foreign_text import shown
+from softib.plural import counted
+from softib.result import Result
+
+
+@dataclass
+class Recorded(Result):
+    """A baseline that was written."""
+
+    document = "baseline-record"
+
+    file: str
+    name: str
+    nodes: int
+    """Of the fabric; 0 where only measurements are known."""
+    pairs: dict[str, int]
+    """Test: pairs that measured."""
+
+
+@click.group()
+def command() -> None:
+    """Keep how a fabric was accepted, and compare it later: measurements, error rates, topology,
+    firmware, cables."""
+
+
+def _options(function: Any) -> Any:
+    function = click.option(
+        "--accepted",
+        metavar="RESULT",
+        type=InputFile(),
+        help="Measurements of it: the journal of softib accept, or its --json output.",
+    )(function)
+    function = click.option(
+        "--rounds",
+        type=click.IntRange(2),
+        metavar="N",
+        help="Readings of a running fabric or umad:DEVICE, for rates of error counters (default: none).",
+    )(function)
+    return click.option(
+        "--every",
+        type=click.FloatRange(0.1),
+        default=10.0,
+        show_default=True,
+        metavar="SECONDS",
+        help="Between readings.",
+    )(function)
+
+
+def _made(source: str, accepted: str | None, rounds: int | None, every: float) -> Any:
+    import softib
+
+    shown = lambda one: show_line(
+        f"round: {counted(one['ports'], 'port')}, {counted(one['mads'], 'MAD')} in {one['seconds']:.1f} s"
+    )
+    return softib.baseline(source, accepted, rounds=rounds or 0, every=every, on_round=shown, steps=Steps())
+
+
+@command.command()
+@click.argument("file", type=OutputFile())
+@click.argument("source", metavar="SOURCE|RESULT", shell_complete=completing.sources)
+@_options
+@json_option
+def record(file: str, source: str, accepted: str | None, rounds: int | None, every: float, as_json: bool) -> int:
+    """Write into FILE how SOURCE is now. RESULT, of softib accept, has measurements alone.
+
+    Example: softib baseline record friday.json pod --accepted friday.jsonl
+    """
+    made = _made(source, accepted, rounds, every)
+    made.save(file)
+    if as_json:
+        print_json(Recorded(file, **made.summary()).to_json())
+        return 0
+    click.echo(shown(f"{file}: {repr(made).strip('<>')}"))
+    return 0
+
+
+@command.command()
+@click.argument("file", type=InputFile())
+@click.argument("source", metavar="SOURCE|RESULT|FILE", shell_complete=completing.sources)
+@_options
+@all_option
+@json_option
+def compare(
+    file: str, source: str, accepted: str | None, rounds: int | None, every: float, every_finding: bool, as_json: bool
+) -> int:
+    """Say what is otherwise than in FILE. Exit 1 when there are warnings or errors.
+
+    What was measured is compared by tests of significance (signed ranks, corrected for the number
+    of hosts), counters by their rates, the rest as softib diff does.
+
+    \b
+    softib baseline compare friday.json pod --accepted monday.jsonl
+    softib baseline compare friday.json monday.json
+    """
+    import softib
+
+    before = softib.baseline(file)
+    after = _made(source, accepted, rounds, every)
+    found, drift = before.compare(after), before.drift(after)
+    if as_json:
+        print_json(before.comparison(after))
+        return 0 if found.good else 1
+    print_problems(found.problems)
+    for d in drift:
+        click.echo(
+            f"{d['test']}: {counted(d['pairs'], 'pair')}, median {100 * d['ratio']:.4g} % of the baseline, p = "
+            f"{d['probability']:.2g}"
+        )
+    found.print(every_finding)
+    return 0 if found.good else 1

@@ -1,0 +1,120 @@
+"""``softib diagnose``: which cable is bad, by counters over time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from softib.cli.shared import completing
+from softib.cli.shared.clock import clock
+from softib.cli.shared.named_files import InputFile
+from softib.cli.shared.options import all_option
+from softib.cli.shared.output import Compiling, Steps, print_json, print_notice, print_problems, show_line
+from softib.plural import counted
+
+
+@click.command()
+@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", shell_complete=completing.sources)
+@click.option(
+    "--rounds",
+    type=click.IntRange(2),
+    default=2,
+    show_default=True,
+    help="Readings of a running fabric or umad:DEVICE.",
+)
+@click.option(
+    "--every", type=click.FloatRange(0.1), default=10.0, show_default=True, metavar="SECONDS", help="Between readings."
+)
+@click.option(
+    "--since",
+    metavar="TIME",
+    help="Of a history: from then on; 90m, 6h and 3d are ago, 2026-11-24T08:00 is a clock time (UTC).",
+)
+@click.option("--until", metavar="TIME", help="Of a history: up to then.")
+@click.option(
+    "--fabric",
+    metavar="SOURCE",
+    shell_complete=completing.sources,
+    help="The fabric that files of perfquery or ibqueryerrors were read on.",
+)
+@click.option(
+    "--jobs",
+    "jobs_file",
+    type=InputFile(),
+    metavar="FILE",
+    help="Slurm's or Kubernetes' jobs, or YAML: each finding names those that cross it.",
+)
+@click.option(
+    "--thresholds",
+    type=InputFile(),
+    metavar="FILE",
+    help="Other thresholds than the shipped ones, YAML.",
+)
+@click.option(
+    "--severity",
+    type=click.Choice(["info", "warning", "error"]),
+    default="info",
+    show_default=True,
+    help="Least severity that is shown.",
+)
+@click.option(
+    "--ignore", "ignored", multiple=True, metavar="CODE", help="Leave findings of this code out; may be repeated."
+)
+@all_option
+@click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout, as softib check has it.")
+def command(
+    sources: tuple[str, ...], rounds: int, every: float, fabric: str | None, jobs_file: str | None, **options: Any
+) -> int:
+    """Say which cable, host or switch port is bad, by what its counters rise by.
+
+    SOURCE is a running fabric or umad:DEVICE, which is read --rounds times; two .db_csv files or
+    more of different times; the directory of softib exporter --history; or http://HOST:9090, a
+    Prometheus server. Exit 1 when there are warnings or errors.
+
+    \b
+    softib diagnose pod --rounds 10 --every 60       # ten minutes of a running fabric
+    softib diagnose monday.db_csv tuesday.db_csv     # a day, as ibdiagnet saw it
+    """
+    import softib
+
+    softib.on_compiling(Compiling())
+    steps = Steps()
+    shown = lambda one: show_line(
+        f"round: {counted(one['ports'], 'port')}, {counted(one['mads'], 'MAD')} in {one['seconds']:.1f} s"
+    )
+    seen = softib.observe(
+        *sources,
+        rounds=rounds,
+        every=every,
+        fabric=fabric,
+        since=clock("--since", options["since"]),
+        until=clock("--until", options["until"]),
+        on_round=shown,
+    )
+    for problem in seen.problems:
+        print_notice(str(problem))
+    place = fabric or (
+        sources[0] if len(sources) == 1 and not sources[0].startswith("http") and not _is_history(sources[0]) else None
+    )
+    diagnosis = softib.diagnose(
+        seen,
+        place,
+        jobs=jobs_file,
+        thresholds=options["thresholds"],
+        severity=options["severity"],
+        ignore=options["ignored"],
+        steps=steps,
+    )
+    if options["as_json"]:
+        print_json(diagnosis.to_json())
+    else:
+        print_problems(diagnosis.problems)
+        diagnosis.print(options["every_finding"])
+    return 0 if diagnosis.good else 1
+
+
+def _is_history(source: str) -> bool:
+    from pathlib import Path
+
+    return Path(source).is_dir()

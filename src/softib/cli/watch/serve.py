@@ -1,0 +1,145 @@
+"""``softib serve``: a fabric in a browser, and as REST."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import Any
+
+import click
+
+from softib.cli.shared import completing
+from softib.cli.shared.named_files import InputFile, OutputFolder
+from softib.cli.shared.output import Listening, Steps, print_line, print_notice
+from softib.errors import InputError
+from softib.input_files import read_text
+
+
+@click.command()
+@click.argument("source", shell_complete=completing.sources)
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    metavar="ADDRESS",
+    help="Address to serve on. Beyond loopback a token is needed.",
+)
+@click.option("--port", type=click.IntRange(0, 65535), metavar="PORT", help="Port (default: 8470; 0: a free one).")
+@click.option(
+    "--token-file",
+    type=InputFile(),
+    metavar="FILE",
+    help="The token that clients must know, the first line of FILE; without it one is made where it is needed.",
+)
+@click.option(
+    "--every",
+    type=float,
+    default=2.0,
+    show_default=True,
+    metavar="S",
+    help="Seconds from one round of MADs to the next.",
+)
+@click.option(
+    "--jobs",
+    type=InputFile(),
+    metavar="FILE",
+    help="Slurm's or Kubernetes' jobs, or YAML: coloured on the map, with the links that they share.",
+)
+@click.option(
+    "--history",
+    metavar="DIR|URL",
+    help=(
+        "What softib exporter --history keeps, or http://HOST:9090 of a Prometheus server: the slider goes back to "
+        "its first day."
+    ),
+)
+@click.option(
+    "--tenants",
+    type=OutputFolder(),
+    metavar="DIR",
+    help="Serve partitions, too: UFM's REST below /ufmRest and softib's below /tenants/v1, kept in DIR.",
+)
+@click.option(
+    "--partitions",
+    type=InputFile(),
+    metavar="FILE",
+    help="With --tenants: the partitions.conf of another manager, OpenSM, which programs them.",
+)
+@click.option(
+    "--reload", metavar="COMMAND", help="With --partitions: makes that manager read it again, as 'kill -HUP PID' does."
+)
+@click.option(
+    "--certificate",
+    type=InputFile(),
+    metavar="FILE",
+    help="With --tenants: PEM of the certificate and its key for TLS; beyond loopback one is made.",
+)
+@click.option(
+    "--client-ca",
+    type=InputFile(),
+    metavar="FILE",
+    help="With --tenants: PEM of the CA whose client certificates name accounts.",
+)
+@click.option("--json", "as_json", is_flag=True, help="A line of JSON on stdout: where it listens.")
+def command(
+    source: str,
+    host: str,
+    port: int | None,
+    token_file: str | None,
+    every: float,
+    jobs: str | None,
+    history: str | None,
+    tenants: str | None,
+    partitions: str | None,
+    reload: str | None,
+    certificate: str | None,
+    client_ca: str | None,
+    as_json: bool,
+) -> int:
+    """Show SOURCE in a browser until Ctrl-C: a map with loads, errors, findings and jobs, every
+    node and path; REST below /api/v1.
+
+    SOURCE is a running fabric or umad:DEVICE, whose counters are read by MADs every --every
+    seconds, or a file, which is read once.
+
+    Without --tenants nothing can be changed through it. The page loads nothing from outside.
+    """
+    import softib
+
+    token = None
+    if token_file is not None:
+        token = (read_text(token_file, "file of a token").splitlines() or [""])[0].strip()
+        if not token:
+            raise InputError(f"{token_file}: no token in its first line; write one of 16 characters or more there")
+    shown: dict[str, Any] = {
+        "host": host,
+        "port": port,
+        "token": token,
+        "every": every,
+        "jobs": jobs,
+        "history": history,
+        "notice": print_notice,
+        "ready": _Ready(source, as_json),
+    }
+    with contextlib.suppress(KeyboardInterrupt):
+        if tenants is not None:
+            options = softib.TenantOptions(tenants, partitions, reload, certificate, client_ca)
+            softib.serve_tenants(source, options, **shown)
+        elif partitions or reload or certificate or client_ca:
+            raise InputError("--partitions, --reload, --certificate and --client-ca go with --tenants DIR")
+        else:
+            softib.serve(source, steps=Steps(), **shown)
+    return 0
+
+
+class _Ready:
+    """Says where it listens, as a line of text on stderr or of JSON on stdout."""
+
+    def __init__(self, source: str, as_json: bool):
+        self.source, self.as_json = source, as_json
+
+    def __call__(self, address: str) -> None:
+        if self.as_json:
+            print_line(Listening("serve", self.source, address, os.getpid()))
+        else:
+            click.echo(f"softib: serving {self.source} at {address}", err=True)

@@ -1,0 +1,64 @@
+"""One request to a subnet administration, as any host may send it (IBA 15.2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from softib.iba.constants import MadStatus
+from softib.iba.sa import SA_DATA, SaHeader, SaMethod, mask_of
+from softib.iba.structure import Structure
+from softib.live.clock import clock_ps
+from softib.live.umad_sm.wire import RETRIES, TIMEOUT_PS, MadWire
+from softib.mad.batch import MadBatch
+from softib.mad.transactor import Transactor
+from softib.monitor.requests import sa_gets
+
+__all__ = ["SaAnswer", "ask_administration"]
+
+
+@dataclass(frozen=True)
+class SaAnswer:
+    """``status``: of the answer's head, None where no answer came; ``record``: uint8[n], its octets."""
+
+    status: int | None
+    record: np.ndarray
+
+    @property
+    def good(self) -> bool:
+        """Was the request carried out, and is there a record?"""
+        return self.status == MadStatus.OK and len(self.record) > 0
+
+
+def ask_administration(
+    wire: MadWire,
+    lid: int,
+    record: type[Structure],
+    fields: dict[str, Any],
+    sm_key: int = 0,
+    method: SaMethod = SaMethod.GET,
+) -> SaAnswer:
+    """Send ``record`` with ``fields``, which alone count, to the administration at ``lid``."""
+    request = sa_gets(int(record.attr or 0), np.array([lid], np.uint16))
+    head = request.mad[0, : SaHeader.size]
+    SaHeader.method.set(head, int(method))
+    SaHeader.sm_key.set(head, sm_key)
+    SaHeader.comp_mask.set(head, mask_of(record, *fields))
+    request.mad[0, SA_DATA : SA_DATA + record.size] = record.pack(**fields)
+    t = Transactor(1, TIMEOUT_PS, RETRIES)
+    t.submit(request, np.zeros(1, np.int64))
+    inbox: MadBatch | None = None
+    while t.busy:
+        outbox, deadline_ps = t.step(clock_ps(), inbox)
+        for done in t.completed():
+            mad = done.batch.mad[0]
+            if done.timed_out:
+                return SaAnswer(None, mad[:0].copy())
+            return SaAnswer(int(SaHeader.status.get(mad)), mad[SA_DATA : SA_DATA + record.size].copy())
+        inbox = wire.exchange(outbox)
+        if inbox is None:
+            wire.wait(min(0.25, max(0.0, (deadline_ps - clock_ps()) / 1e12)))
+            inbox = wire.exchange()
+    return SaAnswer(None, np.zeros(0, np.uint8))

@@ -1,0 +1,1 @@
+"""The initiator: controllers, paths, measurements, and the NBD export."""

@@ -1,0 +1,79 @@
+"""What a target offers: its discovery log page."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from softib.errors import InputError, PeerError
+from softib.ulp.nvmeof.codes import DISCOVERY_NQN, LogPage
+from softib.ulp.nvmeof.host.command_queue import Host
+from softib.ulp.nvmeof.host.controller import HostController
+from softib.ulp.nvmeof.structures import DISCOVERY_ENTRY, DISCOVERY_HEADER, read_structure
+
+__all__ = ["Entry", "discover", "this_host"]
+
+NVM_SUBSYSTEM = 2
+RDMA, IPV4 = 1, 1
+MOST_ENTRIES = 1024
+NAMESPACE_OF_HOSTS = uuid.UUID("6ba7b812-9dad-11d1-80b4-00c04fd430c8")
+"""RFC 9562: names that are OIDs; a node's place is one of softib's own."""
+
+
+def this_host() -> Host:
+    """The host that this process is: one for each node of a fabric."""
+    place = os.environ.get("SOFTIB_PLACE", "") or _machine()
+    identity = uuid.uuid5(NAMESPACE_OF_HOSTS, f"softib {place}")
+    return Host(f"nqn.2014-08.org.nvmexpress:uuid:{identity}", identity.bytes)
+
+
+def _machine() -> str:
+    try:
+        return Path("/etc/machine-id").read_text("ascii").strip()
+    except OSError:
+        return os.uname().nodename
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An entry of a discovery log page."""
+
+    port: int
+    address: str
+    service: int
+    nqn: str
+
+
+def discover(address: str, port: int, host: Host) -> list[Entry]:
+    """The NVM subsystems of a target and the ports on which they are, over RDMA. Raises
+    :class:`InputError`, :class:`PeerError`."""
+    controller = HostController(address, port, DISCOVERY_NQN, host, discovery=True)
+    try:
+        header = read_structure(DISCOVERY_HEADER, controller.log_page(LogPage.DISCOVERY, DISCOVERY_HEADER.itemsize))
+        count = int(header["numrec"])
+        if count > MOST_ENTRIES:
+            raise PeerError(f"{address} port {port}: a discovery log page of {count:,} entries")
+        size = DISCOVERY_HEADER.itemsize + count * DISCOVERY_ENTRY.itemsize
+        page = controller.log_page(LogPage.DISCOVERY, size)
+    finally:
+        controller.close()
+    entries = np.frombuffer(page, DISCOVERY_ENTRY, count, DISCOVERY_HEADER.itemsize)
+    return [
+        Entry(int(e["portid"]), _text(e["traddr"]), _number(_text(e["trsvcid"])), _text(e["subnqn"]))
+        for e in entries
+        if e["trtype"] == RDMA and e["adrfam"] == IPV4 and e["subtype"] == NVM_SUBSYSTEM
+    ]
+
+
+def _text(field: bytes) -> str:
+    return field.decode(errors="replace").rstrip()
+
+
+def _number(text: str) -> int:
+    if not text.isascii() or not text.isdigit():
+        raise InputError(f"a discovery log page names port {text[:32]!r}")
+    return int(text)

@@ -1,0 +1,246 @@
+"""A namespace of a target as the initiator uses it: over one path or several, with reads and writes
+of any length."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from softib.errors import InputError, PeerError
+from softib.ulp.nvmeof.codes import AnaState, Io, Status
+from softib.ulp.nvmeof.host import queue_layout as layout
+from softib.ulp.nvmeof.host.command_queue import CommandError, CommandQueue
+from softib.ulp.nvmeof.host.controller import HostController
+from softib.ulp.nvmeof.host.queue_kernels import CORRUPT, DONE, STOPPED, transfer
+
+__all__ = ["CorruptData", "Disk"]
+
+RETRY_S = 30.0
+"""For a command without a usable path."""
+PAUSE_S = 0.1
+PATH_RELATED = 3
+"""Status code type of statuses that another path may not have (NVMe 1.4, 8.20)."""
+PREFERENCE = (AnaState.OPTIMIZED, AnaState.NON_OPTIMIZED)
+LARGEST_ZEROES = 1 << 16
+"""Blocks of one Write Zeroes."""
+
+
+class CorruptData(PeerError):
+    """A read found other data than was written."""
+
+
+@dataclass(eq=False)
+class _Path:
+    """A controller with its I/O queues."""
+
+    controller: HostController
+    queues: list[CommandQueue]
+    states: dict[int, AnaState] = field(default_factory=dict)
+    broken: PeerError | None = None
+
+    @property
+    def address(self) -> str:
+        return self.controller.address
+
+
+class Disk:
+    """Namespace ``nsid`` over ``controllers`` of one subsystem, each with ``queues`` I/O queues of
+    ``depth`` commands of up to ``piece`` bytes. Raises :class:`InputError` for a namespace that does
+    not exist, :class:`PeerError` where a controller refuses."""
+
+    def __init__(
+        self,
+        controllers: Sequence[HostController],
+        nsid: int,
+        depth: int,
+        piece: int,
+        queues: int,
+        notice: Callable[[str], None],
+    ):
+        found = controllers[0].namespaces()
+        if nsid not in found:
+            numbers = ", ".join(map(str, found)) or "none"
+            raise InputError(f"namespace {nsid} does not exist; the subsystem has {numbers}")
+        identity = found[nsid]
+        self.nsid, self.blocks, self.shift = nsid, int(identity["nsze"]), int(identity["lbads"])
+        self.read_only = bool(identity["nsattr"] & 1)
+        self._group, self._notice = int(identity["anagrpid"]), notice
+        self.paths = [_Path(c, c.open_queues(queues, depth, piece)) for c in controllers]
+        self.piece = min(queue.piece for path in self.paths for queue in path.queues)
+        self._lock = threading.Lock()
+        for path in self.paths:
+            for queue in path.queues:
+                queue.columns.n[[layout.NSID, layout.SHIFT]] = nsid, self.shift
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return self.blocks << self.shift
+
+    @property
+    def queue_count(self) -> int:
+        """I/O queues of a path."""
+        return min(len(path.queues) for path in self.paths)
+
+    # -- requests --
+
+    def run(self, requests: Any, queue: int = 0) -> None:
+        """Execute requests on queue number ``queue`` of the best path, and what fails with a path on
+        another. Each request has a status then. Raises :class:`CorruptData`, and :class:`PeerError`
+        where no path is left for 30 s."""
+        until = time.monotonic() + RETRY_S
+        while True:
+            path = self._best()
+            if path is not None:
+                pending = np.flatnonzero(requests.status < 0)
+                part = requests if len(pending) == len(requests.status) else self._part(requests, pending)
+                code = transfer(path.queues[queue].rings, path.queues[queue].columns, part)
+                if part is not requests:
+                    for name in ("status", "result", "ns", "bad"):
+                        getattr(requests, name)[pending] = getattr(part, name)
+                self._after(path, code, queue, requests)
+            retry = (requests.status < 0) | ((requests.status >> 8 & 7) == PATH_RELATED)
+            if not retry.any():
+                return
+            requests.status[retry] = -1
+            if path is None or code == DONE:  # no path, or one on which the access state changes
+                time.sleep(PAUSE_S)
+            if time.monotonic() > until:
+                raise self._no_path()
+
+    @staticmethod
+    def _part(requests: Any, rows: np.ndarray) -> Any:
+        return layout.Requests(**{name: getattr(requests, name)[rows].copy() for name in requests._fields})
+
+    def _after(self, path: _Path, code: int, queue: int, requests: Any) -> None:
+        """What the end of a transfer means for its path."""
+        if code == CORRUPT:
+            bad = int(np.flatnonzero(requests.bad)[0])
+            raise CorruptData(f"{path.address}: block {int(requests.lba[bad])} has other data than was written")
+        if code in (DONE, STOPPED):
+            path.controller.states_stale |= bool(((requests.status >> 8 & 7) == PATH_RELATED).any())
+            return
+        self._fail(path, path.queues[queue].lost())
+
+    def _fail(self, path: _Path, problem: PeerError) -> None:
+        """Use the path no more."""
+        with self._lock:
+            if path.broken is None:
+                path.broken = problem
+                others = sum(p.broken is None for p in self.paths)
+                if others:
+                    self._notice(f"{problem}; {others} other path{'s' * (others > 1)} left")
+
+    def _best(self) -> _Path | None:
+        """The path to use now."""
+        with self._lock:
+            alive = [path for path in self.paths if path.broken is None]
+        for path in alive:
+            if path.controller.problem is not None:
+                self._fail(path, path.controller.problem)
+            elif path.controller.states_stale:
+                try:
+                    path.states = path.controller.access_states()
+                except PeerError as problem:
+                    self._fail(path, problem)
+        if not any(path.broken is None for path in self.paths):
+            raise self._no_path()
+        for state in PREFERENCE:
+            for path in alive:
+                if path.broken is None and path.states.get(self._group, AnaState.OPTIMIZED) == state:
+                    return path
+        for path in alive:
+            path.controller.states_stale = True
+        return None
+
+    def _no_path(self) -> PeerError:
+        broken = next((path.broken for path in self.paths if path.broken is not None), None)
+        return broken or PeerError(f"{self.paths[0].address}: no path to namespace {self.nsid} is accessible")
+
+    # -- bytes --
+
+    def _blocks(self, offset: int, size: int) -> tuple[int, int]:
+        block = 1 << self.shift
+        if offset % block or size % block or size <= 0:
+            raise InputError(
+                f"offset {offset:,} and size {size:,}: use multiples of {block:,}, the block of the namespace"
+            )
+        if offset < 0 or offset + size > self.size:
+            raise InputError(
+                f"bytes {offset:,} to {offset + size:,} are beyond the end of the namespace ({self.size:,})"
+            )
+        return offset >> self.shift, size >> self.shift
+
+    def _transfer(self, opcode: Io, offset: int, data: np.ndarray, flags: int = 0) -> None:
+        """Move ``data`` (uint8) from or to the disk."""
+        lba, blocks = self._blocks(offset, len(data))
+        step = self.piece >> self.shift
+        starts = np.arange(0, blocks, step)
+        requests = layout.requests(
+            len(starts),
+            opcode=int(opcode),
+            lba=lba + starts,
+            blocks=np.minimum(step, blocks - starts),
+            flags=flags,
+            memory=data.ctypes.data + (starts << self.shift),
+        )
+        self.run(requests)
+        self._check(requests, opcode)
+
+    def _check(self, requests: Any, opcode: Io) -> None:
+        wrong = np.flatnonzero(requests.status & 0x7FF)
+        if len(wrong):
+            status, lba = int(requests.status[wrong[0]]), int(requests.lba[wrong[0]])
+            name = opcode.name.lower().replace("_", " ")
+            raise CommandError(f"{name} at byte {lba << self.shift:,}", status)
+
+    def read(self, offset: int, size: int) -> bytes:
+        """``size`` bytes from ``offset``. Raises :class:`InputError`, :class:`PeerError`."""
+        self._blocks(offset, size)
+        data = np.empty(size, np.uint8)
+        self._transfer(Io.READ, offset, data)
+        return data.tobytes()
+
+    def write(self, offset: int, data: bytes, through: bool = False) -> None:
+        """Write ``data``; ``through``: to the medium (FUA)."""
+        self._transfer(Io.WRITE, offset, np.frombuffer(data, np.uint8), layout.FUA if through else 0)
+
+    def compare(self, offset: int, data: bytes) -> bool:
+        """Does the disk hold ``data`` there? The target compares."""
+        try:
+            self._transfer(Io.COMPARE, offset, np.frombuffer(data, np.uint8))
+        except CommandError as error:
+            if error.status == Status.COMPARE_FAILURE:
+                return False
+            raise
+        return True
+
+    def zero(self, offset: int, size: int, deallocate: bool = False) -> None:
+        """Write zeroes; ``deallocate``: the target frees the room."""
+        lba, blocks = self._blocks(offset, size)
+        starts = np.arange(0, blocks, LARGEST_ZEROES)
+        requests = layout.requests(
+            len(starts),
+            opcode=int(Io.WRITE_ZEROES),
+            lba=lba + starts,
+            blocks=np.minimum(LARGEST_ZEROES, blocks - starts),
+            flags=layout.DEALLOCATE if deallocate else 0,
+        )
+        self.run(requests)
+        self._check(requests, Io.WRITE_ZEROES)
+
+    def flush(self) -> None:
+        """Have all that was written reach the medium."""
+        requests = layout.requests(1, opcode=int(Io.FLUSH))
+        self.run(requests)
+        self._check(requests, Io.FLUSH)
+
+    def close(self) -> None:
+        """Disconnect all paths."""
+        for path in self.paths:
+            path.controller.close()

@@ -1,0 +1,91 @@
+"""Columns of an I/O queue of the initiator, and the requests that it executes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from softib.jit import table
+
+__all__ = ["STEP", "HostQueueColumns", "Requests", "columns_of", "requests"]
+
+CAPSULE, RESPONSE = 64, 16
+(
+    ENTRIES,
+    PIECE,
+    LKEY,
+    RKEY,
+    CAPSULES_AT,
+    DATA_AT,
+    RESPONSES_AT,
+    IN_CAPSULE_MAX,
+    NSID,
+    SHIFT,
+    FREE,
+    STOP,
+    TIMEOUT_NS,
+    CLOCK_AT,
+) = range(14)
+"""Of ``HostQueueColumns.n``. ``PIECE``: bytes of a slot's data; ``IN_CAPSULE_MAX``: writes up to this
+travel in their capsule; ``STOP``: set by another thread, no request begins; ``CLOCK_AT``: address of
+a ``timespec``."""
+STEP = -7046029254386353131
+"""From one word of a pattern to the next: 2^64 divided by the golden ratio, odd."""
+
+HostQueueColumns = table(
+    "HostQueueColumns",
+    "n capsule8 capsule16 capsule32 capsule64 data64 response16 response64 free slot_request slot_began clock",
+)
+"""Rows of ``capsule`` and ``data64`` are slots (commands); of ``response``: receives."""
+Requests = table("Requests", "opcode lba blocks flags memory pattern status result ns bad")
+"""Requests of one call. ``memory``: where data comes from or goes to (0: see ``pattern``);
+``pattern``: the first word of a pattern that a write writes and a read must find, word i being
+``pattern`` + i · ``STEP`` (1 in ``flags``); ``status``: -1 until it has one; ``ns``: from its start
+to its end; ``bad``: 1 for a read that found other data."""
+PATTERN, FUA, DEALLOCATE = 1, 2, 4
+"""``Requests.flags``."""
+
+
+def columns_of(depth: int, piece: int, memory: Any, lkey: int, rkey: int) -> Any:
+    """Columns over ``memory`` (:class:`~softib.ulp.nvmeof.rdma.Memory`) of ``size_of`` bytes."""
+    data, receives = depth * piece, depth + 1
+    at = memory.address
+    n, clock = np.zeros(14, np.int64), np.zeros(2, np.int64)
+    n[[ENTRIES, PIECE, LKEY, RKEY, FREE]] = depth, piece, lkey, rkey, depth
+    n[[DATA_AT, CAPSULES_AT, RESPONSES_AT, CLOCK_AT]] = (
+        at,
+        at + data,
+        at + data + depth * CAPSULE,
+        clock.ctypes.data,
+    )
+    capsules = memory.data[data : data + depth * CAPSULE].reshape(depth, CAPSULE)
+    responses = memory.data[data + depth * CAPSULE :][: receives * RESPONSE].reshape(receives, RESPONSE)
+    return HostQueueColumns(
+        n=n,
+        capsule8=capsules,
+        capsule16=capsules.view(np.uint16),
+        capsule32=capsules.view(np.uint32),
+        capsule64=capsules.view(np.int64),
+        data64=memory.data[:data].reshape(depth, piece).view(np.int64),
+        response16=responses.view(np.uint16),
+        response64=responses.view(np.int64),
+        free=np.arange(depth, dtype=np.int64),
+        slot_request=np.zeros(depth, np.int64),
+        slot_began=np.zeros(depth, np.int64),
+        clock=clock,
+    )
+
+
+def size_of(depth: int, piece: int) -> int:
+    """Bytes of registered memory of a queue."""
+    return depth * (piece + CAPSULE + RESPONSE) + RESPONSE
+
+
+def requests(count: int, **columns: Any) -> Any:
+    """``count`` requests with these columns; the others are 0."""
+    arrays = {name: np.zeros(count, np.int64) for name in Requests._fields}
+    for name, values in columns.items():
+        arrays[name][:] = values
+    arrays["status"][:] = -1
+    return Requests(**arrays)

@@ -1,0 +1,1 @@
+"""The target: a subsystem whose namespaces are files."""

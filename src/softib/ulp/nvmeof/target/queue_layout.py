@@ -1,0 +1,79 @@
+"""Columns of a queue of the target, shared by its kernel and its thread."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from softib.jit import table
+from softib.ulp.nvmeof.rdma import Memory, QueuePair
+from softib.ulp.nvmeof.work_requests import rings_of
+
+__all__ = ["BUFFERS", "IN_CAPSULE_SIZE", "MAX_DATA", "MAX_ENTRIES", "TargetQueueColumns", "columns_of"]
+
+MAX_ENTRIES = 256
+"""Entries of a queue, at most (CAP.MQES + 1)."""
+MAX_DATA = 1 << 17
+"""Bytes of a command's data, at most (MDTS)."""
+IN_CAPSULE_SIZE = 4096
+CAPSULE = 64 + IN_CAPSULE_SIZE
+BUFFERS = 8
+"""Commands of a queue whose data is on its way; used in the order last in, first out, so that it
+stays in the cache."""
+SPINS = 20_000
+"""Polls without a completion before the thread sleeps."""
+
+ENTRIES, ADMIN, LKEY, CAPSULES_AT, BUFFERS_AT, RESPONSE_AT, SCRATCH_AT, ZEROES_AT, ERRNO_AT = range(9)
+FREE, HELD, HELD_FIRST, HEAD, SLOT, STOP, WAIT, NUMBER_OF_NAMESPACES = range(9, 17)
+"""Of ``TargetQueue.n``: entries; 1 while all commands go to Python (before Connect, and in an
+admin queue); the local key;
+addresses; free buffers; held capsules and the first of them; SQHD; the slot of a command for Python;
+set by others: end or look up; polls without a completion before the thread sleeps; namespaces;
+address of errno's copy."""
+N_READ, N_WRITTEN, N_READS, N_WRITES, N_ERRORS = range(5)
+"""Of ``TargetQueue.done``: bytes and commands."""
+
+TargetQueueColumns = table(
+    "TargetQueueColumns",
+    "n capsule8 capsule16 capsule32 capsule64 received response16 response64 free held slot_buffer "
+    "fd blocks shift refuse writable state done errno error64",
+)
+"""Rows of ``capsule``, ``received``, ``slot_buffer`` are slots (receives); ``free`` is a stack of
+buffers, ``held`` a ring of slots that wait for one. By namespace: ``fd``, ``blocks``, ``shift`` (log2
+of the block), ``refuse`` (a status that all its commands get, or 0), ``writable``, ``state`` (its ANA
+state on this port). ``error64``: the newest error (count, slot's cid, status, LBA, nsid)."""
+
+
+def columns_of(pair: QueuePair, entries: int, shared: dict[str, Any]) -> tuple[Any, Any, Memory, np.ndarray]:
+    """The rings, the columns, the registered memory and the scratch memory of a queue. ``shared``:
+    the columns by namespace."""
+    capsules, buffers = entries * CAPSULE, BUFFERS * MAX_DATA
+    memory = pair.memory(capsules + buffers + 64)
+    scratch = np.zeros(2 * MAX_DATA, np.uint8)
+    data = memory.data[:capsules].reshape(entries, CAPSULE)
+    response = memory.data[capsules + buffers :]
+    n, errno = np.zeros(17, np.int64), np.zeros(1, np.int32)
+    at = memory.address
+    n[[CAPSULES_AT, BUFFERS_AT, RESPONSE_AT]] = at, at + capsules, at + capsules + buffers
+    n[[SCRATCH_AT, ZEROES_AT, ERRNO_AT]] = scratch.ctypes.data, scratch.ctypes.data + MAX_DATA, errno.ctypes.data
+    n[[ENTRIES, ADMIN, LKEY, FREE]] = entries, 1, memory.lkey, BUFFERS
+    n[[WAIT, NUMBER_OF_NAMESPACES]] = SPINS, len(shared["fd"]) - 1
+    columns = TargetQueueColumns(
+        n=n,
+        capsule8=data,
+        capsule16=data.view(np.uint16),
+        capsule32=data.view(np.uint32),
+        capsule64=data.view(np.int64),
+        received=np.zeros(entries, np.int64),
+        response16=response[:16].view(np.uint16),
+        response64=response[:16].view(np.int64),
+        free=np.arange(BUFFERS, dtype=np.int64),
+        held=np.zeros(entries, np.int64),
+        slot_buffer=np.full(entries, -1, np.int64),
+        done=np.zeros(5, np.int64),
+        errno=errno,
+        error64=np.zeros(5, np.int64),
+        **shared,
+    )
+    return rings_of(pair, 4 * entries), columns, memory, scratch

@@ -1,0 +1,153 @@
+"""Time of computing on one GPU: matrix products by their size, and everything else by the octets
+that it reads and writes.
+
+A product is cut into tiles of its result, a wave of which all multiprocessors compute at once (NVIDIA,
+Matrix Multiplication Background User's Guide, chapters 2.3 and 3), and its result is written to memory.
+What lies between products (norms, dropout, softmax, GELU) is bound by memory: each tensor that it
+takes or gives is moved once. Which tensors these are: Korthikanti et al., MLSys 2023, section 4.1,
+with the fused kernels of Megatron-LM (softmax with scale and mask; bias, dropout and sum; bias and
+GELU).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from softib.workloads.training.model import ELEMENT, Transformer
+
+if TYPE_CHECKING:
+    from softib.workloads.nccl.machine import Gpu
+    from softib.workloads.parameters import Section
+    from softib.workloads.training.model import Network
+
+__all__ = ["Passes", "Processor", "gradient_us", "head_of", "layer_of", "network_of", "optimizer_us"]
+
+TILE = (256, 128)
+"""Rows and columns of a result that a multiprocessor computes at once: the largest that cuBLAS has."""
+STATES = 26
+"""Octets that Adam moves for a parameter beside its gradient: momentum, variance and weight of fp32 in
+and out, and the weight of bf16 out."""
+
+
+@dataclass(frozen=True)
+class Passes:
+    """µs of a forward and of a backward pass."""
+
+    forward: float = 0.0
+    backward: float = 0.0
+
+    def __add__(self, other: Passes) -> Passes:
+        return Passes(self.forward + other.forward, self.backward + other.backward)
+
+    def times(self, forward: float, backward: float | None = None) -> Passes:
+        """So many of each."""
+        return Passes(self.forward * forward, self.backward * (forward if backward is None else backward))
+
+
+@dataclass(frozen=True)
+class Processor:
+    """A GPU. ``flops``: operations a second that a user says it achieves in all, memory included; 0:
+    by the size of products (``values``: section ``gpu`` of the parameters)."""
+
+    gpu: Gpu
+    values: Section
+    flops: float = 0.0
+
+    def product_us(self, rows: float, columns: float, depth: float, count: float = 1.0) -> float:
+        """µs of ``count`` products of a matrix of ``rows`` × ``depth`` and one of ``depth`` ×
+        ``columns``: the better of both directions of a tile."""
+        if self.flops:
+            return 2 * count * rows * columns * depth / self.flops * 1e6
+        tall, wide = TILE
+        tiles = min(
+            math.ceil(count * math.ceil(rows / a) * math.ceil(columns / b)) for a, b in ((tall, wide), (wide, tall))
+        )
+        waves = math.ceil(tiles / self.gpu.multiprocessors)
+        rate = self.gpu.tflops * self.values["product_share"] / self.gpu.multiprocessors
+        return 2 * waves * tall * wide * depth / (rate * 1e6) + self.memory_us(ELEMENT * count * rows * columns)
+
+    def memory_us(self, octets: float) -> float:
+        """µs in which ``octets`` are read or written."""
+        return 0.0 if self.flops else octets / (self.gpu.memory_gbytes * self.values["memory_share"] * 1e3)
+
+    def linear(self, rows: float, columns: float, depth: float, count: float = 1.0) -> Passes:
+        """A layer with weights: backward come the gradients of its input and of its weights."""
+        back = self.product_us(rows, depth, columns, count) + self.product_us(depth, columns, rows, count)
+        return Passes(self.product_us(rows, columns, depth, count), back)
+
+    def moved(self, forward: float, backward: float) -> Passes:
+        """Octets that passes move."""
+        return Passes(self.memory_us(forward), self.memory_us(backward))
+
+
+def layer_of(
+    model: Transformer,
+    tensor: int,
+    micro_batch: int,
+    on: Processor,
+    *,
+    expert: int = 1,
+    sequence_parallel: bool = False,
+) -> Passes:
+    """One layer of ``micro_batch`` sequences on one GPU of ``tensor`` that share it, without
+    communication."""
+    tokens, h = micro_batch * model.sequence, model.hidden
+    heads, size = max(1.0, model.heads / tensor), h / model.heads
+    units = tokens * h  # elements of a hidden state
+    split = tensor if sequence_parallel else 1
+    dense = on.linear(tokens, 3 * h / tensor, h) + on.linear(tokens, h, h / tensor)
+    dense += on.moved(4 * units / tensor, 4 * units / tensor)  # heads of the context side by side
+    norms = on.moved((8 + 14) * units / split, (12 + 10) * units / split)  # two norms, two sums of bias and dropout
+    return dense + norms + _attention(model, heads, size, micro_batch, on) + _mlp(model, tensor, tokens, expert, on)
+
+
+def _attention(model: Transformer, heads: float, size: float, micro_batch: int, on: Processor) -> Passes:
+    """Scores and what is taken by them; a fused kernel (FlashAttention) writes no scores."""
+    s, count = model.sequence, heads * micro_batch
+    if model.flash_attention:
+        one = 2 * _unwritten_us(on, s, size, s, count)
+        return Passes(one, 2.5 * one)  # scores again, and two products for each of both (Dao et al. 2022)
+    pair = on.product_us(s, s, size, count) + on.product_us(s, size, s, count)
+    softmax, dropout = 4, 5
+    return Passes(pair, 2 * pair) + on.moved((softmax + dropout) * count * s * s, (6 + dropout) * count * s * s)
+
+
+def _unwritten_us(on: Processor, rows: float, columns: float, depth: float, count: float) -> float:
+    """µs of products whose result stays on the chip."""
+    return on.product_us(rows, columns, depth, count) - on.memory_us(ELEMENT * count * rows * columns)
+
+
+def _mlp(model: Transformer, tensor: int, tokens: float, expert: int, on: Processor) -> Passes:
+    """The MLP, or the experts of one of ``expert`` GPUs: each token goes to ``top_k``."""
+    h, wide = model.hidden, 4 * model.hidden / tensor
+    rows, count = tokens, 1.0
+    if model.experts:
+        count = model.experts / expert
+        rows = tokens * model.top_k / count
+    both = on.linear(rows, wide, h, count) + on.linear(rows, h, wide, count)
+    return both + on.moved(4 * rows * count * wide, 6 * rows * count * wide)  # GELU with its bias
+
+
+def head_of(model: Transformer, tensor: int, micro_batch: int, on: Processor) -> Passes:
+    """Logits and loss: computed by the last stage alone."""
+    tokens, words = micro_batch * model.sequence, model.vocabulary / tensor
+    entropy = on.moved(6 * tokens * words, 6 * tokens * words)  # logits of fp32 beside those of bf16
+    return on.linear(tokens, words, model.hidden) + entropy
+
+
+def network_of(model: Network, samples: int, on: Processor) -> Passes:
+    """A model of which its operations are known: a third of them forward."""
+    took = model.flops(samples) / on.flops * 1e6
+    return Passes(took / 3, took * 2 / 3)
+
+
+def gradient_us(parameters: float, octets: int, on: Processor) -> float:
+    """µs in which the gradients of a micro-batch are added to those of the step, ``octets`` each."""
+    return on.memory_us(parameters * (ELEMENT + 2 * octets))
+
+
+def optimizer_us(parameters: float, octets: int, on: Processor) -> float:
+    """µs of the optimizer on so many parameters with gradients of ``octets``."""
+    return on.memory_us(parameters * (STATES + octets))
