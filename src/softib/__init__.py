@@ -5,9 +5,9 @@
 >>> softib.check(fabric)
 <Findings: none>
 
-Importing this package loads neither NumPy nor Numba; each name below is loaded where it is first
-used. The names in ``__all__`` and what their docstrings say are stable: a release that changes one
-says so before, in the changelog. Every other module is softib's own inside.
+Importing this package loads neither NumPy nor Numba; each name below is loaded on first use. The names in
+``__all__`` and the behaviour described in their docstrings are stable: a release that changes
+one announces it before, in the changelog. Every other module is internal to softib.
 """
 
 from __future__ import annotations

@@ -118,7 +118,7 @@ def take_req(cm: Connections, e: Endpoint, m: Message) -> None:
     req, path = m.fields, Path.back(m.fields)
     e.port, e.path, e.sgid, e.dgid = m.port, path, path.sgid, path.dgid
     e.peer_comm_id, e.peer_guid, e.peer_qpn = req["local_comm_id"], req["local_ca_guid"], req["local_qpn"]
-    e.events_enabled = False
+    e.events_enabled, e.peer_tid = False, m.head.tid
     cm.name(e)
     cm.know_peer(e)
     e.listener.waiting += 1
@@ -129,7 +129,7 @@ def send_rep(cm: Connections, e: Endpoint, p: Param) -> None:
     """The program accepts."""
     answered(e)
     e.events_enabled, e.qpn = True, p.qpn
-    cm.post_until_answered(e, cm_mad(CmAttr.REP, e.comm_id, p.ece_options, **rep_fields(e, p, cm.node_guid(e.port))))
+    cm.post_until_answered(e, cm_mad(CmAttr.REP, e.peer_tid, p.ece_options, **rep_fields(e, p, cm.node_guid(e.port))))
 
 
 def establish(cm: Connections, e: Endpoint, _: object) -> None:
@@ -158,7 +158,7 @@ def resend(cm: Connections, e: Endpoint, _: object) -> None:
 def _send_mra(cm: Connections, e: Endpoint, received: Received) -> None:
     ids = {"local_comm_id": e.comm_id, "remote_comm_id": e.peer_comm_id}
     timeout = cm.timing.service_timeout
-    cm.post(e, cm_mad(CmAttr.MRA, e.comm_id, message=received, service_timeout=timeout, **ids))
+    cm.post(e, cm_mad(CmAttr.MRA, e.peer_tid or e.comm_id, message=received, service_timeout=timeout, **ids))
 
 
 def send_mra_for_req(cm: Connections, e: Endpoint, m: Message) -> None:

@@ -238,6 +238,7 @@ def stray(m: Message) -> Endpoint:
             path=Path.back(req),
             peer_comm_id=req["local_comm_id"],
             peer_guid=req["local_ca_guid"],
+            peer_tid=m.head.tid,
         )
     comm_id = req["request_id"] if "request_id" in req else req["local_comm_id"]
-    return Endpoint(None, 0, 0, 0, QpType.UD, port=m.port, peer_comm_id=comm_id, peer_guid=-m.slid)
+    return Endpoint(None, 0, 0, 0, QpType.UD, port=m.port, peer_comm_id=comm_id, peer_guid=-m.slid, peer_tid=m.head.tid)

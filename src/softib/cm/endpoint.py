@@ -258,6 +258,8 @@ class Endpoint:
     """Events that were sent to its program."""
     comm_id: int = 0
     peer_comm_id: int = 0
+    peer_tid: int = 0
+    """Transaction ID of the peer's request, which all answers to it carry."""
     peer_guid: int = 0
     """NodeGUID of the requester; of a SIDR_REQ the negative LID of its sender."""
     qpn: int = 0

@@ -56,7 +56,7 @@ class Rejection(NamedTuple):
 
 def _send_rej(cm: Connections, e: Endpoint, rejected: Received, rejection: Rejection) -> None:
     fields = rej_fields(e, rejected, rejection.reason, rejection.private_data, cm.node_guid(e.port))
-    cm.post(e, cm_mad(CmAttr.REJ, e.comm_id, **fields))
+    cm.post(e, cm_mad(CmAttr.REJ, e.peer_tid or e.comm_id, **fields))
 
 
 def reject_req(cm: Connections, e: Endpoint, rejection: Rejection | None) -> None:
@@ -159,6 +159,7 @@ def dreq_is_held(cm: Connections, e: Endpoint, _: object) -> bool:
 
 def hold_dreq(cm: Connections, e: Endpoint, m: Message) -> None:
     """Under a separate timer: that of an answer continues."""
+    e.peer_tid = m.head.tid
     unread = cm.unread(e.qpn) or (lambda: False)
     cm.held_dreqs[e] = HeldDreq(unread, cm.timers.now_ps + cm.timing.unread_ms * MS_PS)
     schedule_check(cm, e, None)
@@ -178,6 +179,8 @@ def dreq_must_wait(cm: Connections, e: Endpoint, _: None) -> bool:
 def take_dreq(cm: Connections, e: Endpoint, m: Message | None) -> None:
     """The peer ended the connection. The program answers with :func:`answer_dreq`."""
     cm.timers.stop(e)
+    if m is not None:
+        e.peer_tid = m.head.tid
     cm.report(e, Event.DISCONNECTED, 0, {})
 
 
@@ -188,10 +191,11 @@ def take_held_dreq(cm: Connections, e: Endpoint, _: None) -> None:
     take_dreq(cm, e, None)
 
 
-def send_drep(cm: Connections, e: Endpoint, _: object) -> None:
+def send_drep(cm: Connections, e: Endpoint, m: object) -> None:
     """The peer repeats its DREQ because the DREP was lost, or the id of an ended connection is
     destroyed."""
-    cm.post(e, cm_mad(CmAttr.DREP, e.comm_id, local_comm_id=e.comm_id, remote_comm_id=e.peer_comm_id))
+    tid = m.head.tid if isinstance(m, Message) else e.peer_tid or e.comm_id
+    cm.post(e, cm_mad(CmAttr.DREP, tid, local_comm_id=e.comm_id, remote_comm_id=e.peer_comm_id))
 
 
 def answer_stray_dreq(cm: Connections, e: Endpoint, m: Message) -> None:

@@ -13,7 +13,7 @@ import click
 from softib.cli.shared import completing
 from softib.cli.shared.named_files import InputFile, OutputFile
 from softib.cli.shared.options import json_option
-from softib.cli.shared.output import print_json, print_lines, print_notice
+from softib.cli.shared.output import Compiling, print_json, print_lines, print_notice
 from softib.input_files import content
 
 if TYPE_CHECKING:
@@ -72,6 +72,7 @@ def _disk_options(function: Callable[..., Any]) -> Callable[..., Any]:
 def _connect(address: str, nqn: str | None, namespace: int, **more: int) -> NvmeDisk:
     import softib
 
+    softib.on_compiling(Compiling())
     return softib.nvme_connect(address, nqn=nqn, namespace=namespace, notice=print_notice, **more)
 
 
@@ -92,6 +93,7 @@ def discover(address: str, as_json: bool) -> int:
     """List the subsystems of a target and the ports on which they are."""
     import softib
 
+    softib.on_compiling(Compiling())
     found = softib.nvme_discover(address)
     print_json(found.to_json()) if as_json else print_lines(found.lines())
     return 0
